@@ -13,7 +13,7 @@ from benchmarks.children import end_everything
 from benchmarks.scenario import Competitor, Figures, Scenario
 from benchmarks.table import number
 
-Say = Callable[[str], None]
+ProgressPrinter = Callable[[str], None]
 GIVE_UP = 2  # failures of a competitor, after which it is left out: each may take all of its time
 
 
@@ -30,7 +30,7 @@ class Record:
 class Rounds:
     """All scenarios in each round; a round that would end past the limit is not begun, save the first."""
 
-    def __init__(self, scenarios: Sequence[Scenario], base: Path, say: Say) -> None:
+    def __init__(self, scenarios: Sequence[Scenario], base: Path, say: ProgressPrinter) -> None:
         self._scenarios = scenarios
         self._base = base
         self._say = say

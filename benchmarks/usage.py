@@ -29,7 +29,7 @@ def rss(pid: int) -> float:
 
 def cpu(pid: int) -> float | None:
     """Seconds of processor time of a process itself; None when it is gone."""
-    used = procfs.use(pid)
+    used = procfs.cpu_and_memory(pid)
     return None if used is None else used[0]
 
 

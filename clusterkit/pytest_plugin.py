@@ -67,10 +67,10 @@ class Clusters:
 
     def exam(self, program: str | os.PathLike[str], quick: bool = True, **options: Unpack[Keywords]) -> Report:
         """Examine a program as `clusterkit exam` does: `assert cluster.exam("train.py", workers=2).exit_code == 0`."""
-        from clusterkit.exam.asked import examined
+        from clusterkit.exam.setup import examine_program
 
         __tracebackhide__ = True
-        return examined(self._find(program), quick, self._ends, **options)
+        return examine_program(self._find(program), quick, self._ends, **options)
 
     def _find(self, path: P) -> P | Path:
         """Resolve a path against the test's directory and pytest's rootdir. Return it unchanged if no file is found."""

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 
 from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import describe
-from clusterkit.machine.before import RunHistory
 from clusterkit.machine.core import Machine
+from clusterkit.machine.history import RunHistory
 from clusterkit.words import events as ev
 from clusterkit.words.actions import (
     Action,

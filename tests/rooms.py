@@ -59,12 +59,12 @@ ROOMS = {
 PURE = (
     *("text", "words", "machine"),
     *(f"job/{name}" for name in ("debugging", "devices", "jobfile", "keras", "options", "plan", "spec", "step_regex")),
-    *("job/foreign", "engines/options", "faults/aim", "words/grammar", "store/paths"),
+    *("job/other_launchers", "engines/options", "faults/aim", "words/grammar", "store/paths"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/moments"),
     *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/link/frames", "backends/link/session", "backends/link/stream"),
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
-    *(f"ledger/{name}" for name in ("pace", "situation", "startup", "status", "stretch", "subjects")),
+    *(f"ledger/{name}" for name in ("interruptions", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *(f"exam/{name}" for name in ("differences", "equality", "model", "recording", "resume", "text")),
     *(
@@ -84,6 +84,7 @@ PURE = (
     *(
         "views/epochs",
         "views/prefixed",
+        "views/closure_errors",
         "views/repeats",
         "views/stragglers",
         "views/tables",
@@ -98,7 +99,7 @@ PURE = (
 # reads what cloudpickle wrote, and that interpreter is the API's own.
 INSIDE = (
     *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
-    *("task/peers", "engines/ssh/there"),
+    *("task/peers", "engines/ssh/remote_start"),
     *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/warm_server", "network/switch"),
 )
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
-from clusterkit.job.foreign import meant
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind, Options, text_of
-from clusterkit.job.spec import UNFIT
+from clusterkit.job.other_launchers import hint_for
+from clusterkit.job.spec import UNFIT_CHARACTERS
 from clusterkit.task import call
 from clusterkit.text import durations
 from clusterkit.text.spelling import did_you_mean
@@ -44,7 +44,7 @@ def check_names(options: Mapping[str, object]) -> None:
     """Raise TypeError for a keyword that is not an option."""
     for name in options:
         if name not in OPTIONS:
-            hint = meant(name, OPTIONS) or did_you_mean(name, OPTIONS, "The options are")
+            hint = hint_for(name, OPTIONS) or did_you_mean(name, OPTIONS, "The options are")
             raise TypeError(f"Cluster has no option {name!r}. {hint}")
 
 
@@ -139,7 +139,7 @@ def _read(entry: OptionEntry, text: str) -> object:
 def _fit(value: Any) -> Any:
     """Replace characters that no argument of a program can contain. Variables are checked with the job."""
     if isinstance(value, str):
-        return UNFIT.sub("\ufffd", value)
+        return UNFIT_CHARACTERS.sub("\ufffd", value)
     return type(value)(map(_fit, value)) if isinstance(value, list | tuple) else value
 
 

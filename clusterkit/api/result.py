@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.ledger.takeover import report_of
+from clusterkit.ledger.takeover import account_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.account import Account, Goodput, InjectedFault, Recovery, Startup, Straggler
@@ -51,7 +51,7 @@ class Result(RunResult):
     @classmethod
     def of(cls, result: RunResult, run: RunDirectory, returns: Mapping[str, Any]) -> Self:
         known = {field.name: getattr(result, field.name) for field in fields(result)}
-        told = report_of(run)
+        told = account_of(run)
         account = {field.name: getattr(told, field.name) for field in fields(told)}
         return cls(**known, **account, directory=run.path, returns=returns)
 

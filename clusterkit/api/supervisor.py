@@ -32,7 +32,7 @@ from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.process import code_of
-from clusterkit.warm.warm_client import ApiRequest, WarmSession, handed_over
+from clusterkit.warm.warm_client import ApiRequest, WarmSession, pids_of_run
 from clusterkit.words.errors import BadJob, ClusterkitError
 
 _sessions: dict[int, WarmSession] = {}  # by pid, since a fork inherits this dict and must not use its parent's session
@@ -187,7 +187,7 @@ class Supervisor:
             asked.seek(0)
             # -P, so that the supervisor imports no modules from the current directory.
             return subprocess.Popen(
-                [sys.executable, "-P", "-c", code_of("clusterkit.cli.started"), *words],
+                [sys.executable, "-P", "-c", code_of("clusterkit.cli.api_process"), *words],
                 stdin=asked,
                 stdout=output,
                 stderr=output,
@@ -202,7 +202,7 @@ class Supervisor:
 
     def _elsewhere(self, role: str) -> list[int]:
         """Return the pid of the guardian or supervisor if a warm server, not this process, has started the run."""
-        return [pid for name, pid in handed_over(self._run_id, self._home).items() if name == role]
+        return [pid for name, pid in pids_of_run(self._run_id, self._home).items() if name == role]
 
 
 def _kill(pids: Iterable[int]) -> None:

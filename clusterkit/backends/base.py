@@ -32,7 +32,7 @@ class Backend(Protocol):
     def do(self, order: Order) -> None:
         """Carry out an order of the state machine. Answers are posted to the inbox as events."""
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Prepare for the run's suspension: hosts end now, and return in the next allocation."""
 
     def shut(self) -> None:

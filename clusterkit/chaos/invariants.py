@@ -31,7 +31,7 @@ ACCURACY, LOSS = "accuracy", "loss"
 TOLERANCE = 0.05
 # The tolerance, as a share of the baseline's loss. Losses vary between steps; a lost model's loss is many times higher.
 LOSS_TOLERANCE = 0.5
-SMALL = 0.1  # if the loss is smaller, the tolerance is a share of this number instead
+SMALL_VALUE = 0.1  # if the loss is smaller, the tolerance is a share of this number instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Measure:
     name: str | None = None
     tolerance: float | None = None
 
-    def of(self, baseline: Baseline) -> str | None:
+    def metric_in(self, baseline: Baseline) -> str | None:
         """Return the metric's name in this campaign, or None if the baseline has no such metric."""
         names = (ACCURACY, LOSS) if self.name is None else (self.name,)
         return next((name for name in names if name in baseline.metrics), None)
@@ -50,7 +50,7 @@ class Measure:
         """Return the allowed difference from the baseline's value `expected`. The tolerance of a loss is relative."""
         if name == LOSS:
             relative = LOSS_TOLERANCE if self.tolerance is None else self.tolerance
-            return relative * max(abs(expected), SMALL)
+            return relative * max(abs(expected), SMALL_VALUE)
         return TOLERANCE if self.tolerance is None else self.tolerance
 
 
@@ -59,12 +59,12 @@ _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not res
 
 
 class _Violation(NamedTuple):
-    """A violation by an attempt that began at step `begun`. `what` completes a sentence about the attempt."""
+    """A violation by an attempt that began at step `first_step`. `text` completes a sentence about the attempt."""
 
     task: Task
     attempt: int
-    what: str
-    begun: int | None = None
+    text: str
+    first_step: int | None = None
 
 
 def baseline_of(result: RunResult, events: Timed) -> Baseline:
@@ -99,10 +99,10 @@ def last_metrics(events: Timed) -> dict[str, float | None]:
 
 
 def violations(
-    job: JobSpec, baseline: Baseline, result: RunResult | None, events: Timed, left: Sequence[str] = (),
+    job: JobSpec, baseline: Baseline, result: RunResult | None, events: Timed, leftovers: Sequence[str] = (),
     measure: Measure = DEFAULT,
 ) -> list[str]:  # fmt: skip
-    """Return a sentence for each violated invariant. `left` are sentences about what the run left behind."""
+    """Return a sentence for each violated invariant. `leftovers` are sentences about what the run left behind."""
     found = []
     if result is None:
         found.append("The run left no result.")
@@ -112,14 +112,14 @@ def violations(
         if result.last_step != baseline.last_step:
             ends = f"without faults it ends at step {baseline.last_step}"
             found.append(f"The job ended at step {result.last_step}; {ends}.")
-        found += _metric(baseline, events, measure)
-    found += _together(_lost(job, events))
-    found += _together(_causes(events))
-    return [*found, *left]
+        found += _metric_violation(baseline, events, measure)
+    found += _merge_violations(_lost_step_violations(job, events))
+    found += _merge_violations(_cause_violations(events))
+    return [*found, *leftovers]
 
 
-def _metric(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str]:
-    name = measure.of(baseline)
+def _metric_violation(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str]:
+    name = measure.metric_in(baseline)
     if name is None:
         return
     expected, last = baseline.metrics[name], last_metrics(events)
@@ -139,19 +139,19 @@ class _CheckpointTracker:
 
     steps: list[int] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    unclear: list[str] = field(default_factory=list)  # damaged files of checkpoints that have not been reported yet
+    ambiguous: list[str] = field(default_factory=list)  # damaged files of checkpoints that have not been reported yet
     at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
     resumed: set[tuple[Task, int]] = field(default_factory=set)
-    early: set[tuple[Task, int]] = field(default_factory=set)  # attempts before the first report of a checkpoint
-    found: set[tuple[Task, int]] = field(default_factory=set)  # early attempts that found an unreported checkpoint
-    at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
+    resumed_early: set[tuple[Task, int]] = field(default_factory=set)  # attempts before the first reported checkpoint
+    found_steps: set[tuple[Task, int]] = field(default_factory=set)  # early attempts with an unreported checkpoint
+    began_at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
 
     def add(self, event: Checkpointed) -> None:
         self.steps = [step for step in self.steps if step != event.step] + [event.step]
         self.names[event.step] = event.path.rpartition("/")[2]
-        for file in self.unclear:
+        for file in self.ambiguous:
             if self._has_file(event.step, file):  # the checkpoint was damaged before it was reported
-                self.unclear.remove(file)
+                self.ambiguous.remove(file)
                 self.steps.remove(event.step)
                 return
 
@@ -159,11 +159,11 @@ class _CheckpointTracker:
         """Forget the checkpoint of a damaged file, or the newest checkpoint if the file belongs to no known one."""
         damaged = [] if file is None else [step for step in self.steps if self._has_file(step, file)]
         if file is not None and not damaged:
-            self.unclear.append(file)
+            self.ambiguous.append(file)
         if self.steps:
-            self._lose(damaged[-1] if damaged else self.steps[-1])
+            self._forget(damaged[-1] if damaged else self.steps[-1])
 
-    def _lose(self, gone: int) -> None:
+    def _forget(self, gone: int) -> None:
         """Forget a checkpoint. Attempts that have not resumed yet are expected to use the newest one that remains."""
         self.steps.remove(gone)
         for key in [key for key, step in self.at_start.items() if step == gone and key not in self.resumed]:
@@ -179,12 +179,12 @@ class _CheckpointTracker:
         if event.attempt > 1 and self.steps:
             self.at_start[key] = self.steps[-1]
         elif event.attempt > 1 and not self.names:
-            self.early.add(key)
+            self.resumed_early.add(key)
             if event.checkpoint is not None:
-                self.found.add(key)
+                self.found_steps.add(key)
 
 
-def _lost(job: JobSpec, events: Timed) -> Iterator[_Violation]:
+def _lost_step_violations(job: JobSpec, events: Timed) -> Iterator[_Violation]:
     """Yield a violation for each attempt that resumed from an older step than the newest checkpoint at its start."""
     saved, corrupted = _CheckpointTracker(), set[int]()
     for _, event in events:
@@ -198,9 +198,9 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Violation]:
                 saved.damage(file)
             case Spawned():
                 saved.spawned(event)
-            case CheckpointFound(task, attempt) if (task, attempt) in saved.early - saved.found:
-                saved.found.add((task, attempt))
-                if (task, attempt) in saved.at_zero:
+            case CheckpointFound(task, attempt) if (task, attempt) in saved.resumed_early - saved.found_steps:
+                saved.found_steps.add((task, attempt))
+                if (task, attempt) in saved.began_at_zero:
                     yield _Violation(task, attempt, _NOT_RESTORED, 0)
             case Resumed(task, attempt, step):
                 saved.resumed.add((task, attempt))
@@ -214,7 +214,7 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Violation]:
 
 def began_anew(job: JobSpec, events: Timed) -> bool:
     """Whether an attempt began at step 0 although a checkpoint existed."""
-    return any(said.begun is not None and said.begun <= 0 for said in _lost(job, events))
+    return any(said.first_step is not None and said.first_step <= 0 for said in _lost_step_violations(job, events))
 
 
 def _resumption(saved: _CheckpointTracker, task: Task, attempt: int, step: int) -> Iterator[_Violation]:
@@ -225,12 +225,12 @@ def _resumption(saved: _CheckpointTracker, task: Task, attempt: int, step: int) 
         what = f"continued from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
         yield _Violation(task, attempt, what, step)
     elif step <= 0:
-        saved.at_zero.add(key)
-        if key in saved.found:
+        saved.began_at_zero.add(key)
+        if key in saved.found_steps:
             yield _Violation(task, attempt, _NOT_RESTORED, 0)
 
 
-def _causes(events: Timed) -> Iterator[_Violation]:
+def _cause_violations(events: Timed) -> Iterator[_Violation]:
     """Yield a violation for each attempt that caused a restart although no fault explains its failure."""
     faults = [event for _, event in events if isinstance(event, FaultInjected)]
     injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
@@ -243,11 +243,11 @@ def _causes(events: Timed) -> Iterator[_Violation]:
             yield _Violation(cause.task, cause.attempt, f"{what}they were injected into {where}.")
 
 
-def _together(said: Iterable[_Violation]) -> Iterator[str]:
+def _merge_violations(violations: Iterable[_Violation]) -> Iterator[str]:
     """Yield a sentence for each violation, with equal violations by attempts of the same task combined."""
     attempts = defaultdict[tuple[Task, str], list[int]](list)
-    for one in said:
-        attempts[one.task, one.what].append(one.attempt)
+    for one in violations:
+        attempts[one.task, one.text].append(one.attempt)
     for (task, what), numbers in attempts.items():
         which = f"attempt {numbers[0]}" if len(numbers) == 1 else f"attempts {', '.join(map(str, numbers))}"
         yield f"{task} ({which}) {what}"

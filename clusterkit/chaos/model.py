@@ -105,19 +105,19 @@ def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection
 
 def by_action(outcomes: Iterable[Outcome]) -> list[TallyLine]:
     """Count how often each action was injected and recovered from."""
-    return _rows((one, (None,)) for one in _all(outcomes))
+    return _tally_lines((one, (None,)) for one in _each_injection(outcomes))
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[TallyLine]:
     """Count like `by_action`, but separately for each type of task. Lines without a recovery are left out."""
-    return [row for row in _rows((one, one.types) for one in _all(outcomes)) if row.seconds]
+    return [row for row in _tally_lines((one, one.types) for one in _each_injection(outcomes)) if row.seconds]
 
 
-def _all(outcomes: Iterable[Outcome]) -> list[InjectionRecord]:
+def _each_injection(outcomes: Iterable[Outcome]) -> list[InjectionRecord]:
     return [one for outcome in outcomes for one in outcome.injections]
 
 
-def _rows(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[TallyLine]:
+def _tally_lines(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[TallyLine]:
     found = defaultdict[tuple[str, str | None], list[InjectionRecord]](list)
     for one, kinds in counted:
         for kind in kinds:

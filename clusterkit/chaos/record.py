@@ -41,19 +41,19 @@ class RecordWriter:
         file.make(record.document())
         return record
 
-    def began(self, campaign: Campaign) -> None:
+    def campaign_began(self, campaign: Campaign) -> None:
         """Record that the run without faults has succeeded, and have the campaign report the start of each run."""
         with self._lock:
             self.campaign = campaign
-            campaign.begun = self.begun
+            campaign.began_at = self.trial_began
             self._write()
 
-    def begun(self, trial: Trial) -> None:
+    def trial_began(self, trial: Trial) -> None:
         with self._lock:
             self._running[trial.number] = trial
             self._write()
 
-    def ended(self, outcome: Outcome) -> None:
+    def trial_ended(self, outcome: Outcome) -> None:
         """Record that a run has ended and, if it failed, that its schedule was shrunk."""
         with self._lock:
             self._running.pop(outcome.trial.number, None)
@@ -121,4 +121,4 @@ def _command(asked: JobTemplate, terms: CampaignSettings) -> str:
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]
     own += ["--fail-fast"] * terms.fail_fast + ["--keep"] * terms.keep
-    return asked.changed({"seed": terms.seed}, "run_id").command("chaos", *own)
+    return asked.with_changes({"seed": terms.seed}, "run_id").command("chaos", *own)

@@ -24,10 +24,10 @@ from clusterkit.words.model import TaskType
 
 T = TypeVar("T")
 
-RATE = 2.0  # the average number of faults in a run
-SPARE = 3  # restarts in addition to one per fault, since a partition may cause several restarts in a row
+USUAL_RATE = 2.0  # the average number of faults in a run
+SPARE_RESTARTS = 3  # restarts in addition to one per fault, since a partition may cause several restarts in a row
 SEEDS = 2**32
-BRIEFEST = 0.1  # seconds; the assumed minimum duration of an attempt
+SHORTEST_TRIGGER = 0.1  # seconds; the assumed minimum duration of an attempt
 
 # The relative frequencies of actions, 1 by default. Programs handle deaths worst, and cluster engines send SIGTERM.
 _WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
@@ -38,18 +38,18 @@ _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
     FaultAction.LOSS: (0.01, 0.05, 0.1),
     FaultAction.RATE: (1e5, 1e6),
 }
-_ENDLESS = 0.3  # the share of STOP faults without an end, in jobs with a stall timeout
-_DEADLY = frozenset({FaultAction.KILL, FaultAction.TERM})
-_LAST = 0.95  # faults begin within this share of the run's duration, since later faults may miss the run
+_ENDLESS_SHARE = 0.3  # the share of STOP faults without an end, in jobs with a stall timeout
+_RESTARTING = frozenset({FaultAction.KILL, FaultAction.TERM})
+_LATEST_SHARE = 0.95  # faults begin within this share of the run's duration, since later faults may miss the run
 
 
 def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
     """Return how many restarts a run with these faults may need. While the disk is full, each restart may fail."""
     full = sum(fault.seconds or 0.0 for fault in faults if fault.action is FaultAction.DISK_FULL)
-    restarts = len(faults) + SPARE
+    restarts = len(faults) + SPARE_RESTARTS
     while full > 0:
         restarts += 1
-        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE - 1, 0.0), BRIEFEST)
+        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE_RESTARTS - 1, 0.0), SHORTEST_TRIGGER)
     return restarts
 
 
@@ -84,7 +84,7 @@ class Plan:
     job: JobSpec
     baseline: Baseline
     actions: tuple[FaultAction, ...]
-    rate: float = RATE
+    rate: float = USUAL_RATE
     always: tuple[Fault, ...] = ()
 
 
@@ -106,13 +106,13 @@ def trial(plan: Plan, seed: int, number: int) -> Trial:
     count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
     faults: list[Fault] = []
     while len(faults) < count:
-        faults += _drawn(plan, dice, faults)
+        faults += _draw_fault(plan, dice, faults)
     return Trial(number, int(dice.share() * SEEDS), (*plan.always, *faults))
 
 
-def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:
+def _draw_fault(plan: Plan, dice: Dice, earlier_faults: Sequence[Fault]) -> list[Fault]:
     action = dice.weighted({action: _WEIGHTS.get(action, 1.0) for action in plan.actions})
-    trigger = _trigger(plan.baseline, dice, any(fault.action in _DEADLY for fault in before))
+    trigger = _trigger(plan.baseline, dice, any(fault.action in _RESTARTING for fault in earlier_faults))
     if action in ON_STORAGE:
         lasting = _seconds(plan, dice, action)
         how = dice.pick(("flip", "truncate")) if action is FaultAction.CORRUPT else None
@@ -174,7 +174,7 @@ def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
     }
     match dice.weighted(ways):
         case "step":
-            return Trigger(Moment.STEP, max(1, int(dice.share() * (last or 1) * _LAST)))
+            return Trigger(Moment.STEP, max(1, int(dice.share() * (last or 1) * _LATEST_SHARE)))
         case "saving":
             return Trigger(Moment.STEP, dice.pick(saved))
         case "while saving":
@@ -185,13 +185,13 @@ def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
         case "restart":
             return Trigger(Moment.RESTART)
         case _:
-            return Trigger(Moment.TIME, round(dice.share() * baseline.duration * _LAST, 1))
+            return Trigger(Moment.TIME, round(dice.share() * baseline.duration * _LATEST_SHARE, 1))
 
 
 def _seconds(plan: Plan, dice: Dice, action: FaultAction) -> float | None:
-    if action in _DEADLY or action in (FaultAction.RESET, FaultAction.CORRUPT):
+    if action in _RESTARTING or action in (FaultAction.RESET, FaultAction.CORRUPT):
         return None
-    if action is FaultAction.STOP and plan.job.limits.stall and dice.share() < _ENDLESS:
+    if action is FaultAction.STOP and plan.job.limits.stall and dice.share() < _ENDLESS_SHARE:
         return None
     return dice.pick(_SECONDS)
 

@@ -15,7 +15,7 @@ Schedule = tuple[Fault, ...]
 Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, receives whether each fails, returns the smallest
 
 _NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
-BRIEF = 0.5  # seconds; shorter durations of a fault are not tried
+SHORTEST_FAULT = 0.5  # seconds; shorter durations of a fault are not tried
 
 
 def pinned(faults: Sequence[FaultInjected]) -> Schedule:
@@ -27,50 +27,50 @@ def pinned(faults: Sequence[FaultInjected]) -> Schedule:
 
 
 def _pinned(fault: Fault, event: FaultInjected) -> Fault:
-    others = _named(event.others) if fault.others else ()
+    others = _target_of(event.others) if fault.others else ()
     trigger = fault.trigger
     if trigger is not None and (trigger.every or trigger.probability < 1):
         trigger = None if event.step is None else Trigger(Moment.STEP, event.step)
-    return replace(fault, targets=_named(event.tasks), others=others, trigger=trigger)
+    return replace(fault, targets=_target_of(event.tasks), others=others, trigger=trigger)
 
 
-def _named(tasks: Sequence[Task]) -> tuple[Target, ...]:
+def _target_of(tasks: Sequence[Task]) -> tuple[Target, ...]:
     return tuple(Target(task.type, task.index) for task in tasks)
 
 
-def alike(violations: Sequence[str], others: Sequence[str]) -> bool:
+def have_common(violations: Sequence[str], others: Sequence[str]) -> bool:
     """Whether two runs have a violation in common, apart from numbers. If not, they failed for different reasons."""
     return not {_NUMBER.sub("", one) for one in violations}.isdisjoint(_NUMBER.sub("", one) for one in others)
 
 
-def shrink(start: Schedule, fell: Schedule = ()) -> Shrinking:
-    """Find the smallest schedule that fails like `start`; `fell` is the same schedule with random choices pinned.
+def shrink(start: Schedule, failing: Schedule = ()) -> Shrinking:
+    """Find the smallest schedule that fails like `start`; `failing` is the same schedule with random choices pinned.
 
     First reduce the number of faults (Zeller's ddmin), then simplify each fault: fewer targets, shorter durations,
     rounder triggers. No candidate is tried twice.
     """
-    asked: dict[Schedule, bool] = {start: True}
+    tried: dict[Schedule, bool] = {start: True}
     best = start
-    if fell and (yield from _fails(fell, asked)):
-        best = fell
-    best = yield from _fewer(best, asked)
-    return (yield from _simpler(best, asked))
+    if failing and (yield from _fails(failing, tried)):
+        best = failing
+    best = yield from _fewer(best, tried)
+    return (yield from _simpler(best, tried))
 
 
-def _fails(candidate: Schedule, asked: dict[Schedule, bool]) -> Generator[Schedule, bool, bool]:
-    if candidate not in asked:
-        asked[candidate] = bool(candidate) and (yield candidate)
-    return asked[candidate]
+def _fails(candidate: Schedule, tried: dict[Schedule, bool]) -> Generator[Schedule, bool, bool]:
+    if candidate not in tried:
+        tried[candidate] = bool(candidate) and (yield candidate)
+    return tried[candidate]
 
 
-def _fewer(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
+def _fewer(faults: Schedule, tried: dict[Schedule, bool]) -> Shrinking:
     parts = 2
     while len(faults) > 1:
         cuts = [round(n * len(faults) / parts) for n in range(parts + 1)]
         chunks = [(cuts[n], cuts[n + 1]) for n in range(parts)]
         candidates = [faults[a:b] for a, b in chunks] + [faults[:a] + faults[b:] for a, b in chunks]
         for candidate in candidates:
-            if len(candidate) < len(faults) and (yield from _fails(candidate, asked)):
+            if len(candidate) < len(faults) and (yield from _fails(candidate, tried)):
                 faults, parts = candidate, max(2, min(parts - 1, len(candidate)))
                 break
         else:
@@ -80,13 +80,13 @@ def _fewer(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
     return faults
 
 
-def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
+def _simpler(faults: Schedule, tried: dict[Schedule, bool]) -> Shrinking:
     """Simplify each fault in turn, as far as the schedule still fails."""
     place = 0
     while place < len(faults):
         for fault in _simplified(faults[place]):
             candidate = (*faults[:place], fault, *faults[place + 1 :])
-            if (yield from _fails(candidate, asked)):
+            if (yield from _fails(candidate, tried)):
                 faults = candidate
                 break
         else:
@@ -100,7 +100,7 @@ def _simplified(fault: Fault) -> Iterator[Fault]:
         yield from (replace(fault, targets=(target,)) for target in fault.targets)
     if len(fault.others) > 1:
         yield from (replace(fault, others=(target,)) for target in fault.others)
-    if fault.seconds is not None and fault.seconds / 2 >= BRIEF:
+    if fault.seconds is not None and fault.seconds / 2 >= SHORTEST_FAULT:
         yield replace(fault, seconds=round(fault.seconds / 2, 3))
     if fault.trigger is not None:
         yield from (replace(fault, trigger=trigger) for trigger in _simpler_triggers(fault.trigger))

@@ -36,7 +36,7 @@ def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -
     """Format a failing run: its violations and the commands that reproduce them."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
-    lines += _found_at(outcome, replay)
+    lines += _directory_line(outcome, replay)
     if shrunk is None:
         return "\n".join(map(printable, lines))
     took = number_of("run", shrunk.runs)
@@ -53,10 +53,10 @@ def interruption(outcome: Outcome, replay: Replay) -> str:
     """Format a run that was cut short, perhaps because it hung, with its directory and a command to repeat it."""
     faults = "; ".join(map(str, outcome.trial.faults))
     head = f"– run {outcome.trial.number} was interrupted after {shown(outcome.duration)}: {faults}"
-    return "\n".join(map(printable, [head, *_found_at(outcome, replay)]))
+    return "\n".join(map(printable, [head, *_directory_line(outcome, replay)]))
 
 
-def _found_at(outcome: Outcome, replay: Replay) -> list[str]:
+def _directory_line(outcome: Outcome, replay: Replay) -> list[str]:
     return [f"  its directory: {outcome.directory}", "  to replay it:", f"    {replay(outcome)}"]
 
 

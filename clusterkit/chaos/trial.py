@@ -30,17 +30,18 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
 NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.json, left out of the record
-AT_LEAST, TIMES = 60.0, 10.0  # a run's timeout is the longer of AT_LEAST seconds and TIMES the baseline's duration
-LONG = 1e9  # seconds; practically endless, since the run's own --timeout ends it
+# A run's timeout is the longer of LEAST_TIMEOUT seconds and TIMEOUT_FACTOR times the baseline's duration.
+LEAST_TIMEOUT, TIMEOUT_FACTOR = 60.0, 10.0
+NO_TIMEOUT = 1e9  # seconds; practically endless, since the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
 # the baseline shows how long a checkpoint's write takes after the report of its step, and faults can hit the write.
-NEVER = "stop any for=1s @ step=99999999999"
+NEVER_FAULT = "stop any for=1s @ step=99999999999"
 
 
 During = Callable[[Supervisor, RunDirectory], None]
 
 
-def _nothing(supervisor: Supervisor, run: RunDirectory) -> None:
+def _do_nothing(supervisor: Supervisor, run: RunDirectory) -> None:
     """Do nothing during the run."""
 
 
@@ -55,7 +56,7 @@ class JobTemplate:
     job: JobSpec
     options: JobOptions
 
-    def gathered(self) -> GivenOptions:
+    def given_options(self) -> GivenOptions:
         """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
@@ -70,7 +71,7 @@ class JobTemplate:
         env = {name: str(value) for name, value in options.pop("env", {}).items()}
         return [*env_flags(env, self.job.show_env), *job_flags(options)]
 
-    def changed(self, changes: Options, *without: str) -> JobTemplate:
+    def with_changes(self, changes: Options, *without: str) -> JobTemplate:
         """Return the same job with changed options and without the options in `without`."""
         kept = {name: value for name, value in self.options.items() if name not in without}
         return replace(self, options=cast(JobOptions, kept | changes))
@@ -110,12 +111,12 @@ class Trials:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> FinishedRun:
-        return self.up(f"{self.campaign}-baseline", {"fault": [NEVER]})
+        return self.run_job(f"{self.campaign}-baseline", {"fault": [NEVER_FAULT]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """Do a run and check it. A run with a `name` tests a candidate of shrinking, so its files are not kept."""
         run_id = f"{self.campaign}-{trial.number}{name}"
-        ended = self.up(run_id, self._broken(trial))
+        ended = self.run_job(run_id, self._options_of(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
         stopped = self.stopped
         left = () if stopped else find_leaks(self.store, run_id).sentences
@@ -136,12 +137,12 @@ class Trials:
         return outcome
 
     def replay(self, trial: Trial) -> str:
-        places = self._places(f"{self.campaign}-{trial.number}-replay")
-        return self.template.changed({**places, **self._broken(trial)}, "run_id").command()
+        places = self._own_paths(f"{self.campaign}-{trial.number}-replay")
+        return self.template.with_changes({**places, **self._options_of(trial)}, "run_id").command()
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory, checkpoints and packet capture."""
-        places = self._places(run_id)
+        places = self._own_paths(run_id)
         with suppress(ClusterkitError, OSError):
             remove(self.store.run(run_id))
         if "checkpoint_dir" in places:
@@ -161,7 +162,7 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def up(self, run_id: str, changes: Options, during: During = _nothing) -> FinishedRun:
+    def run_job(self, run_id: str, changes: Options, during: During = _do_nothing) -> FinishedRun:
         """Run the job with changed options to its end; `during` is called after the start. Raises CannotRun."""
         try:
             return self._run_to_end(run_id, changes, during)
@@ -171,7 +172,7 @@ class Trials:
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
         own: Options = {"run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
-        invoked = self.template.changed({**self._places(run_id), **own, **changes}).gathered()
+        invoked = self.template.with_changes({**self._own_paths(run_id), **own, **changes}).given_options()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
@@ -179,7 +180,7 @@ class Trials:
                 supervisor = Supervisor(invoked, run_id, self.store.home, Path(temporary, "console"))
                 self._live.add(supervisor)
             during(supervisor, run)
-            supervisor.wait(LONG)
+            supervisor.wait(NO_TIMEOUT)
             with self._lock:
                 self._live.discard(supervisor)
             result = run.result()
@@ -189,7 +190,7 @@ class Trials:
         events = [(at - stamped[0][0], event) for at, event in stamped]
         return FinishedRun(run, result, events, problems)
 
-    def _broken(self, trial: Trial) -> Options:
+    def _options_of(self, trial: Trial) -> Options:
         """Return the options of a trial, with a sufficient restart budget unless the user set a budget."""
         own = self.restart_budget(budget(trial.faults, self.template.job.restart))
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
@@ -202,9 +203,11 @@ class Trials:
     def limit(self, duration: float) -> None:
         """Derive the timeout of later runs from a run's duration in seconds, unless the user set a timeout."""
         if not self.template.job.limits.job:
-            self.template = self.template.changed({"timeout": round(max(AT_LEAST, TIMES * duration))})
+            self.template = self.template.with_changes(
+                {"timeout": round(max(LEAST_TIMEOUT, TIMEOUT_FACTOR * duration))}
+            )
 
-    def _places(self, run_id: str) -> Options:
+    def _own_paths(self, run_id: str) -> Options:
         """If the user chose paths for checkpoints or packets, return paths that only this run uses."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:

@@ -12,13 +12,13 @@ from clusterkit.words.model import Shape
 
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
-_SCALED = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
+_SCALES = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
 _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*batch\w*)?|local_batch\w*")
 
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
     """Find custom training steps whose loss is the mean over one worker's rows."""
-    if _is_gang(case) and not any(source.mentions(_SCALED) for source in case.sources):
+    if _is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
         for source in case.sources:
             for step in _replica_functions(source):
                 if (mean := _mean_under_tape(source, step)) is not None:

@@ -45,7 +45,7 @@ class Case(NamedTuple):
     sources: Sequence[Source]
     job: JobSpec
     keras: int = 3  # the major version of `tf.keras`
-    hides: Sequence[HidingFile] = ()
+    hiding_files: Sequence[HidingFile] = ()
     strict: bool = True
 
     @property

@@ -20,8 +20,8 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OURS = "clusterkit"  # not followed: sets no variables, and imports TensorFlow only if the program does
-MOST = 300  # files; no more are followed
+OWN_PACKAGE = "clusterkit"  # not followed: sets no variables, and imports TensorFlow only if the program does
+MOST_FILES = 300  # files; no more are followed
 
 
 class ProgramFile(NamedTuple):
@@ -60,7 +60,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
     roots, todo, seen = [*import_roots(root), *others], [], set[Path]()
     if file is not None and os.path.isfile(file):
         todo = [*packages, file]
-    while todo and len(seen) < MOST:
+    while todo and len(seen) < MOST_FILES:
         path = todo.pop()
         if path in seen:
             continue
@@ -76,7 +76,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
         names = tuple(_names(text))
         found.append(ProgramFile(text, names, path))
         for name in names:
-            if name.partition(".")[0] != OURS:
+            if name.partition(".")[0] != OWN_PACKAGE:
                 todo += files_of(name, path, roots)
     return Followed(found, [*left_out, *(path for path in dict.fromkeys(todo) if path not in seen)])
 

@@ -11,11 +11,11 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program
 
-_OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
+_OTHER_FLAGS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
 OPTIONS_OF_UP = frozenset(
     {entry.flag for entry in OPTIONS.values() if not entry.about.hidden}
     | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is OptionKind.SWITCH}
-    | {f"--{name}" for name in _OTHERS}
+    | {f"--{name}" for name in _OTHER_FLAGS}
 )
 _REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # as argparse, absl and click word it
 
@@ -33,7 +33,7 @@ def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
     if not names:
         return None
     they = f"{listed(names)} {'is an option' if len(names) == 1 else 'are options'} of `clusterkit up`"
-    return f"{they}, but {job.program} got {them(names)}.", advice(names, job.program)
+    return f"{they}, but {job.program} got {pronoun(names)}.", advice(names, job.program)
 
 
 def word_pattern(name: str) -> str:
@@ -45,5 +45,5 @@ def advice(names: Sequence[str], program: Program) -> str:
     return f"Write options of `up` before the program: clusterkit up {' '.join(names)} … {program}"
 
 
-def them(names: Sequence[str]) -> str:
+def pronoun(names: Sequence[str]) -> str:
     return "it" if len(names) == 1 else "them"

@@ -32,17 +32,17 @@ class OwnFiles:
     """The program's file and its own modules, without Python's standard library and installed packages.
 
     `digests` has an entry for each file, `texts` for each file that was read. `program` is None if it can't be found.
-    `left_out` are modules that exceed a limit; neither they nor their own imports are included.
+    `omitted` are modules that exceed a limit; neither they nor their own imports are included.
     """
 
     program: Path | None
     root: Path
     digests: Mapping[Path, str] = field(default_factory=dict)
     texts: Mapping[Path, bytes] = field(default_factory=dict)
-    left_out: tuple[Path, ...] = ()
+    omitted: tuple[Path, ...] = ()
     link: Path | None = None  # the program's path as the user gave it, which may be a symbolic link
 
-    def changed(self, before: OwnFiles) -> list[Path]:
+    def changed_since(self, before: OwnFiles) -> list[Path]:
         """Return the files that were changed, added or removed since `before`."""
         paths = {*self.digests, *before.digests}
         return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
@@ -74,7 +74,7 @@ def own_files(job: JobSpec) -> OwnFiles:
     sources, left_out = follow(file, root, [*packages_of(job, root), *preloaded], MOST, others)
     beyond = [path for path in left_out if _is_own(path) and path != file]  # `_read` notices changes of the program
     link = None if job.program.kind is ProgramKind.MODULE else Path(job.setup.cwd or ".", job.program.target)
-    return replace(_read(file, root, sources), left_out=tuple(beyond), link=link)
+    return replace(_read(file, root, sources), omitted=tuple(beyond), link=link)
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
@@ -86,7 +86,7 @@ def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
         return f"{job.program.target} is gone"
     if job.program.kind is ProgramKind.COMMAND:
         return ""
-    for path in now.changed(before) if not has_own_python(job) else ():
+    for path in now.changed_since(before) if not has_own_python(job) else ():
         text = now.texts.get(path)
         if text is not None and is_text(path, text) and (error := syntax_error(text)) is not None:
             return f"{now.name(path)}:{error.lineno or 1} is not valid Python: {error.msg}{_line(text, error)}"
@@ -102,18 +102,18 @@ def _line(text: bytes, error: SyntaxError) -> str:
 
 def _missing(now: OwnFiles, before: OwnFiles) -> str:
     """Return a clause about a removed module that one of the files imports unconditionally; else an empty string."""
-    gone = {path for path in before.digests if path not in now.digests and not os.path.isfile(path)}
+    removed = {path for path in before.digests if path not in now.digests and not os.path.isfile(path)}
     places = [*import_roots(now.root), *_added_paths()]
-    for importer, text in now.texts.items() if gone else ():
-        for name in _needed(text):
+    for importer, text in now.texts.items() if removed else ():
+        for name in _required_names(text):
             candidates = _candidates(name, importer, places)
-            lost = [path for path in candidates if path in gone]
+            lost = [path for path in candidates if path in removed]
             if lost and not any(map(os.path.isfile, candidates)):
                 return f"{now.name(lost[0])} is gone, and {now.name(importer)} imports it"
     return ""
 
 
-def _needed(text: bytes) -> Iterator[str]:
+def _required_names(text: bytes) -> Iterator[str]:
     """Yield the names that a file imports, except inside `try`, where it may handle their absence."""
     tree: ast.AST | None = None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):

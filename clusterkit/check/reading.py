@@ -25,7 +25,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
 # Modules that Python loads before the program: a file with such a name does not hide them.
-_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
+_ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
 class NotChecked(ClusterkitError):
@@ -40,7 +40,7 @@ def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
     found = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
     if not found or not is_text(found[0].path, found[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
-    hides = list(_hides(root)) if imports_tensorflow(found) else []
+    hides = list(_hiding_files(root)) if imports_tensorflow(found) else []
     read: list[Source] = []
     for text, _, path in found:
         try:
@@ -61,13 +61,13 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
     return Finding("syntax-error", Location(shown(path), error.lineno or 1), what, "Correct it.", "", Severity.ERROR)
 
 
-def _hides(root: Path) -> Iterator[HidingFile]:
+def _hiding_files(root: Path) -> Iterator[HidingFile]:
     """Find files next to the program that hide a standard module or a package that TensorFlow requires."""
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
             module = name.removesuffix(".py")
             path = root / name if name != module else root / name / "__init__.py"
-            if module in _LOADED or not module.isidentifier() or not path.is_file():
+            if module in _ALWAYS_LOADED or not module.isidentifier() or not path.is_file():
                 continue
             if module in sys.stdlib_module_names:
                 yield HidingFile(shown(path), module, "Python's own module")

@@ -14,8 +14,8 @@ from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
 
-ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
-_STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
+SINGLE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
+_STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *SINGLE}
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
@@ -39,7 +39,7 @@ _INITIALIZES = re.compile(
 
 def hides_module(case: Case) -> Iterator[Hit]:
     """Find files that hide a module or package."""
-    for file, module, whose in case.hides:
+    for file, module, whose in case.hiding_files:
         what = f"This file hides {whose} {module} from everything that the tasks import, TensorFlow included."
         yield Hit(Location(file, 1), what, "Rename it.", module)
 
@@ -63,7 +63,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
     for source, name, call in case.calls(MULTI_WORKER, OUR_STRATEGY) if case.job.shape is Shape.MULTI_WORKER else ():
         lines = [
             source.location(node).line
-            for node in source.before(call)
+            for node in source.nodes_before(call)
             if isinstance(node, ast.Call)
             and _INITIALIZES.fullmatch(called := source.dotted(node.func))
             and (case.keras == 3 or not called.startswith("keras."))
@@ -72,7 +72,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
             when = f"after line {min(lines)} has initialized TensorFlow" if lines else "when TensorFlow is initialized"
             what = f"The strategy is created {when}, but with {case.tasks} it must come first."
             advice = "Create it before tensors, variables, datasets, optimizers and other strategies."
-            yield Hit(source.location(call), what, advice, severity=_fails(case, bool(lines) and _joins(case)))
+            yield Hit(source.location(call), what, advice, severity=_severity(case, bool(lines) and _joins(case)))
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
@@ -83,12 +83,12 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
         if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # a Server can make its own cluster
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
             resolver = source.constructor(call.args[0]) if call.args else ""
-            severity = _fails(case, resolver == _RESOLVER and _joins(case))
+            severity = _severity(case, resolver == _RESOLVER and _joins(case))
         elif name == MULTI_WORKER and is_ps:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
-            severity = _fails(case, case.job.servers is Servers.PROGRAM and _joins(case))
-        elif name in ALONE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
+            severity = _severity(case, case.job.servers is Servers.PROGRAM and _joins(case))
+        elif name in SINGLE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
             what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
             advice, severity = "Use MultiWorkerMirroredStrategy, or start one worker.", Severity.WARNING
         else:
@@ -115,7 +115,7 @@ def no_strategy(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model in a program that does not mention strategies or other tasks."""
     words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
     if case.is_distributed and not any(source.mentions(words) for source in case.sources):
-        for source, fit in _fits(case):
+        for source, fit in _fit_calls(case):
             what = f"The program makes no tf.distribute strategy: each of the tasks ({case.tasks}) trains by itself."
             kind = "ParameterServer" if case.job.shape is Shape.PARAMETER_SERVER else "MultiWorkerMirrored"
             yield Hit(source.location(fit), what, f"Create the model in the scope of a {kind}Strategy.")
@@ -126,9 +126,9 @@ def no_scope(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model outside the scope of the program's strategy."""
     made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
-    if not case.is_distributed or not made or used or any(source.is_passed_on(call) for source, call in made):
+    if not case.is_distributed or not made or used or any(source.may_escape(call) for source, call in made):
         return
-    for source, fit in _fits(case):
+    for source, fit in _fit_calls(case):
         what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
         yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
         return
@@ -150,7 +150,7 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 def uncalled_main(case: Case) -> Iterator[Hit]:
     """Find a main() that is never called in a program that only defines functions."""
     main = case.sources[0]
-    if (function := main.uncalled("main")) is not None:
+    if (function := main.uncalled_function("main")) is not None:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
 
 
@@ -160,7 +160,7 @@ def dataset_creator(case: Case) -> Iterator[Hit]:
         for name, call in source.calls():
             if name == _CREATOR and case.applies(source, call):
                 what, advice = "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
-                yield Hit(source.location(call), what, advice, severity=_fails(case))
+                yield Hit(source.location(call), what, advice, severity=_severity(case))
 
 
 RULES = {
@@ -189,7 +189,7 @@ def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
     ]
 
 
-def _fails(case: Case, is_certain: bool = True) -> Severity:
+def _severity(case: Case, is_certain: bool = True) -> Severity:
     """Return the severity of what fails in every run that reaches it, where every run does."""
     return Severity.ERROR if case.strict and is_certain else Severity.WARNING
 
@@ -206,7 +206,7 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def _fits(case: Case) -> Iterator[tuple[Source, ast.Call]]:
+def _fit_calls(case: Case) -> Iterator[tuple[Source, ast.Call]]:
     """Yield the calls of `fit` on objects that the program also compiles, which are Keras models."""
     for source in case.sources:
         methods = [(call.func, call) for _, call in source.calls() if isinstance(call.func, ast.Attribute)]

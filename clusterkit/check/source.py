@@ -83,7 +83,7 @@ class Source:
         values = self._values[name]
         return values[0] if len(values) == 1 and not self._imports[name] else None
 
-    def bound(self) -> set[str]:
+    def bound_names(self) -> set[str]:
         """Return the names that the file binds or declares in any scope; `*` among them after a star import."""
         return {name for names in (self._values, self._imports) for name, how in names.items() if how} | self._declared
 
@@ -133,7 +133,7 @@ class Source:
         texts = (getattr(node, field, "") for node in self.nodes for field in ("value", "id", "attr", "name", "module"))
         return any(isinstance(text, str) and words.search(text) for text in texts)
 
-    def is_passed_on(self, node: ast.AST) -> bool:
+    def may_escape(self, node: ast.AST) -> bool:
         """Return whether other code may use a value: it is an argument, a return value or an attribute."""
         parent = self._parents.get(node)
         if not isinstance(parent, ast.Assign) or not all(isinstance(target, ast.Name) for target in parent.targets):
@@ -141,7 +141,7 @@ class Source:
         names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
         return any(not isinstance(self._parents[use], ast.Attribute) for name in names for use in self._uses[name])
 
-    def uncalled(self, name: str) -> ast.FunctionDef | None:
+    def uncalled_function(self, name: str) -> ast.FunctionDef | None:
         """Return the function of this name if the file only has definitions and imports, and never uses the name."""
         function, module = self.value(name), self.nodes[0]
         plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *_DEFERRED)
@@ -152,9 +152,9 @@ class Source:
         named = any(name in (getattr(node, "attr", None), getattr(node, "value", None)) for node in self.nodes)
         return None if named else function
 
-    def before(self, node: ast.AST) -> Iterator[ast.AST]:
+    def nodes_before(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes that are always evaluated before `node`: the simple statements above it in its blocks."""
-        for earlier in self._above(node):
+        for earlier in self._statements_before(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
 
@@ -165,10 +165,10 @@ class Source:
             parent = self._parents.get(node)
             while parent is not None and self._always_evaluates(parent):
                 parent = self._parents.get(parent)
-            self._certain[node] = parent is None and not any(map(self._may_leave, self._above(node)))
+            self._certain[node] = parent is None and not any(map(self._may_exit_block, self._statements_before(node)))
         return self._certain[node]
 
-    def _above(self, node: ast.AST) -> Iterator[ast.stmt]:
+    def _statements_before(self, node: ast.AST) -> Iterator[ast.stmt]:
         """Yield the statements above the node in each of its enclosing blocks."""
         while (parent := self._parents.get(node)) is not None:
             for _, block in ast.iter_fields(parent):
@@ -184,7 +184,7 @@ class Source:
             case ast.Try(handlers=[]):
                 return True
             case ast.With(items=items):
-                return all(_last(item.context_expr) in _NEVER_SWALLOWS for item in items)
+                return all(_last_part(item.context_expr) in _NEVER_SWALLOWS for item in items)
             case ast.FunctionDef(name=name, decorator_list=[]) if self.value(name) is parent:
                 is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(parent))
                 return not is_generator and any(self._is_call(use) and self.is_certain(use) for use in self._uses[name])
@@ -194,7 +194,7 @@ class Source:
         parent = self._parents[use]
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
-    def _may_leave(self, statement: ast.stmt) -> bool:
+    def _may_exit_block(self, statement: ast.stmt) -> bool:
         """Return whether a run may not continue after the statement, which may return, raise, exit or serve."""
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
@@ -202,7 +202,7 @@ class Source:
         """Return whether the node is a call that may end or block the process, perhaps in a function of this file."""
         if not isinstance(node, ast.Call):
             return False
-        name = _last(node)
+        name = _last_part(node)
         own = self.value(name) if isinstance(node.func, ast.Name) else None
         if isinstance(own, _DEFERRED) and own not in self._ends:
             self._ends[own] = False
@@ -216,7 +216,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _last(node: ast.AST) -> str:
+def _last_part(node: ast.AST) -> str:
     """Return the last part of a called name, such as `scope` for `strategy.scope()`."""
     func = getattr(node, "func", None)
     return str(getattr(func, "attr", getattr(func, "id", "")))

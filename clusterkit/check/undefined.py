@@ -12,11 +12,11 @@ from clusterkit.check.findings import Severity
 from clusterkit.check.source import Source
 from clusterkit.text.spelling import closest
 
-_GIVEN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # by Python, IPython and others
-_DEFINES = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # what may define any name, and
-_DEFINING = {"modules", "__dict__", "_convert_"}  # such attributes
-_CATCHES = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
-_CHOOSES = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
+_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # by Python, IPython and others
+_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # what may define any name, and
+_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # such attributes
+_HANDLERS = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
+_VERSION_TESTS = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
 
 
 def undefined_name(case: Case) -> Iterator[Hit]:
@@ -24,14 +24,14 @@ def undefined_name(case: Case) -> Iterator[Hit]:
     if any(source.mentions(re.compile(r"^builtins$")) for source in case.sources):
         return
     nodes = (node for source in case.sources for node in source.nodes)
-    given = _GIVEN | {  # another module may define a name here, as in `config.DEBUG = True`
+    given = _KNOWN | {  # another module may define a name here, as in `config.DEBUG = True`
         node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
     for source in case.sources:
-        for name, uses in _undefined(source, given).items():
+        for name, uses in _undefined_uses(source, given).items():
             sure = [use for use in uses if case.strict and case.applies(source, use)]
             use = (sure or uses)[0]
-            close = closest(name, given | source.bound())
+            close = closest(name, given | source.bound_names())
             fate = "every run fails at this line" if sure else "a run fails when it gets to this line"
             yield Hit(
                 source.location(use),
@@ -42,14 +42,14 @@ def undefined_name(case: Case) -> Iterator[Hit]:
             )
 
 
-def _undefined(source: Source, given: set[str]) -> dict[str, list[ast.Name]]:
+def _undefined_uses(source: Source, given: set[str]) -> dict[str, list[ast.Name]]:
     """Return the uses of each name that the file binds in no scope, in order; none if it may bind names otherwise."""
     names = [node for node in source.nodes if isinstance(node, ast.Name)]
-    known = given | source.bound()
-    defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING for node in source.nodes)
-    if defining or "*" in known or not _DEFINES.isdisjoint(source.bound() | {node.id for node in names}):
+    known = given | source.bound_names()
+    defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING_ATTRIBUTES for node in source.nodes)
+    if defining or "*" in known or not _DEFINERS.isdisjoint(source.bound_names() | {node.id for node in names}):
         return {}
-    skipped = {id(inner) for node in source.nodes for part in _spared(node) for inner in ast.walk(part)}
+    skipped = {id(inner) for node in source.nodes for part in _unchecked_parts(node) for inner in ast.walk(part)}
     found: dict[str, list[ast.Name]] = {}
     for node in sorted(names, key=lambda node: (node.lineno, node.col_offset)):
         if node.id not in known and id(node) not in skipped and not re.fullmatch("__.*__", node.id):
@@ -57,7 +57,7 @@ def _undefined(source: Source, given: set[str]) -> dict[str, list[ast.Name]]:
     return found
 
 
-def _spared(node: ast.AST) -> Iterator[ast.AST]:
+def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the parts of a node in which an undefined name may be no mistake: annotations, and code that expects it."""
     match node:
         case ast.arg(annotation=ast.expr() as part) | ast.AnnAssign(annotation=part):
@@ -65,13 +65,13 @@ def _spared(node: ast.AST) -> Iterator[ast.AST]:
         case ast.FunctionDef(returns=ast.expr() as part) | ast.AsyncFunctionDef(returns=ast.expr() as part):
             yield part
         case ast.Try(body=body, handlers=handlers) | ast.TryStar(body=body, handlers=handlers):
-            if any(each.type is None or _CATCHES.search(ast.dump(each.type)) for each in handlers):
+            if any(each.type is None or _HANDLERS.search(ast.dump(each.type)) for each in handlers):
                 yield from body
         case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-            if any(_CATCHES.search(ast.dump(item.context_expr)) for item in items):
+            if any(_HANDLERS.search(ast.dump(item.context_expr)) for item in items):
                 yield from body
         case ast.If(test=test) | ast.IfExp(test=test):
-            if _CHOOSES.search(ast.dump(test)):
+            if _VERSION_TESTS.search(ast.dump(test)):
                 yield node
     if type(node).__name__ in ("TypeAlias", "TypeVar"):  # evaluated only on demand; since Python 3.12
         yield node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.check.imports import program_files, program_of
-from clusterkit.check.misplaced import advice, misplaced, them, word_pattern
+from clusterkit.check.misplaced import advice, misplaced, pronoun, word_pattern
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
@@ -23,4 +23,4 @@ def unmentioned(job: JobSpec) -> str | None:
     if not texts or not missing:
         return None
     they = f"{listed(missing)} {'comes' if len(missing) == 1 else 'come'} after {job.program}"
-    return f"{they}, which gets but does not mention {them(missing)}. {advice(missing, job.program)}"
+    return f"{they}, which gets but does not mention {pronoun(missing)}. {advice(missing, job.program)}"

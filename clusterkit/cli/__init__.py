@@ -25,8 +25,8 @@ SECTIONS = {
         "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),
         "manifests": ("clusterkit.cli.manifests", "Print the job as Kubernetes objects."),
         "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
-        "wait": ("clusterkit.cli.waiting:wait", "Wait until a run ends; exit with its exit code."),
-        "down": ("clusterkit.cli.waiting:down", "Stop a live run."),
+        "wait": ("clusterkit.cli.wait:wait", "Wait until a run ends; exit with its exit code."),
+        "down": ("clusterkit.cli.wait:down", "Stop a live run."),
     },
     "Inspect": {
         "ls": ("clusterkit.cli.ls", "List the runs."),
@@ -45,10 +45,10 @@ SECTIONS = {
         "tensorboard": ("clusterkit.cli.tensorboard", "Show a run in TensorBoard."),
     },
     "Act": {
-        "kill": ("clusterkit.cli.acting:kill", "Send a signal to tasks."),
-        "pause": ("clusterkit.cli.acting:pause", "Pause tasks with SIGSTOP."),
-        "unpause": ("clusterkit.cli.acting:unpause", "Resume paused tasks."),
-        "restart": ("clusterkit.cli.acting:restart", "Restart tasks."),
+        "kill": ("clusterkit.cli.signals:kill", "Send a signal to tasks."),
+        "pause": ("clusterkit.cli.signals:pause", "Pause tasks with SIGSTOP."),
+        "unpause": ("clusterkit.cli.signals:unpause", "Resume paused tasks."),
+        "restart": ("clusterkit.cli.signals:restart", "Restart tasks."),
     },
     "Examine": {
         "exam": ("clusterkit.cli.exam", "Examine a program: is it right when distributed, does it survive?"),
@@ -61,9 +61,9 @@ SECTIONS = {
         "doctor": ("clusterkit.cli.doctor", "Find problems with this machine and its packages."),
         "agent": ("clusterkit.cli.agent", "Run the tasks of this host for a supervisor elsewhere."),
         "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
-        "rm": ("clusterkit.cli.removing:rm", "Remove finished runs."),
-        "prune": ("clusterkit.cli.removing:prune", "Remove old runs."),
-        "reap": ("clusterkit.cli.removing", "Kill the processes of runs that lost their supervisor."),
+        "rm": ("clusterkit.cli.remove:rm", "Remove finished runs."),
+        "prune": ("clusterkit.cli.remove:prune", "Remove old runs."),
+        "reap": ("clusterkit.cli.remove", "Kill the processes of runs that lost their supervisor."),
         "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
     },
 }

@@ -6,6 +6,7 @@ A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any oth
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,14 +53,14 @@ class RunOrTask(RunId):
         from clusterkit.store.store import RUN_ID
 
         word = str(value)
-        task = task_named(word)
-        if task is None and not RUN_ID.fullmatch(word):
+        task = as_task_name(word)
+        if task is None and not RUN_ID.fullmatch(word) and not ("/" in word and Path(word).is_dir()):
             self.fail(f"{word!r} is neither a run nor a task. A task is {A_TASK}.{_hint(word)}", param, ctx)
         return task or word
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        before = [word for word in ctx.params.get("words") or () if task_named(word) is None]
-        run = ctx.params.get("run") or next(iter(before), None)
+        typed = [word for word in ctx.params.get("words") or () if as_task_name(word) is None]
+        run = ctx.params.get("run") or next(iter(typed), None)
         names = [name for name in _names_in(run) if name.startswith(incomplete)]
         runs = [] if run else super().shell_complete(ctx, param, incomplete)
         return [*map(CompletionItem, names), *runs]
@@ -90,7 +91,7 @@ class OnRun(Command):
         if words:
             ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
 
-    def otherwise(self, word: str) -> str:
+    def error_hint(self, word: str) -> str:
         """Return the end of the error about a first word that names no run, such as why the word is not a task."""
         return ""
 
@@ -113,19 +114,19 @@ class OnTasks(OnRun):
         self._required = required
 
     def address(self, ctx: click.Context, words: list[str]) -> None:
-        if words and task_named(words[0]) is None:
+        if words and as_task_name(words[0]) is None:
             self.set_run(ctx, words.pop(0))
-        if wrong := [word for word in words if task_named(word) is None]:
+        if wrong := [word for word in words if as_task_name(word) is None]:
             ctx.fail(f"{wrong[0]!r} is not a task. A task is {A_TASK}; a run goes before the tasks.{_hint(wrong[0])}")
         if self._required and not words:
             ctx.fail(f"No task is named. A task is {A_TASK}.{_hint(str(ctx.params['run'] or ''))}")
         ctx.params["tasks"] = tuple(words)
 
-    def otherwise(self, word: str) -> str:
+    def error_hint(self, word: str) -> str:
         return f" It is not a task either: a task is {A_TASK}.{_hint(word)}"
 
 
-def task_named(word: str) -> str | None:
+def as_task_name(word: str) -> str | None:
     """Return the word in standard form if it has the form of a task (`worker:1`, `worker` or `all`), else None."""
     if word == ALL:
         return word
@@ -146,14 +147,14 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
         context = click.get_current_context()
         if run is None or FIRST not in context.meta or not isinstance(context.command, OnRun):
             raise
-        raise NoSuchRun(f"{error}{context.command.otherwise(run)}") from None
+        raise NoSuchRun(f"{error}{context.command.error_hint(run)}") from None
 
 
 def _hint(word: str) -> str:
     """Return a hint at the task that a misspelled word may mean, or an empty string."""
     kind, index = re.fullmatch(r"(.*?)[-_.:/]?(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     close = closest(kind, TaskType)
-    meant = task_named(f"{close}:{index}" if index else close) if close else None
+    meant = as_task_name(f"{close}:{index}" if index else close) if close else None
     return f" Did you mean {meant}?" if meant else ""
 
 

@@ -14,7 +14,7 @@ from clusterkit.cli.options import display_options
 from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.ledger.takeover import report_of, result_of
+from clusterkit.ledger.takeover import account_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader, Stamped, events_of
@@ -38,7 +38,7 @@ class LiveConsole:
         self._ledger = Ledger(info.job if info else None)
         self._status_line = self.console.follow(self._ledger.run)
         for at, event in seen:
-            self._take(at, event)
+            self._handle(at, event)
         for piece in self._arrivals.last_lines(before, tail) if tail else ():
             self._output(piece)
 
@@ -50,8 +50,8 @@ class LiveConsole:
             if isinstance(item, Piece):
                 self._output(item)
             else:
-                self._take(*item)
-                self._tell(item[1])
+                self._handle(*item)
+                self._narrate(item[1])
 
     def end(self) -> int:
         """Show the report of the finished run; return its exit code."""
@@ -61,18 +61,18 @@ class LiveConsole:
         if result is None:
             self.console.say("The run's supervisor was killed.", bad=True)
         else:
-            self.console.block(report(result, self.run, self._show.color, recovered=report_of(self.run)))
+            self.console.block(report(result, self.run, self._show.color, recovered=account_of(self.run)))
         self.console.close()
         return 1 if result is None else result.exit_code
 
     def _output(self, piece: Piece) -> None:
         self.console.output(piece.task, piece.attempt, self._arrivals.read(piece))
 
-    def _take(self, at: float, event: Event) -> None:
+    def _handle(self, at: float, event: Event) -> None:
         with self._status_line:
-            self._ledger.take(at, event)
+            self._ledger.add(at, event)
 
-    def _tell(self, event: Event) -> None:
+    def _narrate(self, event: Event) -> None:
         if isinstance(event, Drained):
             self.console.output(event.task, event.attempt, b"")
         self.console.tell(event, self._level)
@@ -110,11 +110,11 @@ def command(
 
 
 def _until_over(watched: LiveConsole) -> int:
-    from clusterkit.cli.elsewhere import life_of
+    from clusterkit.cli.live_runs import end_waiter
     from clusterkit.store.journal import follow
 
     try:
-        for _ in follow(watched.show, life_of(watched.run).is_over):
+        for _ in follow(watched.show, end_waiter(watched.run).is_over):
             pass
         return watched.end()
     except KeyboardInterrupt:

@@ -35,26 +35,26 @@ class Stopped(BaseException):
         self.number = number
 
 
-def run_campaign(asked: JobTemplate, terms: CampaignSettings, as_json: bool) -> int:
+def run_campaign(template: JobTemplate, terms: CampaignSettings, as_json: bool) -> int:
     """Run the campaign, show its progress, and return the exit code. Raises RunDirectoryError."""
-    say = Say(terms.runs, to_stderr=as_json)
+    say = ProgressPrinter(terms.runs, to_stderr=as_json)
     file = RunStore().new_campaign(terms.name)
-    made_on = {"clusterkit": __version__, "platform": platform_of(asked.job.setup.python)}
-    record = RecordWriter.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
+    made_on = {"clusterkit": __version__, "platform": platform_of(template.job.setup.python)}
+    record = RecordWriter.make(file, template, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
     code, problem = 0, ""
     try:
-        with signals_stop():
+        with stopping_on_signals():
             say.line(_greeting(terms))
-            begun = Campaign.begin(asked, terms)
+            begun = Campaign.begin(template, terms)
             if isinstance(begun, FinishedRun):
                 say.line(_no_baseline(begun))
-                record.close("failed", _why(begun))
+                record.close("failed", _why_failed(begun))
                 return 1
-            record.began(begun)
-            say.line(baseline_line(begun.baseline, terms.measure.of(begun.baseline)))
+            record.campaign_began(begun)
+            say.line(baseline_line(begun.baseline, terms.measure.metric_in(begun.baseline)))
             with closing(begun.run()) as ended:
                 for outcome in ended:
-                    record.ended(outcome)
+                    record.trial_ended(outcome)
                     say.run(outcome, begun)
     except Stopped as stopped:
         code = 128 + stopped.number
@@ -82,15 +82,15 @@ def _greeting(terms: CampaignSettings) -> str:
 
 
 def _no_baseline(ended: FinishedRun) -> str:
-    return f"✘ The job fails even without faults: {_why(ended)}. Its directory: {ended.run.path}"
+    return f"✘ The job fails even without faults: {_why_failed(ended)}. Its directory: {ended.run.path}"
 
 
-def _why(ended: FinishedRun) -> str:
+def _why_failed(ended: FinishedRun) -> str:
     return "; ".join(ended.why).rstrip(".")
 
 
 @contextmanager
-def signals_stop() -> Iterator[None]:
+def stopping_on_signals() -> Iterator[None]:
     """Raise Stopped on the first signal to end the process; ignore further signals until the block is left."""
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -98,33 +98,33 @@ def signals_stop() -> Iterator[None]:
             signal.signal(one, signal.SIG_IGN)
         raise Stopped(number)
 
-    before = {number: signal.signal(number, stop) for number in ENDING}
+    previous = {number: signal.signal(number, stop) for number in ENDING}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-class Say:
+class ProgressPrinter:
     """Prints messages and a line for each run; on a terminal, with a progress bar below."""
 
     def __init__(self, runs: int, to_stderr: bool) -> None:
-        self._runs, self._err = runs, to_stderr
+        self._runs, self._to_stderr = runs, to_stderr
         stream = sys.stderr if to_stderr else sys.stdout
         self._screen = Screen(stream.fileno(), self._bar, os.getpgrp()) if is_screen(stream) else None
-        self._over = self._failed = 0
+        self._finished_runs = self._failed = 0
 
     def line(self, text: str) -> None:
         """Print one or more lines."""
         if self._screen is None:
-            echo(text, err=self._err)
+            echo(text, err=self._to_stderr)
         else:
             self._screen.write([f"{printable_lines(text)}\n".encode("utf-8", "replace")])
 
     def run(self, outcome: Outcome, campaign: Campaign) -> None:
         """Print how a run ended."""
-        self._over += 1
+        self._finished_runs += 1
         self._failed += bool(outcome.violations)
         shrunk = campaign.shrunk.get(outcome.trial.number)
         passed = not outcome.violations
@@ -137,7 +137,7 @@ class Say:
 
     def _bar(self, width: int) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
-        count = f" {self._over} of {number_of('run', self._runs)}{failed}"
+        count = f" {self._finished_runs} of {number_of('run', self._runs)}{failed}"
         room = width - columns(count)
-        drawn = bar(self._over, self._runs, min(room, BAR[1]), color=False) if room >= BAR[0] else ""
+        drawn = bar(self._finished_runs, self._runs, min(room, BAR[1]), color=False) if room >= BAR[0] else ""
         return fitted(f"{drawn}{count}".strip(), width)

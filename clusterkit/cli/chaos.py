@@ -101,19 +101,19 @@ def command(
     the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
     what was broken as the cause. The faults of a run that does not are reduced to the fewest that still make it fail.
     """
-    from clusterkit.chaos.asked import name_of, template_of
+    from clusterkit.chaos.campaign_template import campaign_name, template_from
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():
-        asked, warnings = template_of(given(values))
+        asked, warnings = template_from(given(values))
         for warning in warnings:
             say(warning)
-        name = name_of(asked, "chaos")
+        name = campaign_name(asked, "chaos")
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
         terms = CampaignSettings(
-            name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
+            name, runs, seed, _actions(asked.job, actions), rate, parallel or _usual_parallel(asked.job), shrunk,
             Measure(metric, tolerance), keep, fail_fast,
         )  # fmt: skip
         sys.exit(run_campaign(asked, terms, as_json))
@@ -126,25 +126,27 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
     from clusterkit.words.errors import BadJob
 
     asks_disk = wanted is None or FaultAction.DISK_FULL in wanted
-    no_disk = why_not(network=False, disk=True) if asks_disk else None
+    why_no_disk = why_not(network=False, disk=True) if asks_disk else None
     if job.hosts.count:
-        no_disk = "it is for tasks on one machine"
-    can = possible(job, disk=no_disk is None)
+        why_no_disk = "it is for tasks on one machine"
+    can = possible(job, disk=why_no_disk is None)
     if wanted is None:
         return can
     problems = []
     for action in wanted:
         if action not in can:
-            why = no_disk if action is FaultAction.DISK_FULL else "it needs --network virtual and more than one task"
+            why = (
+                why_no_disk if action is FaultAction.DISK_FULL else "it needs --network virtual and more than one task"
+            )
             problems.append(f"--actions {action} is not supported here: {why}.")
     if problems:
         raise BadJob(problems)
     return wanted
 
 
-def _side_by_side(job: JobSpec) -> int:
+def _usual_parallel(job: JobSpec) -> int:
     """Return the number of parallel runs: half the number of cores, or a quarter for programs with TensorFlow."""
     from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 
-    dear = imports_tensorflow(program_files(*program_of(job)))
-    return max(1, len(os.sched_getaffinity(0)) // (4 if dear else 2))
+    is_costly = imports_tensorflow(program_files(*program_of(job)))
+    return max(1, len(os.sched_getaffinity(0)) // (4 if is_costly else 2))

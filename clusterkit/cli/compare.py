@@ -26,9 +26,10 @@ from clusterkit.cli.terminal import echo, exit_on_error, say, terminal_width
 def command(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     """Compare runs, finished or live: options, speed, goodput, and a metric by step, side by side.
 
-    By default, the last two runs of the same program.
+    A run is given by its id, or as the newest run of a program: compare slow.py fast.py. By default, the last two runs
+    of the same program.
     """
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.job.options import texts_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.store.store import RunStore
@@ -38,7 +39,8 @@ def command(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     found = []
     with exit_on_error():
         store = RunStore()
-        for look in map(RunSnapshot, map(store.find, dict.fromkeys(runs)) if runs else store.last_two()):
+        chosen = [*map(store.find_or_newest, dict.fromkeys(runs))]
+        for look in map(RunSnapshot, chosen or store.last_two()):
             job, events = look.info.job if look.info else None, JournalReader(look.run).events(clock="m")
             one = compared(look.run.run_id, look.state, job, events)
             found.append(one if job is None else replace(one, options=texts_of(job), args=job.program.args))

@@ -31,7 +31,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
     `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts what a command
     has begun. If no task waits, this command waits for one; Ctrl-C ends it.
     """
-    from clusterkit.cli.debugging import Desk
+    from clusterkit.cli.debugging import DebugConsole
     from clusterkit.words.errors import ClusterkitError
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,7 +40,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
         info = _info(chosen)
         if info is not None and info.job.hosts.count:
             raise ClusterkitError("Tasks of a job on several hosts can't be debugged.")
-        sys.exit(Desk(chosen, tasks_shown(chosen, tasks)).serve())
+        sys.exit(DebugConsole(chosen, tasks_shown(chosen, tasks)).serve())
 
 
 def _info(run: RunDirectory) -> RunInfo | None:

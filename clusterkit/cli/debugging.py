@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from clusterkit.cli.looking import RunSnapshot
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.cli.terminal import echo, say
 from clusterkit.store.debugging import DebuggerConnection, connect
 from clusterkit.store.directory import RunDirectory
@@ -20,32 +20,32 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.1  # seconds between two checks for a task that waits in the debugger
+CHECK_EVERY = 0.1  # seconds between two checks for a task that waits in the debugger
 LONGEST_HISTORY = 1000
 DELIMITERS = " \t\n`@#$%^&*()=+[{]}\\|;:'\",<>?"  # characters that separate words for completion, as in pdb
 
 
-class Desk:
+class DebugConsole:
     """Connects to one task after the other, until the user leaves or the run is over."""
 
     def __init__(self, run: RunDirectory, tasks: Sequence[Task]) -> None:
         self._run = run
         self._tasks = tasks
-        self._look = RunSnapshot(run)
-        self._told = False
+        self._snapshot = RunSnapshot(run)
+        self._has_told = False
 
     def serve(self) -> int:
         """Run the session; return the exit code. Raises ClusterkitError if no user can choose among several tasks."""
         if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")  # `entered` rejects input that is not UTF-8
+            sys.stdin.reconfigure(errors="surrogateescape")  # `read_line` rejects input that is not UTF-8
         with history():
             try:
-                while self._look.live:
+                while self._snapshot.live:
                     if (found := self._find()) is None:
                         self._wait()
-                    elif not Conversation(*found).hold():
+                    elif not DebuggerPrompt(*found).run():
                         return 0
-                    self._look.refresh()
+                    self._snapshot.refresh()
             except KeyboardInterrupt:
                 echo("", err=True)
                 return 0
@@ -53,15 +53,15 @@ class Desk:
         return 0
 
     def _find(self) -> tuple[Task, DebuggerConnection] | None:
-        """Return a task that waits in the debugger, with a connection to it; None if there is none yet."""
-        status = self._look.status.tasks
+        """Return a task that waits in the debugger, with a connection to it; None if no task waits yet."""
+        status = self._snapshot.status.tasks
         waiting = {task: place for task in self._tasks if (place := status[task].debugger)}
         waiting = {task: place for task, place in waiting.items() if self._run.debugger(task).exists()}
         task = next(iter(waiting), None) if len(waiting) < 2 else self._choose(waiting)
         connection = None if task is None else connect(self._run, task)
         if task is None or connection is None:
             return None
-        self._told = False
+        self._has_told = False
         return task, connection
 
     def _choose(self, waiting: dict[Task, str]) -> Task:
@@ -73,7 +73,7 @@ class Desk:
         first = next(iter(waiting))
         while True:
             try:
-                word = entered(f"Which task? [{first}] ").strip()
+                word = read_line(f"Which task? [{first}] ").strip()
             except EOFError:
                 raise KeyboardInterrupt from None
             named = {str(task): task for task in waiting}.get(word or str(first))
@@ -82,14 +82,14 @@ class Desk:
             echo(f"{word} is not one of them.")
 
     def _wait(self) -> None:
-        if not self._told:
-            self._told = True
+        if not self._has_told:
+            self._has_told = True
             whose = " or ".join(map(str, self._tasks)) if len(self._tasks) < 4 else "a task"
             say(f"waiting for {whose} to stop in the debugger. Ctrl-C ends this command.")
-        time.sleep(LOOK_EVERY)
+        time.sleep(CHECK_EVERY)
 
 
-class Conversation:
+class DebuggerPrompt:
     """The debugger prompt of one task, from its stop until the task continues."""
 
     def __init__(self, task: Task, connection: DebuggerConnection) -> None:
@@ -97,7 +97,7 @@ class Conversation:
         self._connection = connection
         self._interrupts = 0  # number of Ctrl-C presses since the task's last message
 
-    def hold(self) -> bool:
+    def run(self) -> bool:
         """Run the prompt; return whether to wait for the next task. Raises ClusterkitError if the task is taken."""
         set_completer(self._connection)
         signal.signal(signal.SIGINT, self._interrupted)
@@ -109,7 +109,7 @@ class Conversation:
                 if message.get("busy"):
                     raise ClusterkitError(f"Another terminal is connected to {self._task}.")
                 if "left" in message:
-                    return self._left(str(message["left"]))
+                    return self._print_end(str(message["left"]))
                 if "out" in message:
                     echo(message["out"], nl=False)
                 elif "prompt" in message and not self._answer(str(message["prompt"])):
@@ -123,10 +123,10 @@ class Conversation:
 
     def _interrupted(self, number: int, frame: object) -> None:
         """Handle Ctrl-C: drop the line at the prompt, else interrupt the task; a second Ctrl-C ends the command."""
-        if self._connection.prompting:
-            self._connection.prompting = False
+        if self._connection.is_prompting:
+            self._connection.is_prompting = False
             raise KeyboardInterrupt
-        if self._connection.over:  # sent by the connection itself, or pressed just as the connection ended
+        if self._connection.is_over:  # sent by the connection itself, or pressed just as the connection ended
             return
         self._interrupts += 1
         if self._interrupts > 1:
@@ -143,10 +143,10 @@ class Conversation:
         """Read a line from the user and send it; return False if the user leaves with Ctrl-D."""
         while True:
             try:
-                self._connection.prompting = True  # set before `over` is read; the connection sets `over` first
-                if self._connection.over:
+                self._connection.is_prompting = True  # set before reading `is_over`, which the connection sets first
+                if self._connection.is_over:
                     return True
-                line = entered(f"{self._task} {printable(prompt)}")
+                line = read_line(f"{self._task} {printable(prompt)}")
             except EOFError:
                 echo(f"\n{self._task} continues.")
                 return False
@@ -154,13 +154,13 @@ class Conversation:
                 echo("")  # drop the line, as a shell does
                 continue
             finally:
-                self._connection.prompting = False
+                self._connection.is_prompting = False
             if not sys.stdin.isatty():
                 echo(line)  # a terminal has already echoed the line
             self._connection.send(line=line)
             return True
 
-    def _left(self, why: str) -> bool:
+    def _print_end(self, why: str) -> bool:
         if why == "quits":
             echo(f"{self._task} continues; its breakpoints are ignored from now on.")
             return False
@@ -168,7 +168,7 @@ class Conversation:
         return True
 
 
-def entered(prompt: str) -> str:
+def read_line(prompt: str) -> str:
     """Read a line of valid text from the user. Raises EOFError at the end of input."""
     while True:
         line = input(prompt)

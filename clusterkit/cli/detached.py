@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.check.imports import imports_tensorflow, program_files, program_of
-from clusterkit.cli.looking import RunSnapshot
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.cli.terminal import echo, say
 from clusterkit.ledger.status import RunPhase
 from clusterkit.store.directory import RunDirectory
@@ -20,7 +20,7 @@ from clusterkit.store.store import RunStore, new_run_id
 from clusterkit.supervisor.guardian import detach, exit_code
 from clusterkit.supervisor.prepare import Display, Prepared
 from clusterkit.supervisor.up import up
-from clusterkit.system.files import make_private, take_room
+from clusterkit.system.files import allocate, make_private
 from clusterkit.system.ports import listening
 from clusterkit.system.procfs import lineage
 from clusterkit.text.durations import compact
@@ -30,11 +30,11 @@ from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task
 
-A_SHORT_WHILE = 5.0  # seconds; the time for tasks to open their ports or to report anything
-WHILE_IMPORTING = 60.0  # seconds; the same if the program first imports TensorFlow, in many tasks on few cores
-LOOK_EVERY = 0.05  # seconds between two reads of the journal while tasks start
-FOR_OUTPUT = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
-TAIL = 60  # lines of output that are shown if the run ends before it is ready
+READY_WITHIN = 5.0  # seconds; the time for tasks to open their ports or to report anything
+READY_WITHIN_IMPORTING = 60.0  # seconds; the same if the program first imports TensorFlow, in many tasks on few cores
+CHECK_EVERY = 0.05  # seconds between two reads of the journal while tasks start
+OUTPUT_TAIL = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
+MOST_LINES = 60  # lines of output that are shown if the run ends before it is ready
 
 
 def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int | None) -> int:
@@ -47,13 +47,13 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
     run_id = prepared.run_id or new_run_id()
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")
-    _make_way(run, early)
+    _release_directory(run, early)
     starters = lineage(os.getpid())  # read now, since these processes may exit soon
     prepared = replace(prepared, run_id=run_id)
     pid = detach(lambda: up(prepared, display, lifeline, starters=starters), early, lifeline)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code = Beginning(run, prepared.job, early, pid).wait(wait)
+        code = StartupWaiter(run, prepared.job, early, pid).wait(wait)
     except KeyboardInterrupt:
         say(f"the run {run_id} continues. Stop it with `clusterkit down {run_id}`.")
         return 130
@@ -64,12 +64,12 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
     return code
 
 
-def _make_way(run: RunDirectory, early: Path) -> None:
+def _release_directory(run: RunDirectory, early: Path) -> None:
     try:
         if run.path.exists():
             raise RunDirectoryError(f"A run {run.run_id} already exists. Choose another --run-id, or omit it.")
         make_private(run.path.parent)
-        take_room(early, FOR_OUTPUT)
+        allocate(early, OUTPUT_TAIL)
         os.truncate(early, 0)
     except OSError as error:
         with suppress(OSError):
@@ -80,7 +80,7 @@ def _make_way(run: RunDirectory, early: Path) -> None:
         ) from None
 
 
-class Beginning:
+class StartupWaiter:
     """Waits until the tasks of a detached run are ready, or the run has ended."""
 
     def __init__(self, run: RunDirectory, job: JobSpec, early: Path, pid: int) -> None:
@@ -94,7 +94,7 @@ class Beginning:
         poll.register(pidfd, select.POLLIN)
         look: RunSnapshot | None = None
         try:
-            while not poll.poll(LOOK_EVERY * 1000):
+            while not poll.poll(CHECK_EVERY * 1000):
                 if look is None and self._run.is_live() and self._run.job_file.exists():
                     self._adopt_console()
                     look = RunSnapshot(self._run)
@@ -102,7 +102,7 @@ class Beginning:
                     return 0
         finally:
             os.close(pidfd)
-        return self._ended()
+        return self._end_code()
 
     def _adopt_console(self) -> None:
         """Move the console output into the run's directory, after the run has created the directory."""
@@ -120,23 +120,23 @@ class Beginning:
         for task in new:
             echo(f" ✔ {task} is {'running' if self._job.shape is Shape.SINGLE else 'ready'}", err=True)
         if over and silent:
-            echo(self._of_silence(silent), err=True)
+            echo(self._silence_text(silent), err=True)
         return over
 
-    def _of_silence(self, silent: Sequence[Task]) -> str:
+    def _silence_text(self, silent: Sequence[Task]) -> str:
         names, they = ", ".join(map(str, silent)), "runs, but has" if len(silent) == 1 else "run, but have"
         text = f" · {names} {they} opened no port and reported nothing so far."
         if not (limit := self._job.limits.startup):
             return text
         return f"{text} After {compact(limit)} without either, the run fails: see --startup-timeout."
 
-    def _ended(self) -> int:
+    def _end_code(self) -> int:
         code = exit_code(os.waitpid(self._pid, 0)[1])
         console = self._early
         if self._run.path.is_dir():
             self._adopt_console()
             console = self._run.console
-        lines = console.read_text(errors="replace").splitlines()[-TAIL:]
+        lines = console.read_text(errors="replace").splitlines()[-MOST_LINES:]
         if code and not lines:
             lines = [f"clusterkit: The run {self._run.run_id} ended with exit code {code} and printed nothing."]
         echo("".join(f"{line}\n" for line in lines), nl=False, err=True)
@@ -146,4 +146,4 @@ class Beginning:
 
 def _patience(job: JobSpec) -> float:
     program = [] if job.program.kind is ProgramKind.COMMAND else program_files(*program_of(job))
-    return WHILE_IMPORTING if imports_tensorflow(program) else A_SHORT_WHILE
+    return READY_WITHIN_IMPORTING if imports_tensorflow(program) else READY_WITHIN

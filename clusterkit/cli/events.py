@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
-    from clusterkit.cli.elsewhere import life_of
+    from clusterkit.cli.live_runs import end_waiter
     from clusterkit.store.journal import JournalReader, follow
 
     with exit_on_error():
         chosen = choose(run, finished=True)
         names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
     journal = JournalReader(chosen)
-    for entries in follow(journal.new, life_of(chosen).is_over) if following else [journal.new()]:
+    for entries in follow(journal.new, end_waiter(chosen).is_over) if following else [journal.new()]:
         _print(entries, names, as_json)
 
 

@@ -77,13 +77,13 @@ def command(
     """
     with exit_on_error():
         from clusterkit.cli.report import STDOUT, check_output
-        from clusterkit.exam.asked import examiner_of
+        from clusterkit.exam.setup import make_examiner
 
         if output == STDOUT:
             raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
         if output is not None:
             check_output(output, force)
-        examiner, warnings = examiner_of(given(values), quick, budget, cells, keep, wide)
+        examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
         for warning in warnings:
             say(warning)
         code = _run(examiner, as_json)
@@ -94,7 +94,7 @@ def command(
 
 def _run(examiner: Examiner, as_json: bool) -> int:
     """Run the exam, print each cell when it has ended, and return the exit code."""
-    from clusterkit.cli.campaign import Stopped, signals_stop
+    from clusterkit.cli.campaign import Stopped, stopping_on_signals
     from clusterkit.cli.params import echo_json
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError
@@ -102,7 +102,7 @@ def _run(examiner: Examiner, as_json: bool) -> int:
     report, chapter, began, code = examiner.report, None, time.monotonic(), 0
     echo(f"exam {report.name}, seed {report.seed}", err=as_json)
     try:
-        with signals_stop():
+        with stopping_on_signals():
             for result in examiner.examine():
                 if result.cell.chapter is not chapter:
                     chapter = result.cell.chapter
@@ -113,7 +113,7 @@ def _run(examiner: Examiner, as_json: bool) -> int:
     except Stopped as stopped:
         code = 128 + stopped.number
     except ClusterkitError as error:
-        report.irregular = str(error)
+        report.invalid_reason = str(error)
     finally:
         examiner.trials.stop()
     echo("\n" + summary(report), err=as_json)

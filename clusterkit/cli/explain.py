@@ -83,23 +83,23 @@ def _explain_log(path: str, as_json: bool) -> None:
 
     try:
         if path == STDIN:
-            known = explain_log(_chunks(sys.stdin.buffer))
+            first_match = explain_log(_chunks(sys.stdin.buffer))
         else:
             with Path(path).open("rb") as file:
                 if not _has_an_end(file.fileno()):
                     raise NotExplained(f"Cannot read {path}: it is neither a file nor a pipe.")
-                known = explain_log(_chunks(file))
+                first_match = explain_log(_chunks(file))
     except OSError as error:
         raise NotExplained(f"Cannot read {path}: {error.strerror}.") from None
-    first = known.evidence.first
+    first = first_match.evidence.first
     exception = last_exception(first.text.split("\n"))
-    if exception is None and not known.explanations:
-        said = "No Python traceback is in this log, and no error that clusterkit knows."
+    if exception is None and not first_match.explanations:
+        headline = "No Python traceback is in this log, and no error that clusterkit knows."
     else:
         who = f"{first.name} failed first" if first.task or first.source else "It failed"
-        said = f"{who}: {exception}" if exception else f"{who}."
+        headline = f"{who}: {exception}" if exception else f"{who}."
     task = None if first.task is None else str(first.task)
-    _say({"run_id": None, "task": task, "error": exception}, said, known.explanations, as_json)
+    _print_explanations({"run_id": None, "task": task, "error": exception}, headline, first_match.explanations, as_json)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -130,22 +130,25 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
         "error": None if cause is None else cause.exception,
     }
     found, error = _explanations(run, result), list[str]()
+    if result.fine and not found and not as_json:
+        echo(f"The run {run.run_id} succeeded: there is nothing to explain.")
+        return
     if cause is not None and not found and not as_json:
         lines = cause_lines(cause.tail, (terminal_width() or USUAL) - len(MARGIN))
         error = [*(f"{MARGIN}{line}" for line in lines), f"The log: {run.log(cause.task, cause.attempt)}"]
-    _say(facts, f"The run {run.run_id} {result.word}: {how}.", found, as_json, error)
+    _print_explanations(facts, f"The run {run.run_id} {result.word}: {how}.", found, as_json, error)
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
     """Return the explanations recorded in the run's result; without any, look them up in the present table."""
     from clusterkit.explain.explaining import explained
-    from clusterkit.ledger.takeover import report_of
+    from clusterkit.ledger.takeover import account_of
 
     info = run.info()
     if result.explanations or info is None:
         return result.explanations
     setup = replace(info.job.setup, cwd=str(Path(info.cwd) / (info.job.setup.cwd or "")))
-    return explained(result, replace(info.job, setup=setup), run, report_of(run)).explanations
+    return explained(result, replace(info.job, setup=setup), run, account_of(run)).explanations
 
 
 def _last_failed() -> RunDirectory:
@@ -161,14 +164,10 @@ def _last_failed() -> RunDirectory:
     raise NoSuchRun(f"No run in {store.path} has failed.")
 
 
-def _say(
-    facts: dict[str, str | None],
-    said: str,
-    found: Sequence[Explanation],
-    as_json: bool,
-    error: Sequence[str] = (),
+def _print_explanations(
+    facts: dict[str, str | None], headline: str, found: Sequence[Explanation], as_json: bool, error: Sequence[str] = ()
 ) -> None:
-    """Print `said` with the explanations or, without any, with the lines of `error`; print `facts` only as JSON."""
+    """Print the headline with the explanations or, without any, the lines of `error`; print `facts` only as JSON."""
     from clusterkit.text.printable import printable
     from clusterkit.views.explanations import address, lines_of
     from clusterkit.words import wire
@@ -178,4 +177,4 @@ def _say(
         echo_json({**facts, "explanations": rows})
         return
     lines = lines_of(found, terminal_width() or USUAL) or [*error, "clusterkit has no explanation for it."]
-    echo("\n".join([printable(said), "", *lines]))
+    echo("\n".join([printable(headline), "", *lines]))

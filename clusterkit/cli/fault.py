@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import OnRun, RunId
-from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.help import option
+from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.errors import ClusterkitError
@@ -50,7 +50,7 @@ class OnFaults(OnRun):
             ctx.fail(f"Write a fault in quotes: {' '.join(words)!r}.")
         ctx.params["texts"] = tuple(words)
 
-    def otherwise(self, word: str) -> str:
+    def error_hint(self, word: str) -> str:
         return f" It is not a fault either: a fault begins with an action ({', '.join(FaultAction)})."
 
 
@@ -86,10 +86,10 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
       for `up --fault` alone, phase=saving, phase=restoring:2 and others
     """
     with exit_on_error():
-        faults = _read(texts)
+        faults = _parse(texts)
         if not faults and not heal:
             raise BadFault("No fault given. Write one, such as 'kill worker:1', or use --heal.")
-        chosen, answers = _ask(run, faults, heal)
+        chosen, answers = _request(run, faults, heal)
     if as_json:
         echo_json(answers)
         return
@@ -99,7 +99,7 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
         echo(f"{chosen.run_id}: {fault}")
 
 
-def _read(texts: tuple[str, ...]) -> list[Fault]:
+def _parse(texts: tuple[str, ...]) -> list[Fault]:
     """Parse the faults. Raises BadFault with the problems of all of them."""
     faults, problems = parse_all(texts)
     if problems:
@@ -107,11 +107,11 @@ def _read(texts: tuple[str, ...]) -> list[Fault]:
     return faults
 
 
-def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory, list[dict[str, Any]]]:
+def _request(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory, list[dict[str, Any]]]:
     from clusterkit.faults.aim import live_problems_of
     from clusterkit.store.control import Client
 
-    chosen = to_act_on(run)
+    chosen = live_run(run)
     info = chosen.info()
     if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):
         raise BadFault("\n".join(problems))  # reported together here; the run would report one problem at a time

@@ -127,16 +127,16 @@ class LazyGroup(Group):
         self, *args: Any, sections: Mapping[str, Places], usual: Sequence[str], others: Mapping[str, str], **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        self._sections, self._others, self.usual = sections, others, frozenset(usual)
-        self._at = {name: place for places in sections.values() for name, place in places.items()}
+        self._sections, self._other_names, self.usual = sections, others, frozenset(usual)
+        self._modules = {name: place for places in sections.values() for name, place in places.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._at)
+        return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._at:
+        if cmd_name not in self._modules:
             return None
-        module, _, name = self._at[cmd_name][0].partition(":")
+        module, _, name = self._modules[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name or "command")
         return command
 
@@ -161,26 +161,26 @@ class LazyGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word, *rest = args
-        name = self._others.get(word, "up" if word not in self._at and _PROGRAM.search(word) else word)
+        name = self._other_names.get(word, "up" if word not in self._modules and _PROGRAM.search(word) else word)
         if name != word and not ctx.resilient_parsing:
             from clusterkit.cli.terminal import say
 
-            of_name = rest if word in self._others else args
+            of_name = rest if word in self._other_names else args
             told = " ".join(["clusterkit", name, *of_name])
-            what = f"`{word}` is called `{name}` here" if word in self._others else "A program is run with `up`"
+            what = f"`{word}` is called `{name}` here" if word in self._other_names else "A program is run with `up`"
             say(f"{what}: {told}")
             args = [name, *of_name]
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:  # suggest commands that are not imported yet, except destructive ones
-            near = self._at.keys() - _DESTRUCTIVE
+            near = self._modules.keys() - _DESTRUCTIVE
             raise click.NoSuchCommand(error.command_name, possibilities=near, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = self._sections
         if self.is_short(ctx):
-            sections = {"Commands": {name: place for name, place in self._at.items() if name in self.usual}}
-        width = max(map(len, self._at))
+            sections = {"Commands": {name: place for name, place in self._modules.items() if name in self.usual}}
+        width = max(map(len, self._modules))
         for heading, places in sections.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in places.items()])

@@ -100,8 +100,8 @@ def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
 
     place = example_directory()
     found = [source for source in program_files(place / f"{example}.py", place) if source.path.parent == place]
-    own = {source.path.stem for source in found}
-    others = {name.partition(".")[0] for source in found for name in source.names} - own
+    modules = {source.path.stem for source in found}
+    others = {name.partition(".")[0] for source in found for name in source.names} - modules
     missing = sorted(name for name in others if importlib.util.find_spec(name) is None)
     return {source.path.name: source.text for source in found}, missing
 

@@ -11,9 +11,8 @@ import click
 
 from clusterkit.cli.help import Command
 from clusterkit.cli.terminal import is_screen, say
-from clusterkit.job.foreign import meant
 
-USUAL = "job.toml"
+USUAL_FILE = "job.toml"
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
 
 
@@ -30,8 +29,8 @@ class JobCommand(Command):
         if program[1:2] == ("--",) and program[0].endswith(".py"):  # other launchers separate arguments with `--`
             ctx.params["program"] = (program[0], *program[2:])
         is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
-        if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL).is_file():
-            ctx.params["file"] = USUAL if _is_wanted(ctx) else None
+        if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL_FILE).is_file():
+            ctx.params["file"] = USUAL_FILE if _is_wanted(ctx) else None
         return rest
 
     def _with_file(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
@@ -39,7 +38,7 @@ class JobCommand(Command):
         try:
             given = self.make_parser(ctx).parse_args(list(args))[0]
         except click.NoSuchOption as error:
-            raise self._explained(error, args, ctx) from None
+            raise self._with_hint(error, args, ctx) from None
         words = list(args)
         program = given["program"] if isinstance(given.get("program"), tuple | list) else ()
         if program and program[0].endswith(".toml") and "file" not in given:
@@ -49,12 +48,14 @@ class JobCommand(Command):
             return self._with_file(ctx, words)
         return words
 
-    def _explained(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
+    def _with_hint(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
         """Return the error; if options of another launcher precede the program, with an explanation of each."""
+        from clusterkit.job.other_launchers import hint_for  # imported here, for errors only
+
         own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
         before = takewhile(lambda word: word != "--" and not word.endswith(".py"), args)
         names = dict.fromkeys(word.partition("=")[0] for word in before if word.startswith("-"))
-        found = {name: why for name in names if name not in own and (why := meant(name, own))}
+        found = {name: why for name in names if name not in own and (why := hint_for(name, own))}
         if not any(name.startswith(error.option_name) for name in found):
             return error
         told = "\n".join(f"No such option {name!r}. {why}" for name, why in found.items())
@@ -64,6 +65,6 @@ class JobCommand(Command):
 def _is_wanted(ctx: click.Context) -> bool:
     """Whether to read ./job.toml: ask the user on a terminal; otherwise print a message and return True."""
     if sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr):
-        return click.confirm(f"No program is given. Read {USUAL}?", default=True, err=True)
-    say(f"No program is given, so {USUAL} is read: clusterkit {ctx.info_name} -f {USUAL}")
+        return click.confirm(f"No program is given. Read {USUAL_FILE}?", default=True, err=True)
+    say(f"No program is given, so {USUAL_FILE} is read: clusterkit {ctx.info_name} -f {USUAL_FILE}")
     return True

@@ -81,7 +81,7 @@ def command(
     grep: re.Pattern[str] | None, timestamps: bool, all_output: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the output of a run's tasks."""
-    from clusterkit.cli.reading import LogReader, LogSelection
+    from clusterkit.cli.log_reader import LogReader, LogSelection
     from clusterkit.views.loglines import LogText
 
     with exit_on_error():
@@ -91,7 +91,7 @@ def command(
     text = LogText(shown, colored, timestamps, as_json)
     reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep, not (all_output or as_json)))
     with closing(reader.arrivals):
-        for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
+        for lines in reader.follow() if follow else _batches(reader.lines_so_far(merge)):
             if joined := "".join(map(text.text, lines)):
                 echo(joined, nl=False, color=colored)
     if reader.hides:

@@ -22,10 +22,10 @@ from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
 @json_option
 def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.store.store import RunStore, newest_first
     from clusterkit.views.listing import runs_table
-    from clusterkit.warm.warm_client import all_servers, described
+    from clusterkit.warm.warm_client import all_servers, description
     from clusterkit.words.errors import RunDirectoryError
 
     if campaigns:
@@ -41,9 +41,11 @@ def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
         echo_json(rows)
         return
     echo(runs_table(rows, terminal_width()), nl=False)
+    if not rows:
+        echo("No run is live." if live else "There is no run yet. Start one: clusterkit up PROGRAM", err=True)
     try:
         for _, server in all_servers():
-            echo(f"warm server: {described(server)} (clusterkit warm stop)", err=True)
+            echo(f"warm server: {description(server)} (clusterkit warm stop)", err=True)
     except RunDirectoryError as error:
         echo(f"warm servers: {error}", err=True)
 

@@ -60,7 +60,7 @@ def command(
     run's key: see --no-secret.
     """
     from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
-    from clusterkit.engines.kubernetes.printed import asked, asked_key, key_text, manifest_text, write_private
+    from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private
     from clusterkit.supervisor.prepare import gather
 
     hosts = cast(int | None, values.get("hosts"))
@@ -69,7 +69,7 @@ def command(
     with exit_on_error():
         job = gather(given(values))
         is_key = own.secret is Secret.ONLY
-        text = key_text(asked_key(job, own), seen) if is_key else manifest_text(asked(job, own), seen)
+        text = key_text(key_request(job, own), seen) if is_key else manifest_text(manifest_from(job, own), seen)
         if output is not None:
             write_private(output, text)
     if output is None:

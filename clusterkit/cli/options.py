@@ -119,12 +119,12 @@ def _option(entry: OptionEntry) -> Decorator:
 
 def job_options(*names: str) -> Decorator:
     """Add the job options with these names to a command; without names, all job options."""
-    return _adding([_option(OPTIONS[name]) for name in names or OPTIONS])
+    return _with_options([_option(OPTIONS[name]) for name in names or OPTIONS])
 
 
 def display_options(command: Command) -> Command:
     """Add the display options to a command."""
-    return _adding([
+    return _with_options([
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
                group=DISPLAY, help="Which of clusterkit's own messages to show."),
@@ -133,7 +133,7 @@ def display_options(command: Command) -> Command:
     ])(command)  # fmt: skip
 
 
-def _adding(options: Sequence[Decorator]) -> Decorator:
+def _with_options(options: Sequence[Decorator]) -> Decorator:
     def add(command: Command) -> Command:
         for one in reversed(options):
             command = one(command)
@@ -144,7 +144,7 @@ def _adding(options: Sequence[Decorator]) -> Decorator:
 
 def given(values: Mapping[str, object]) -> GivenOptions:
     """Return the job options among a command's parameters, with the problems that the parsing collected."""
-    options = {name: value for name in OPTIONS if (value := _usable(values.get(name))) is not None}
+    options = {name: value for name in OPTIONS if (value := _valid(values.get(name))) is not None}
     if "env" in options:
         options["env"] = dict(cast(tuple[tuple[str, str], ...], options["env"]))
     words = list(cast(tuple[str, ...], values.get("program", ())))
@@ -156,6 +156,6 @@ def given(values: Mapping[str, object]) -> GivenOptions:
     return GivenOptions(cast(JobOptions, options), [*chain.from_iterable(problems.values())], frozenset(problems))
 
 
-def _usable(value: object) -> object:
-    """Return the valid values of an option; None if there are none."""
+def _valid(value: object) -> object:
+    """Return the valid values of an option; None without any."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value

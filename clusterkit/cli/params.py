@@ -31,7 +31,7 @@ def echo_json(value: Any) -> None:
     echo(json.dumps(value, indent=2))
 
 
-def selects(names: Iterable[str]) -> Callable[[Task], bool]:
+def selector(names: Iterable[str]) -> Callable[[Task], bool]:
     """Return a function that tests whether the names select a task; without names, every task is selected."""
     wanted = set(names)
     return lambda task: not wanted or bool(wanted & {ALL, str(task), str(task.type)})
@@ -41,9 +41,9 @@ def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
     """Return the named tasks of a run, for display. Raises NoSuchTask for a name that matches no task."""
     tasks = _tasks_of(run)
     for name in names:
-        if not any(map(selects([name]), tasks)):
+        if not any(map(selector([name]), tasks)):
             raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
-    return list(filter(selects(names), tasks))
+    return list(filter(selector(names), tasks))
 
 
 def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:

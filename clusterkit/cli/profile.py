@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterkit.cli.addressing import OnTasks
-from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.help import option
+from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo, exit_on_error
@@ -44,7 +44,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        chosen = to_act_on(run)
+        chosen = live_run(run)
         journal = JournalReader(chosen)
         journal.skip()
         with Client(chosen) as client:
@@ -62,7 +62,7 @@ def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patien
     """Wait until every task has answered, the run has ended, or `patience` seconds have passed."""
     from clusterkit.store.journal import RunEndWaiter, follow
 
-    why = "the run ended before that"
+    problem = "the run ended before that"
     try:
         for events in follow(journal.events, RunEndWaiter(run).is_over, timeout=patience):
             for _, event in events:
@@ -70,5 +70,5 @@ def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patien
             if not answers.waiting:
                 return
     except TimeoutError:
-        why = "it does not answer; is it paused?"
-    answers.close(why)
+        problem = "it does not answer; is it paused?"
+    answers.close(problem)

@@ -13,7 +13,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
 @json_option
 def command(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
 
@@ -21,7 +21,7 @@ def command(run: str | None, as_json: bool) -> None:
         look = RunSnapshot(choose(run, finished=False))
         rows = look.rows(Meter() if look.live else None)
         dashboard = look.run.dashboard_address() if look.live else None
-    word, text = look.now
+    word, text = look.activity
     if as_json:
         now = {"state": look.state, "now": word, "text": text, **look.advice(), "metrics": look.status.metrics}
         echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})

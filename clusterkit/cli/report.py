@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
 
 FORMATS = ("html", "md")
-USUAL = {"html": "report.html", "md": "report.md"}
+USUAL_NAMES = {"html": "report.html", "md": "report.md"}
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md"}
 MARK = b"clusterkit report: "  # near the beginning of every report
 STDOUT = "-"
@@ -77,7 +77,7 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
     from clusterkit.store.store import RunStore
 
     kind = kind or ENDINGS.get(Path(output or "").suffix, "html")
-    output = USUAL[kind] if output is None else output
+    output = USUAL_NAMES[kind] if output is None else output
     with exit_on_error():
         if output != STDOUT:
             check_output(output, force)
@@ -119,11 +119,11 @@ def check_output(output: str, force: bool) -> None:
         raise RunDirectoryError(f"{path} is a directory. Name a file in it: -o {path / 'report.html'}")
     if not path.absolute().parent.is_dir():
         raise RunDirectoryError(f"There is no directory {path.parent}.")
-    if not force and _is_foreign(path):
+    if not force and _is_other_file(path):
         raise RunDirectoryError(f"{path} exists, and is not a report. Choose another -o, or overwrite it with --force.")
 
 
-def _is_foreign(path: Path) -> bool:
+def _is_other_file(path: Path) -> bool:
     """Whether the path is a file that contains anything other than a report."""
     with suppress(OSError):
         if not stat.S_ISREG(path.stat().st_mode):

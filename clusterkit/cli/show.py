@@ -12,7 +12,7 @@ from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error, terminal_width, use_color
 
 if TYPE_CHECKING:
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.views.step_use import StepUse
     from clusterkit.words.account import Account
     from clusterkit.words.outcome import RunResult
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
 def command(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
-    from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.ledger.takeover import report_of, result_of
+    from clusterkit.cli.snapshot import RunSnapshot
+    from clusterkit.ledger.takeover import account_of, result_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.store.usage import UsageReader
     from clusterkit.views.step_use import step_use
@@ -40,11 +40,11 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
     with exit_on_error():
         look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
-    recovered = report_of(look.run)
+    recovered = account_of(look.run)
     events = JournalReader(look.run).events()
     lines, use = list(timeline(events)), step_use(recovered.goodput, events, UsageReader(look.run.usage).new())
     if as_json:
-        word, text = look.now
+        word, text = look.activity
         echo_json(
             {
                 "run_id": look.run.run_id,
@@ -82,7 +82,7 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: 
 
     if result is not None:
         return report(result, look.run, color, recovered=recovered, use=use)
-    word, text = look.now
+    word, text = look.activity
     width = terminal_width()
     so_far = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
     slow = [*step_lines(use, width), *straggler_lines(recovered.stragglers)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.addressing import OnTasks
-from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.help import option
+from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo, exit_on_error
@@ -18,12 +18,12 @@ from clusterkit.cli.terminal import echo, exit_on_error
 def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
     """Show the Python stacks of every thread of tasks, without disturbing them."""
     from clusterkit.backends.local.stacks import collect, dumps_of
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.store.control import Client
     from clusterkit.words.model import Task
 
     with exit_on_error():
-        chosen = to_act_on(run)
+        chosen = live_run(run)
         with Client(chosen) as client:
             answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
     seen = RunSnapshot(chosen).status.tasks

@@ -44,8 +44,8 @@ def open_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # opens the lowest free descriptor: this one
     sys.stdin = sys.stdin or io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
-    sys.stdout = _writing(_Output(1, "w", closefd=False), sys.stdout)
-    sys.stderr = _writing(_Messages(2, "w", closefd=False), sys.stderr)
+    sys.stdout = _reopened(_Output(1, "w", closefd=False), sys.stdout)
+    sys.stderr = _reopened(_Messages(2, "w", closefd=False), sys.stderr)
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def exit_if_unwritten() -> Iterator[None]:
         sys.exit(1)
 
 
-def _writing(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
+def _reopened(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
     """Return a text stream with the encoding and buffering of the stream that it replaces."""
     buffer = io.BufferedWriter(raw)
     if not isinstance(before, io.TextIOWrapper):

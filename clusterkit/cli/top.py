@@ -20,7 +20,7 @@ from clusterkit.text.wrapping import at_words
 from clusterkit.words.model import number_of
 
 if TYPE_CHECKING:
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
 
 
 @click.command("top", cls=OnRun, examples=[("top -i 5s", ""), ("top --count 1 --json", "One sample.")])
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
-    from clusterkit.cli.elsewhere import life_of
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.live_runs import end_waiter
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.store.journal import follow
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
@@ -41,7 +41,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
     try:
         with exit_on_error():
             look, meter = RunSnapshot(choose(run, finished=False)), Meter()
-        looks = follow(look.refresh, life_of(look.run).is_over, max(interval, 0.1))
+        looks = follow(look.refresh, end_waiter(look.run).is_over, max(interval, 0.1))
         act(CLEAR_SCREEN if not as_json else "")
         look.rows(meter)  # CPU usage is measured from one sample to the next
         for _ in islice(looks, 1, None if count is None else min(count, sys.maxsize - 1) + 1):
@@ -64,5 +64,5 @@ def _head(look: RunSnapshot) -> str:
     restarts = f", {number_of('restart', status.restarts)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
     head, width = f"run {look.run.run_id}: {look.state}{restarts}{checkpoint}", terminal_width()
-    word, text = look.now
+    word, text = look.activity
     return "\n".join([head if width is None else fitted(head, width), at_words(f"{word.capitalize()}: {text}", width)])

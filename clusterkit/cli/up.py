@@ -68,8 +68,8 @@ def command(
     with exit_on_error():
         only = tuple(filter(None, only))  # an invalid task was parsed as None
         options = given(values) if asked is None else merged(given(values), asked.job)
-        prepared = prepare(options, only) if asked else _prepared(options, only)
-        prepared = _continuing(prepared, detach) if continues else prepared
+        prepared = prepare(options, only) if asked else _prepare(options, only)
+        prepared = _check_continues(prepared, detach) if continues else prepared
         prepared = _on_terminal(prepared, detach or lifeline is not None)
         if lifeline is not None:
             check_lifeline(lifeline)
@@ -85,7 +85,7 @@ def command(
         sys.exit(up_detached(prepared, display, not no_wait, lifeline))
 
 
-def _continuing(prepared: Prepared, detach: bool) -> Prepared:
+def _check_continues(prepared: Prepared, detach: bool) -> Prepared:
     from clusterkit.words.errors import BadJob
 
     problems = [] if prepared.run_id else ["--continue needs --run-id: the run that is to be continued."]
@@ -134,7 +134,7 @@ def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
         sys.exit(0)
 
 
-def _prepared(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
+def _prepare(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
     """Prepare the job, with a warning if options of `up` follow the program. Raises BadJob."""
     from clusterkit.supervisor.prepare import prepare
 

@@ -40,12 +40,12 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 @command.command()
 def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
-    from clusterkit.warm.warm_client import all_servers, described
+    from clusterkit.warm.warm_client import all_servers, description
 
     with exit_on_error():
         found = list(all_servers())
     for path, server in found:
-        echo(f"{path.stem}  {described(server)}")
+        echo(f"{path.stem}  {description(server)}")
     if not found:
         echo("No warm server is running. Start one with `clusterkit warm start`.")
         raise SystemExit(1)
@@ -81,7 +81,7 @@ def auto(off: bool) -> None:
     terminal closes in which it was started.
     """
     from clusterkit.system.files import make_private
-    from clusterkit.warm.kept import AUTO
+    from clusterkit.warm.shared_servers import AUTO_FILE
     from clusterkit.warm.warm_client import all_servers, warm_dir
     from clusterkit.warm.warm_client import stop as end
 
@@ -89,7 +89,7 @@ def auto(off: bool) -> None:
         make_private(warm_dir())
         for failed in warm_dir().glob("*.failed"):
             failed.unlink(missing_ok=True)
-        (warm_dir() / AUTO).unlink(missing_ok=True) if off else (warm_dir() / AUTO).touch()
+        (warm_dir() / AUTO_FILE).unlink(missing_ok=True) if off else (warm_dir() / AUTO_FILE).touch()
     except OSError as error:
         raise click.ClickException(f"{warm_dir()} can't be used: {error.strerror}.") from None
     if not off:

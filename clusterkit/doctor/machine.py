@@ -22,7 +22,7 @@ from clusterkit.store.cleaning import find_strays
 from clusterkit.store.store import state_dir
 from clusterkit.system.ports import HOST, claim
 from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
-from clusterkit.warm.warm_client import all_servers, described
+from clusterkit.warm.warm_client import all_servers, description
 from clusterkit.words.errors import NoPorts, RunDirectoryError
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -31,7 +31,7 @@ PR_GET_CHILD_SUBREAPER = 37
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL_RANGE = (32768, 60999)  # Linux's default range of ephemeral ports
 TIME_WAIT = "06"  # the state TIME_WAIT of a TCP socket in /proc/net/tcp
-UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means that there is no limit
+UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means unlimited
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
@@ -113,7 +113,7 @@ def _smallest(controller: str, *files: str) -> int | None:
     found = []
     for group in _groups(controller):
         for name in dict.fromkeys(files):
-            with suppress(OSError, ValueError):  # the file contains "max" if there is no limit
+            with suppress(OSError, ValueError):  # without a limit, the file contains "max"
                 found.append(int((group / name).read_text()))
     return min((limit for limit in found if limit < UNLIMITED), default=None)
 
@@ -138,7 +138,7 @@ def try_state() -> StateFacts:
     strays = {run: len(pids) for run, pids in find_strays().items()}
     servers = list[str]()
     with suppress(RunDirectoryError):
-        servers += [described(server) for _, server in all_servers()]
+        servers += [description(server) for _, server in all_servers()]
     return StateFacts(str(home), _unusable(existing), room, strays, servers)
 
 

@@ -19,7 +19,7 @@ NO_ROOM = 10 * MB  # bytes; with less free space, the state directory is unusabl
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Cores, memory and limits. Sizes are in bytes. None means that there is no limit or it is unknown."""
+    """Cores, memory and limits. Sizes are in bytes. None: unlimited or unknown."""
 
     cores: int
     memory: int

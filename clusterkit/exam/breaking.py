@@ -16,7 +16,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.02  # seconds between two checks; a held task waits much longer than this after its step
+CHECK_EVERY = 0.02  # seconds between two checks; a held task waits much longer than this after its step
 MARK = b'{"kind": "held", '
 LONGEST = 4096  # bytes; the maximum length of a line about a step
 
@@ -45,20 +45,20 @@ class Interrupter:
     breaks: Sequence[Interruption]
     grace: float
     by_reports: bool = False
-    missed: str = ""  # why a break could not be carried out
+    missed_breaks: str = ""  # why a break could not be carried out
 
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
         """Watch the run until all breaks were carried out, or until the run ends."""
         for one in self.breaks:
-            watch = _Reports(run, one) if self.by_reports else _Holds(run, one)
+            watch = _ReportReader(run, one) if self.by_reports else _HoldReader(run, one)
             while not watch.is_reached():
-                if supervisor.wait(LOOK_EVERY) and not watch.is_reached():
-                    self.missed = f"{one.task} never reached step {one.step}"
+                if supervisor.wait(CHECK_EVERY) and not watch.is_reached():
+                    self.missed_breaks = f"{one.task} never reached step {one.step}"
                     return
-            if not self._broken(one, supervisor, run):
+            if not self._break(one, supervisor, run):
                 return
 
-    def _broken(self, one: Interruption, supervisor: Supervisor, run: RunDirectory) -> bool:
+    def _break(self, one: Interruption, supervisor: Supervisor, run: RunDirectory) -> bool:
         if not one.fault:
             supervisor.end(self.grace + PUSH)
             return True
@@ -66,12 +66,12 @@ class Interrupter:
             with Client(run) as client:
                 client.call(Verb.FAULT, fault=one.fault)
         except ClusterkitError as error:
-            self.missed = str(error).rstrip(".")
-        return not self.missed
+            self.missed_breaks = str(error).rstrip(".")
+        return not self.missed_breaks
 
 
 @dataclass(slots=True)
-class _Holds:
+class _HoldReader:
     """Reads the lines that a task's attempts write when they wait after a step. The lines may be malformed."""
 
     run: RunDirectory
@@ -96,7 +96,7 @@ class _Holds:
 
 
 @dataclass(slots=True)
-class _Reports:
+class _ReportReader:
     """Reads the steps that tasks report, from the journal."""
 
     run: RunDirectory

@@ -19,12 +19,12 @@ COMPARED = ("weight", "optimizer", "batch-norm")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs by the share `apart` of its update. N workers' update is `factor` times as large."""
+    """A variable that differs by the share `distance` of its update. N workers' update is `factor` times as large."""
 
     name: str
     kind: str
     step: int
-    apart: float
+    distance: float
     factor: float | None
 
 
@@ -47,13 +47,13 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
 
 def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
     found = []
-    for name, mine, theirs in compared(a, b):
+    for name, mine, theirs in comparable(a, b):
         update = _update(mine, _initial(one, name, mine))
         apart = distance(mine.values, theirs.values, _scale(mine, update))
         if apart > tolerance(a.step):
-            factor = _factor(update, _update(theirs, _initial(several, name, theirs)))
+            factor = _common_factor(update, _update(theirs, _initial(several, name, theirs)))
             found.append(Difference(name, mine.kind, a.step, apart, factor))
-    return sorted(found, key=lambda difference: -difference.apart)
+    return sorted(found, key=lambda difference: -difference.distance)
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
@@ -81,7 +81,7 @@ def norm(variable: Variable) -> float:
     return float(np.linalg.norm(variable.values.astype(np.float64))) or 1.0
 
 
-def _factor(a: Values | None, b: Values | None) -> float | None:
+def _common_factor(a: Values | None, b: Values | None) -> float | None:
     """Return the factor f for which b = f · a, or None if no constant factor fits."""
     if a is None or b is None or a.shape != b.shape:
         return None
@@ -93,7 +93,7 @@ def _factor(a: Values | None, b: Values | None) -> float | None:
     return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
 
 
-def compared(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variable, Variable]]:
+def comparable(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variable, Variable]]:
     """Yield the name and both versions of each variable that can be compared with a tolerance."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)

@@ -8,7 +8,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from clusterkit.exam.differences import CONSTANT, Difference, compared, first_differences, norm
+from clusterkit.exam.differences import CONSTANT, Difference, comparable, first_differences, norm
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, distance, is_same
 from clusterkit.text.spelling import listed
@@ -28,7 +28,7 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     if any(finding.code not in ("workers-differ", "shared-file") for finding in found) or other_order(one, several):
         return found  # the two jobs compute different things, so don't compare weights
     differing = first_differences(one, several[0])
-    return found + ([explained(differing, several)] if differing else [])
+    return found + ([explanation(differing, several)] if differing else [])
 
 
 def draws(several: Sequence[Recording]) -> bool:
@@ -75,7 +75,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
 
 
 def _disagreement(a: VariableState, b: VariableState) -> str | None:
-    for name, mine, theirs in compared(a, b):
+    for name, mine, theirs in comparable(a, b):
         if not mine.on_read and distance(mine.values, theirs.values, norm(mine)) > AGREEMENT:
             return name
     return None
@@ -83,11 +83,11 @@ def _disagreement(a: VariableState, b: VariableState) -> str | None:
 
 def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
     """Yield findings about rows that several workers train on too often or not at all."""
-    alone, everything = one.counted_rows(), _counted_rows(several)
-    if not alone or not all(recording.rows for recording in several):
+    one_counts, several_counts = one.counted_rows(), _counted_rows(several)
+    if not one_counts or not all(recording.rows for recording in several):
         return
     workers = len(several)
-    whole = [steps for steps in _together(several) if all(steps)]
+    whole = [steps for steps in _rows_by_step(several) if all(steps)]
     if workers > 1 and whole and all(len(set(map(frozenset, steps))) == 1 for steps in whole):
         yield ExamFinding(
             "same-rows",
@@ -96,7 +96,7 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
             "input_context.input_pipeline_id in distribute_datasets_from_function.",
         )
         return
-    size, sizes = _rows_a_step([one]), _rows_a_step(several)
+    size, sizes = _rows_per_step([one]), _rows_per_step(several)
     if size and sizes and sizes >= 1.5 * size and abs(sizes / size - workers) < 0.25 * workers:
         yield ExamFinding(
             "global-batch",
@@ -106,16 +106,16 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
             "grow, scale the learning rate with it.",
         )
         return
-    yield from _by_values(one, several, alone, everything)
+    yield from _row_findings(one, several, one_counts, several_counts)
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:
     """Return a sentence if the jobs train on the same rows in different orders, and can't be compared; "" otherwise."""
     steps = one.rows.keys() & several[0].rows.keys()
-    alike = (
+    same_rows = (
         Counter(one.rows[step]) == Counter(chain(*(each.rows.get(step, ()) for each in several))) for step in steps
     )
-    if not _as_often(one.counted_rows(), _counted_rows(several)) or all(alike):
+    if not _equally_often(one.counted_rows(), _counted_rows(several)) or all(same_rows):
         return ""
     return (
         f"{len(several)} workers train on the rows in another order than 1 worker, as when files are divided among the "
@@ -128,23 +128,23 @@ def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
     return sum((recording.counted_rows() for recording in several), Counter[str]())
 
 
-def _as_often(alone: Counter[str], everything: Counter[str]) -> bool:
+def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bool:
     """Whether both counts have the same rows and total. A row's counts may differ by 1, for an incomplete epoch."""
-    if alone.keys() != everything.keys() or alone.total() != everything.total():
+    if one_counts.keys() != several_counts.keys() or one_counts.total() != several_counts.total():
         return False
-    return all(abs(everything[row] - times) <= 1 for row, times in alone.items())
+    return all(abs(several_counts[row] - times) <= 1 for row, times in one_counts.items())
 
 
-def _by_values(
-    one: Recording, several: Sequence[Recording], alone: Counter[str], everything: Counter[str]
+def _row_findings(
+    one: Recording, several: Sequence[Recording], one_counts: Counter[str], several_counts: Counter[str]
 ) -> Iterator[ExamFinding]:
     """Yield findings if one worker and several workers together do not train on each row equally often."""
-    if _as_often(alone, everything):
+    if _equally_often(one_counts, several_counts):
         return
     workers = len(several)
-    missed = [row for row, times in alone.items() if everything[row] < times]
-    repeated = [row for row, times in everything.items() if times > alone[row]]
-    if alone.keys().isdisjoint(everything) and alone.total() == everything.total():
+    missed = [row for row, times in one_counts.items() if several_counts[row] < times]
+    repeated = [row for row, times in several_counts.items() if times > one_counts[row]]
+    if one_counts.keys().isdisjoint(several_counts) and one_counts.total() == several_counts.total():
         yield ExamFinding(
             "rows-differ",
             f"{workers} workers train on as many rows as 1 worker, but none has the same values: the workers prepare "
@@ -155,30 +155,31 @@ def _by_values(
     if missed:
         yield ExamFinding(
             "rows-missed",
-            f"{workers} workers leave out {number_of('row', len(missed))} of {len(alone)} that 1 worker trains on "
+            f"{workers} workers leave out {number_of('row', len(missed))} of {len(one_counts)} that 1 worker trains on "
             f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}).",
             "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same.",
         )
     if repeated:
         yield ExamFinding(
             "rows-repeated",
-            f"{workers} workers train on {number_of('row', len(repeated))} of {len(alone)} more often than 1 worker.",
+            f"{workers} workers train on {number_of('row', len(repeated))} of {len(one_counts)} more often "
+            "than 1 worker.",
             "Let the workers shuffle with the same seed before they shard, and repeat the data after that.",
         )
 
 
-def _together(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]]]:
+def _rows_by_step(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]]]:
     """Yield, for each step, the rows of each worker."""
     for step in sorted(several[0].rows):
         yield [recording.rows.get(step, ()) for recording in several]
 
 
-def _rows_a_step(several: Sequence[Recording]) -> float:
-    sizes = [sum(map(len, steps)) for steps in _together(several)]
+def _rows_per_step(several: Sequence[Recording]) -> float:
+    sizes = [sum(map(len, steps)) for steps in _rows_by_step(several)]
     return float(np.median(sizes)) if sizes else 0.0
 
 
-def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
+def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
     """Return the kind of mistake that explains which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
@@ -216,7 +217,7 @@ def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> 
         )
     return ExamFinding(
         "differs",
-        f"1 worker and {workers} do not compute the same: {where}, by {min(first.apart, 9.99):.0%} of its update; "
+        f"1 worker and {workers} do not compute the same: {where}, by {min(first.distance, 9.99):.0%} of its update; "
         f"so do {len(differing) - 1} others. No constant factor explains it.",
         "Look at what is computed from a worker's own rows alone: a norm to clip by, a mean, a random draw; or at what "
         "each worker adds whole, such as the losses of regularizers (model.losses).",
@@ -233,10 +234,11 @@ def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
     """Return N or 1/N if all updates differ by this factor, or None. Slots may differ by the factor's square."""
     return next(
-        (factor for factor in (float(workers), 1 / workers) if all(_fits(one, factor) for one in differing)), None
+        (factor for factor in (float(workers), 1 / workers) if all(_fits_factor(one, factor) for one in differing)),
+        None,
     )
 
 
-def _fits(one: Difference, factor: float) -> bool:
+def _fits_factor(one: Difference, factor: float) -> bool:
     allowed = (factor, factor**2) if one.kind == "optimizer" else (factor,)
     return one.factor is not None and any(abs(one.factor / each - 1) < CONSTANT for each in allowed)

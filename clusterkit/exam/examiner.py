@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 
 from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.model import Baseline
-from clusterkit.chaos.schedule import SPARE
+from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.equality import draws, equality, other_order
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
-from clusterkit.exam.runs import Examined, ExamRuns, sized, workers_of
+from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
     EXPORT,
     POWER,
     SurvivalCell,
     middle_step,
+    old_checkpoint_findings,
     other_step,
-    power_failure,
+    power_failure_findings,
     survival_cells,
-    survived,
-    too_old,
-    torn_export,
-    unreachable,
+    survival_findings,
+    torn_export_findings,
+    why_unreachable,
 )
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
@@ -62,12 +62,12 @@ class Examiner:
     until: float  # monotonic seconds; no more cells are examined after this time
     longest: float = 0.0  # seconds; timeout of the first run, 0 for the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phases: Sequence[str] | None = None  # phases of the chapter survival; None for all
+    phase_limit: Sequence[str] | None = None  # phases of the chapter survival; None for all
     disk: bool = False  # True if this machine can fill up a checkpoint directory
     wide: bool = False  # True to compare one worker also with twice the job's number of workers
 
     def examine(self) -> Iterator[CellResult]:
-        """Examine the program. If it can't be examined, set `report.irregular` and stop early."""
+        """Examine the program. If it can't be examined, set `report.invalid_reason` and stop early."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed)
         try:
             yield from self._chapters(runs)
@@ -76,18 +76,18 @@ class Examiner:
                 self._remove(runs.started)
 
     def _chapters(self, runs: ExamRuns) -> Iterator[CellResult]:
-        unbroken = runs.up("unbroken", {"timeout": self.longest} if self.longest else {})
+        unbroken = runs.run("unbroken", {"timeout": self.longest} if self.longest else {})
         if not unbroken.succeeded:
-            self.report.irregular = f"it fails even unbroken: {unbroken.why}."
+            self.report.invalid_reason = f"it fails even unbroken: {unbroken.failure_text}."
             if self.longest and unbroken.state is RunState.TIMED_OUT:
-                self.report.irregular = TOO_LONG.format(self.longest)
+                self.report.invalid_reason = TOO_LONG.format(self.longest)
             return
-        runs.begin(unbroken)
+        runs.set_baseline(unbroken)
         leader = runs.leader(unbroken)
         if not runs.baseline.last_step and (leader is None or not leader.last_step):
-            self.report.irregular = f"{NO_STEPS}."
+            self.report.invalid_reason = f"{NO_STEPS}."
             return
-        again = runs.up("again", {})
+        again = runs.run("again", {})
         yield self.report.add(self._repeat(runs, unbroken, again))
         if again.succeeded:
             is_exact = self.report.passed(Chapter.REPEAT) and runs.is_synchronous
@@ -100,27 +100,29 @@ class Examiner:
                 yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def replay(self, cell: Cell) -> str:
-        template = self.trials.template.changed({"seed": self.report.seed}, "run_id", "timeout")
+        template = self.trials.template.with_changes({"seed": self.report.seed}, "run_id", "timeout")
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove all runs except those of failed cells and, if the program could not be examined, the last run."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
-            if run not in failed and not (self.report.irregular and run == started[-1]):
+            if run not in failed and not (self.report.invalid_reason and run == started[-1]):
                 self.trials.remove(run)
 
-    def _repeat(self, runs: ExamRuns, unbroken: Examined, again: Examined) -> CellResult:
+    def _repeat(self, runs: ExamRuns, unbroken: ExaminedRun, again: ExaminedRun) -> CellResult:
         """Compare two runs of the same job, to learn how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.succeeded:
-            return judged(cell, [ExamFinding("not-recovered", f"The second time it failed: {again.why}.")], *ids)
-        runs.allow(again)
+            return judge(
+                cell, [ExamFinding("not-recovered", f"The second time it failed: {again.failure_text}.")], *ids
+            )
+        runs.allow_variation(again)
         first, second = runs.leader(unbroken), runs.leader(again)
         notes = () if first is None else tuple(first.notes)
         if not runs.is_synchronous:
             notes = (*notes, "parameter servers take updates as they come: runs are compared by their metric")
-            return judged(cell, runs.metric(again), *ids, notes=notes)
+            return judge(cell, runs.metric(again), *ids, notes=notes)
         if first is None or second is None or first.end is None or second.end is None:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
         kinds = differing_kinds(first.end, second.end)
@@ -133,9 +135,9 @@ class Examiner:
             )
             for name in list(kinds.values())[:1]
         ]
-        return judged(cell, found, *ids, notes=notes)
+        return judge(cell, found, *ids, notes=notes)
 
-    def _equality(self, runs: ExamRuns, again: Examined) -> Iterator[CellResult]:
+    def _equality(self, runs: ExamRuns, again: ExaminedRun) -> Iterator[CellResult]:
         job, workers = runs.job, workers_of(runs.job)
         sizes = [workers, *([2 * workers] if self.wide else [])]
         cells = {number: Cell(Chapter.EQUALITY, f"1-against-{number}") for number in sizes if number > 1}
@@ -145,33 +147,39 @@ class Examiner:
         words, notes = list[str](), list[str]()
         if draws(again.tasks):
             words.append("no-dropout")
-            again = runs.up("without-dropout", {}, words=words)
+            again = runs.run("without-dropout", {}, words=words)
             notes.append("dropout was switched off, since several workers drop something else than one does")
-        alone = runs.up("one-worker", sized(job, 1), words=words)
+        alone = runs.run("one-worker", with_workers(job, 1), words=words)
         for number, cell in wanted.items():
-            several = again if number == workers else runs.up(f"{number}-workers", sized(job, number), words=words)
-            yield self.report.add(_compared(runs, cell, alone, several, number, notes))
+            several = (
+                again if number == workers else runs.run(f"{number}-workers", with_workers(job, number), words=words)
+            )
+            yield self.report.add(_compare(runs, cell, alone, several, number, notes))
 
-    def _resume(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
+    def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         # If one worker and several workers compute different things, their results can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
-        for way in _ways(runs.job, runs.baseline, compares):
+        for way in _interruption_plans(runs.job, runs.baseline, compares):
             if self._is_wanted(way.cell):
-                result = _resumed(runs, way, exact) if _saves(again) else not_reached(way.cell, SAVES_NOTHING)
+                result = (
+                    _resume_result(runs, way, exact)
+                    if _saves_checkpoints(again)
+                    else not_reached(way.cell, SAVES_NOTHING)
+                )
                 yield self.report.add(result)
 
-    def _survival(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
+    def _survival(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         compared = exact if self.report.passed(Chapter.RESUME) else None
         if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
-            yield self.report.add(judged(POWER, power_failure(again.tasks), again.run_id))
+            yield self.report.add(judge(POWER, power_failure_findings(again.tasks), again.run_id))
         if Phase.EXPORTING in again.phases() and self._is_wanted(EXPORT):
-            yield self.report.add(judged(EXPORT, torn_export(again.tasks), again.run_id))
+            yield self.report.add(judge(EXPORT, torn_export_findings(again.tasks), again.run_id))
         for one in survival_cells(runs.job, runs.baseline, self.disk):
-            if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
-                why = unreachable(one, again.phases(one.task))
-                if one.phase == Phase.RESTORING and not _saves(again):
+            if (self.phase_limit is None or one.phase in self.phase_limit or self.chosen) and self._is_wanted(one.cell):
+                why = why_unreachable(one, again.phases(one.task))
+                if one.phase == Phase.RESTORING and not _saves_checkpoints(again):
                     why = SAVES_NOTHING
-                yield self.report.add(not_reached(one.cell, why) if why else _broken(runs, one, compared))
+                yield self.report.add(not_reached(one.cell, why) if why else _break_result(runs, one, compared))
 
     def _is_wanted(self, cell: Cell) -> bool:
         if self.chosen:
@@ -182,15 +190,15 @@ class Examiner:
         return False
 
 
-def _compared(
-    runs: ExamRuns, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
+def _compare(
+    runs: ExamRuns, cell: Cell, alone: ExaminedRun, several: ExaminedRun, workers: int, notes: Sequence[str]
 ) -> CellResult:
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
     for run, number in ((alone, 1), (several, workers)):
         if not run.succeeded:
-            return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.why}", *ids)
+            return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.failure_text}", *ids)
     if not runs.is_synchronous:
-        return judged(cell, runs.metric(alone), *ids)
+        return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
     found = equality(one, several.tasks)
@@ -198,16 +206,16 @@ def _compared(
     if why and not found:
         return not_reached(cell, why, *ids)
     uncounted = () if one.rows else ("rows were not counted",)
-    return judged(cell, found, *ids, notes=(*notes, *uncounted))
+    return judge(cell, found, *ids, notes=(*notes, *uncounted))
 
 
-def _saves(unbroken: Examined) -> bool:
+def _saves_checkpoints(unbroken: ExaminedRun) -> bool:
     """Whether any task saved a checkpoint in the unbroken run."""
     return Phase.SAVING in unbroken.phases()
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _InterruptionPlan:
     """A way to interrupt a run. If `compares`, the final metric is compared with that of the unbroken run."""
 
     cell: Cell
@@ -216,52 +224,52 @@ class _Way:
     compares: bool = True
 
 
-def _ways(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_Way]:
+def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_InterruptionPlan]:
     middle, leader = middle_step(baseline), job.leader
     if middle is None:
         return
-    yield _Way(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Interruption(leader, middle))
+    yield _InterruptionPlan(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Interruption(leader, middle))
     kill = Interruption(leader, middle, f"{FaultAction.KILL} {leader}")
-    yield _Way(Cell(Chapter.RESUME, "killed-between-checkpoints"), kill)
+    yield _InterruptionPlan(Cell(Chapter.RESUME, "killed-between-checkpoints"), kill)
     if (saved := other_step(baseline, middle)) is not None:
-        yield _Way(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Interruption(leader, saved))
+        yield _InterruptionPlan(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Interruption(leader, saved))
     if workers := workers_of(job):
         others = workers - 1 or 2
         cell = Cell(Chapter.RESUME, f"continued-by-{number_of('worker', others).replace(' ', '-')}")
-        yield _Way(cell, Interruption(leader, middle), others, compares)
+        yield _InterruptionPlan(cell, Interruption(leader, middle), others, compares)
 
 
-def _resumed(runs: ExamRuns, way: _Way, exact: Examined | None) -> CellResult:
+def _resume_result(runs: ExamRuns, way: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
     """Break a run, continue it if it was stopped, and compare its end with the unbroken run's end."""
-    broken = last = runs.up(way.cell.name, {}, way.one)
+    broken = last = runs.run(way.cell.name, {}, way.one)
     ids = [broken.run_id]
-    if broken.missed:
-        return not_reached(way.cell, broken.missed, *ids)
+    if broken.missed_breaks:
+        return not_reached(way.cell, broken.missed_breaks, *ids)
     if broken.succeeded and all(recording.attempt == 1 for recording in broken.tasks):
         return not_reached(way.cell, "the training ended before it was stopped", *ids)
     if Phase.SAVED not in broken.phases(attempt=1):
         return not_reached(way.cell, f"nothing had been saved at step {way.one.step}, where it was interrupted", *ids)
     if not way.one.fault and not broken.succeeded:
-        changes = {} if way.workers is None else sized(runs.job, way.workers)
-        last = runs.up(f"{way.cell.name}-resumed", {**changes, "resume": broken.run_id})
+        changes = {} if way.workers is None else with_workers(runs.job, way.workers)
+        last = runs.run(f"{way.cell.name}-resumed", {**changes, "resume": broken.run_id})
         ids.append(last.run_id)
     if not last.succeeded:
-        return judged(way.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.why}.")], *ids)
-    mine, theirs = None if exact is None else runs.leader(exact), runs.leader(last)
+        return judge(way.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
+    reference, continued = None if exact is None else runs.leader(exact), runs.leader(last)
     found = list[ExamFinding]()
-    if mine is not None and theirs is not None:
-        found = resumption(mine, theirs) if way.workers is None else resumption_by_others(mine, theirs)
-    if not found and way.compares and (mine is None or theirs is None or way.workers is not None):
+    if reference is not None and continued is not None:
+        found = resumption(reference, continued) if way.workers is None else resumption_by_others(reference, continued)
+    if not found and way.compares and (reference is None or continued is None or way.workers is not None):
         found = list(runs.metric(last))
-    return judged(way.cell, found, *ids)
+    return judge(way.cell, found, *ids)
 
 
-def _broken(runs: ExamRuns, one: SurvivalCell, exact: Examined | None) -> CellResult:
+def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) -> CellResult:
     """Break a run, and check the conditions that must hold after every fault."""
-    job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE)
-    broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
-    if broken.missed:
-        return not_reached(one.cell, broken.missed, broken.run_id)
+    job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE_RESTARTS)
+    broken = runs.run(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
+    if broken.missed_breaks:
+        return not_reached(one.cell, broken.missed_breaks, broken.run_id)
     if one.action is FaultAction.MEMORY and broken.state is RunState.TIMED_OUT:
         return not_reached(one.cell, HANGS, broken.run_id)
     left = find_leaks(runs.trials.store, broken.run_id).sentences
@@ -270,10 +278,10 @@ def _broken(runs: ExamRuns, one: SurvivalCell, exact: Examined | None) -> CellRe
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(broken)
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
         differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
-    anew = began_anew(job, broken.run.events)
+    starts_anew = began_anew(job, broken.run.events)
     recoveries = ledger_of(job, broken.run.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
-    findings = [*survived(broken.run.result, said, anew, differing)]
-    found = judged(one.cell, findings or too_old(broken.run.events, recoveries), broken.run_id)
+    findings = [*survival_findings(broken.run.result, said, starts_anew, differing)]
+    found = judge(one.cell, findings or old_checkpoint_findings(broken.run.events, recoveries), broken.run_id)
     return replace(found, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

@@ -63,7 +63,7 @@ class CellResult:
     lost: int | None = None
 
 
-def judged(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
+def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
     """Return the result of a cell that was reached, which has passed if there are no findings."""
     found = tuple(findings)
     return CellResult(cell, Grade.FAILED if found else Grade.PASSED, found, runs=runs, notes=tuple(notes))
@@ -76,14 +76,14 @@ def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
 
 @dataclass(slots=True)
 class Report:
-    """The results of an exam so far. `irregular` is why the program could not be examined, if so."""
+    """The results of an exam so far. `invalid_reason` is why the program could not be examined, if so."""
 
     name: str
     seed: int
     results: list[CellResult] = field(default_factory=list)
-    irregular: str = ""
+    invalid_reason: str = ""
 
-    def of(self, chapter: Chapter) -> list[CellResult]:
+    def results_of(self, chapter: Chapter) -> list[CellResult]:
         return [result for result in self.results if result.cell.chapter is chapter]
 
     def count(self, grade: Grade, chapter: Chapter | None = None) -> int:
@@ -91,7 +91,7 @@ class Report:
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
     def _is_reached(self, chapter: Chapter) -> bool:
-        return any(one.grade in (Grade.PASSED, Grade.FAILED) for one in self.of(chapter))
+        return any(one.grade in (Grade.PASSED, Grade.FAILED) for one in self.results_of(chapter))
 
     def passed(self, chapter: Chapter) -> bool:
         """Whether at least one cell of the chapter has passed and none has failed."""
@@ -102,22 +102,24 @@ class Report:
         """1 if a cell failed; 4 if the program could not be examined or no cell passed; 0 otherwise."""
         if self.count(Grade.FAILED):
             return 1
-        return 4 if self.irregular or not self.count(Grade.PASSED) else 0
+        return 4 if self.invalid_reason or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
         """Add a result, without the remedies of findings that an earlier cell of the chapter already has."""
-        known = {finding.text for one in self.of(result.cell.chapter) for finding in one.findings}
+        known = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
         short = tuple(replace(one, remedy="") if one.text in known else one for one in result.findings)
         self.results.append(replace(result, findings=short))
         return self.results[-1]
 
     def verdict(self) -> str:
-        if self.irregular:
-            return f"The program could not be examined: {self.irregular}"
+        if self.invalid_reason:
+            return f"The program could not be examined: {self.invalid_reason}"
         passed, failed = self.count(Grade.PASSED), self.count(Grade.FAILED)
         reached = number_of("cell", passed + failed)
         unseen = len(self.results) - passed - failed
         rest = f"; {unseen} of {len(self.results)} were not examined" if unseen else ""
-        if blank := [chapter for chapter in Chapter if self.of(chapter) and not self._is_reached(chapter)]:
-            rest += f", among them all of {listed(blank)}"
+        if without_result := [
+            chapter for chapter in Chapter if self.results_of(chapter) and not self._is_reached(chapter)
+        ]:
+            rest += f", among them all of {listed(without_result)}"
         return f"{passed} of {reached} passed{rest}."

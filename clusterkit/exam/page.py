@@ -43,7 +43,7 @@ def page(report: Report, replay: Replay) -> str:
         f"<h1>{mark} {_safe(report.verdict())}</h1>",
         f"<p>Exam {_safe(report.name)}, seed {report.seed}. {NOT_PROVED}</p>",
         *_chapters(report),
-        *_matrix(report.of(Chapter.SURVIVAL)),
+        *_matrix(report.results_of(Chapter.SURVIVAL)),
         "<h2>Every cell</h2>",
         *(_details(result, replay) for grade in _FIRST for result in report.results if result.grade is grade),
     ]
@@ -53,7 +53,7 @@ def page(report: Report, replay: Replay) -> str:
 def _chapters(report: Report) -> Iterator[str]:
     yield f"<table><thead>{_row('th', ('Chapter', *(grade.capitalize() for grade in Grade)))}</thead><tbody>"
     for chapter in Chapter:
-        if report.of(chapter):
+        if report.results_of(chapter):
             yield _row("td", (title(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
     yield "</tbody></table>"
 
@@ -75,8 +75,8 @@ def _matrix(results: Iterable[CellResult]) -> Iterator[str]:
 def _sign(result: CellResult | None) -> str:
     if result is None:
         return "<td></td>"
-    said = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
-    link = f'<a href="#{_anchor(result.cell)}" title="{_safe(said)}">{MARKS[result.grade]}</a>'
+    text = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
+    link = f'<a href="#{_anchor(result.cell)}" title="{_safe(text)}">{MARKS[result.grade]}</a>'
     return f'<td class="{_kind(result.grade)}">{link}</td>'
 
 

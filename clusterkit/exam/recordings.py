@@ -31,7 +31,7 @@ def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
             continue
         recording = Recording(task, number)
         for line in _lines(path):
-            _take(recording, line, directory)
+            _read_line(recording, line, directory)
         found[task, number] = recording
     return found
 
@@ -56,7 +56,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
 
 
-def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> None:
+def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -> None:
     step: object = line.get("step")
     epoch: object = line.get("epoch")
     match line.get("kind"):

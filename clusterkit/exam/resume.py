@@ -9,7 +9,7 @@ from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, is_same
 
 # From a kind of variable to the finding's code, a clause for the message, and the remedy, in the order of findings.
-_FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
+_LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (
         "optimizer",
@@ -21,20 +21,20 @@ _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
     "random": ("random-state", "the random state is", "Save the generators and seed generators with the model."),
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
-EXACT = tuple(_FORGOTTEN)
+EXACT = tuple(_LOST_STATE)
 ROUNDING = 1e-5  # the allowed relative difference of metrics, whose sums may have a different order after a resume
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """Return findings about a continued attempt, from its state at the beginning, its rows, its length and its end."""
     begun = continued.begin
-    found = list(_restored(unbroken, continued))
+    found = list(_state_findings(unbroken, continued))
     if begun is not None and begun.step == 0 and found:
         return found  # the step count began at 0 again, so later states can't be compared
     found += _length(unbroken, continued)
-    found += _position(unbroken, continued)
+    found += _position_findings(unbroken, continued)
     if not found:
-        found += _ends(unbroken, continued)
+        found += _end_findings(unbroken, continued)
     return found
 
 
@@ -45,14 +45,14 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
     different rows, and many programs scale the learning rate with the workers. The number of steps is not compared if
     a worker has as many rows per step as before, since the global batch then grows with the workers.
     """
-    others = {_FORGOTTEN[kind][0] for kind in ("random", "learning-rate")}
-    found = [one for one in _restored(unbroken, continued) if one.code not in others]
+    others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
+    found = [one for one in _state_findings(unbroken, continued) if one.code not in others]
     common = unbroken.rows.keys() & continued.rows.keys()
     grows = any(len(unbroken.rows[step]) == len(continued.rows[step]) > 0 for step in common)
     return found or ([] if grows else list(_length(unbroken, continued)))
 
 
-def _restored(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     begun = continued.begin
     if begun is None:
         return
@@ -64,7 +64,7 @@ def _restored(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
                 "counter",
                 "The program continued with weights that it had saved, but counted its steps from 0: the optimizer was "
                 "not restored.",
-                _FORGOTTEN["optimizer"][2],
+                _LOST_STATE["optimizer"][2],
             )
             return
         if expected is None:
@@ -79,7 +79,7 @@ def _restored(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
     for kind, name in differing_kinds(expected, begun).items():
         if kind == "learning-rate" and not _differs_later(kind, unbroken, continued, begun.step):
             continue  # the program sets the learning rate before each step
-        code, what, remedy = _FORGOTTEN[kind]
+        code, what, remedy = _LOST_STATE[kind]
         text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
 
@@ -116,15 +116,15 @@ def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
         )
 
 
-def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+def _position_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     """Yield a finding if the continued attempt did not train on the same rows at the same steps."""
     steps = sorted(continued.rows)
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:
         return
     first = min(unbroken.rows)
-    anew = continued.rows[wrong[0]] == unbroken.rows.get(first)
-    how = "it began the data anew" if anew else "these are other rows, or have other values"
+    restarted = continued.rows[wrong[0]] == unbroken.rows.get(first)
+    how = "it began the data anew" if restarted else "these are other rows, or have other values"
     yield ExamFinding(
         "data-position",
         f"At step {wrong[0]} the continued run did not train on the rows of the unbroken one: {how}.",
@@ -133,7 +133,7 @@ def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
     )
 
 
-def _ends(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+def _end_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     forgotten = {
         name: (value, continued.callbacks[name])
         for name, value in unbroken.callbacks.items()
@@ -148,13 +148,13 @@ def _ends(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
         )
     common = unbroken.logs.keys() & continued.logs.keys()
     for epoch in sorted(common):
-        mine, theirs = unbroken.logs[epoch], continued.logs[epoch]
-        for name in mine.keys() & theirs.keys():
-            if not math.isclose(mine[name], theirs[name], rel_tol=ROUNDING) and not forgotten:
+        expected, actual = unbroken.logs[epoch], continued.logs[epoch]
+        for name in expected.keys() & actual.keys():
+            if not math.isclose(expected[name], actual[name], rel_tol=ROUNDING) and not forgotten:
                 yield ExamFinding(
                     "metrics",
-                    f"The metric {name} of epoch {epoch + 1} is {theirs[name]:.6g}, {mine[name]:.6g} in the unbroken "
-                    "run: its count began anew.",
+                    f"The metric {name} of epoch {epoch + 1} is {actual[name]:.6g}, {expected[name]:.6g} in the "
+                    "unbroken run: its count began anew.",
                     "Save the metrics with the checkpoint, or save at the ends of epochs only.",
                 )
                 return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
-from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
+from clusterkit.chaos.trial import NEVER_FAULT, FinishedRun, Trials
 from clusterkit.exam.breaking import Interrupter, Interruption
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
@@ -27,12 +27,12 @@ SPREAD = 3.0  # the allowed difference, as a multiple of the difference between 
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """A finished run, with the recordings of its tasks' last attempts. `missed` is why a fault was not injected."""
+class ExaminedRun:
+    """A finished run with the recordings of its tasks' last attempts; `missed_breaks`: why a fault was not injected."""
 
     run: FinishedRun
     tasks: Sequence[Recording] = ()
-    missed: str = ""
+    missed_breaks: str = ""
 
     @property
     def run_id(self) -> str:
@@ -53,7 +53,7 @@ class Examined:
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
-    def why(self) -> str:
+    def failure_text(self) -> str:
         """Why the run failed, with an explanation or the error's last line, and the path of the log."""
         result = self.run.result
         if result is None or result.cause is None:
@@ -83,39 +83,39 @@ class ExamRuns:
         """Whether two runs can end with identical values. With parameter servers, updates are asynchronous."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
-    def up(
+    def run(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
-    ) -> Examined:
+    ) -> ExaminedRun:
         """Do a run with `breaks` and with `fault`, which has its own trigger. `words` are more entries of --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
         # While a fault waits for a step, tasks report each step at once.
-        faults = [NEVER, *([fault] if fault else [])]
+        faults = [NEVER_FAULT, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
         breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
-        run = self.trials.up(f"{self.name}-{name}", {**common, **changes}, breaking)
-        missed = breaking.missed
+        run = self.trials.run_job(f"{self.name}-{name}", {**common, **changes}, breaking)
+        missed = breaking.missed_breaks
         for one in () if run.result is None else run.result.not_injected:
             missed = missed or (one.why if one.fault in faults[1:] else "")
-        return Examined(run, by_task(recordings(run.run.recorded)), missed)
+        return ExaminedRun(run, by_task(recordings(run.run.recorded)), missed)
 
-    def begin(self, unbroken: Examined) -> None:
+    def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Use an unbroken run as the baseline for all other runs."""
         assert unbroken.run.result is not None
         self.baseline = baseline_of(unbroken.run.result, unbroken.run.events)
         self.trials.limit(self.baseline.duration)
 
-    def allow(self, again: Examined) -> None:
+    def allow_variation(self, again: ExaminedRun) -> None:
         """Derive the allowed difference of metrics from a repetition of the unbroken run."""
-        self._spread = self._apart(again) or 0.0
+        self._spread = self._metric_distance(again) or 0.0
 
-    def leader(self, examined: Examined) -> Recording | None:
+    def leader(self, examined: ExaminedRun) -> Recording | None:
         """Return the leader's recording, or else the recording of the first task; None without recordings."""
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
-    def metric(self, examined: Examined) -> Iterator[ExamFinding]:
+    def metric(self, examined: ExaminedRun) -> Iterator[ExamFinding]:
         """Yield a finding if a run's metric differs from the baseline's by more than is allowed."""
-        name, apart = Measure().of(self.baseline), self._apart(examined)
+        name, apart = Measure().metric_in(self.baseline), self._metric_distance(examined)
         if name is None or apart is None:
             return
         expected = self.baseline.metrics[name]
@@ -124,9 +124,9 @@ class ExamRuns:
             away = f"{apart:.4g} away from the unbroken run's {expected:.4g}"
             yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
-    def _apart(self, examined: Examined) -> float | None:
+    def _metric_distance(self, examined: ExaminedRun) -> float | None:
         """Return the difference between a run's metric and the unbroken run's metric; None without finite values."""
-        name = Measure().of(self.baseline)
+        name = Measure().metric_in(self.baseline)
         value = None if name is None else last_metrics(examined.run.events).get(name)
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])
 
@@ -140,7 +140,7 @@ def workers_of(job: JobSpec) -> int:
     return job.counts.get(TaskType.WORKER, 0) if has_servers else len(job.steppers)
 
 
-def sized(job: JobSpec, workers: int) -> Options:
+def with_workers(job: JobSpec, workers: int) -> Options:
     """Return the options that give the job this number of workers."""
     if job.shape is Shape.PARAMETER_SERVER or not job.counts.get(TaskType.CHIEF):
         return {"workers": workers}

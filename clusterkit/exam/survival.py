@@ -17,9 +17,9 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
-FROZEN = 4  # seconds; the duration of stops and partitions, except in a step
-UNHEARD = 15  # seconds; the duration of stops and partitions in a step: TensorFlow misses heartbeats after 10 s
-FULL = 3  # seconds; the duration of the fault disk-full
+PAUSE_SECONDS = 4  # seconds; the duration of stops and partitions, except in a step
+PARTITION_SECONDS = 15  # the duration of stops and partitions in a step: TensorFlow misses heartbeats after 10 s
+DISK_SECONDS = 3  # seconds; the duration of the fault disk-full
 
 # Cells that need no run: the recording of the unbroken run shows what an interruption would leave behind.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
@@ -32,13 +32,13 @@ PHASES = (
     *(Phase.RESTORING, Phase.EVALUATING, Phase.EXPORTING, "last-step", Phase.ENDING),
 )
 QUICK = (Phase.STARTING, "step", Phase.SAVING_RENAME, Phase.SAVED, Phase.RESTORING, Phase.ENDING)
-_AT_SERVERS = ("step", "last-step")
+_SERVER_PHASES = ("step", "last-step")
 _IN_PHASES = {
     **dict.fromkeys((FaultAction.KILL, FaultAction.TERM, FaultAction.STOP), PHASES),
     FaultAction.MEMORY: ("step",),
     FaultAction.PARTITION: (Phase.STARTING, "step", Phase.SAVING_RENAME),
 }
-_LASTING = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
+_LASTING_FAULTS = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
     for action, phases in _IN_PHASES.items():
         if action is not FaultAction.PARTITION or is_virtual:
             for task in _victims(job):
-                for phase in [one for one in phases if one in _AT_SERVERS or not job.is_server(task)]:
+                for phase in [one for one in phases if one in _SERVER_PHASES or not job.is_server(task)]:
                     found.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
-        full = f"{FaultAction.DISK_FULL} for={FULL}s @ phase={Phase.SAVING_OPEN}"
+        full = f"{FaultAction.DISK_FULL} for={DISK_SECONDS}s @ phase={Phase.SAVING_OPEN}"
         found.append(SurvivalCell(cell, FaultAction.DISK_FULL, job.leader, Phase.SAVING_OPEN, fault=full))
     return [cell for cell in found if cell.breaks or cell.fault]
 
@@ -78,8 +78,8 @@ def _victims(job: JobSpec) -> Iterator[Task]:
 
 
 def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
-    seconds = UNHEARD if phase == "step" else FROZEN
-    fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING else "")
+    seconds = PARTITION_SECONDS if phase == "step" else PAUSE_SECONDS
+    fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING_FAULTS else "")
     middle, last = middle_step(baseline), baseline.last_step
     watched = job.leader if job.is_server(task) else task  # a server computes no steps
     breaks: tuple[Interruption, ...] = ()
@@ -95,7 +95,7 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), action, task, phase, breaks, waiting)
 
 
-def too_old(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFinding]:
+def old_checkpoint_findings(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFinding]:
     """Yield a finding if a recovery used a checkpoint although at least two newer checkpoints had been saved.
 
     One newer checkpoint is allowed, since it may have been incomplete.
@@ -116,7 +116,7 @@ def too_old(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFindi
             return
 
 
-def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
+def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
     """Yield a finding for each task that renames a file before the file is synced, as seen in an unbroken run."""
     for recording in tasks:
         for path in sorted(path for path, synced in recording.renamed.items() if not synced)[:1]:
@@ -128,7 +128,7 @@ def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
             )
 
 
-def torn_export(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
+def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
     """Yield a finding for each task that overwrites a model in place, as seen in an unbroken run."""
     for recording in tasks:
         for path in sorted(recording.replaced)[:1]:
@@ -140,7 +140,7 @@ def torn_export(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
             )
 
 
-def unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
+def why_unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
     """Return why a cell's phase can't be reached, or "" if the task reached the phase in the unbroken run."""
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
@@ -163,7 +163,7 @@ def middle_step(baseline: Baseline) -> int | None:
 def other_step(baseline: Baseline, middle: int) -> int | None:
     """Return the step after a checkpoint near the step `middle`; None without a checkpoint.
 
-    The newest checkpoint before `middle` is used only if there is no other. The checkpoint's own step would be too
+    The newest checkpoint before `middle` is used only if no other exists. The checkpoint's own step would be too
     early, since many programs report a step before they save the checkpoint.
     """
     last = baseline.last_step or 0
@@ -173,18 +173,18 @@ def other_step(baseline: Baseline, middle: int) -> int | None:
     return None if near is None else near + 1
 
 
-def survived(
-    result: RunResult | None, said: Sequence[str], began_anew: bool = False, differing: str = ""
+def survival_findings(
+    result: RunResult | None, violations: Sequence[str], began_anew: bool = False, differing: str = ""
 ) -> Iterator[ExamFinding]:
-    """Yield what went wrong after a fault. `said` are violated invariants, `differing` is a variable that differs."""
+    """Yield findings after a fault, from violated invariants and `differing`, a variable that differs."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
         told = () if result is None else result.explanations
         yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
         return
-    for text in said:
+    for text in violations:
         yield ExamFinding("began-anew" if began_anew else "result-differs", text)
-    if differing and not said:
+    if differing and not violations:
         yield ExamFinding(
             "result-differs",
             f"Training recovered to something else: at the end {differing} is not that of the unbroken run.",

@@ -52,7 +52,7 @@ def summary(report: Report) -> str:
     """Format the table of the chapters, and the verdict."""
     rows = []
     for chapter in Chapter:
-        if report.of(chapter):
+        if report.results_of(chapter):
             rows.append((str(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
     drawn = table(("CHAPTER", *(grade.upper() for grade in Grade)), rows) + "\n" if rows else ""
     mark = "✔" if report.exit_code == 0 else "✘"
@@ -65,7 +65,7 @@ def document(report: Report, replay: Replay) -> dict[str, Any]:
         "seed": report.seed,
         "exit_code": report.exit_code,
         "verdict": report.verdict(),
-        "irregular": report.irregular,
+        "irregular": report.invalid_reason,
         "chapters": {
             chapter.value: {grade.value: report.count(grade, chapter) for grade in Grade} for chapter in Chapter
         },

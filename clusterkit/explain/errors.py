@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from clusterkit.text.lines import chained_traceback
@@ -12,17 +13,26 @@ MOST = 400  # lines; longer errors are cut in the middle: the raise is at the st
 LAST = 40  # lines; how much of the end of a log counts as the error if the log has no traceback
 BEFORE = 40  # lines; the maximum returned from before the error
 
+_CANCELLED = re.compile(r"(?:\w{1,100}\.){0,9}CancelledError: ")
+_CLOSURE_FAILED = re.compile(
+    r"ERROR:tensorflow: ?/job:\w+/task:\d{1,6} encountered the following error when processing closure: "
+    r"(?!CancelledError|UnavailableError|AbortedError)\w{1,100}\("
+)
+
 
 def error_text(lines: Sequence[str]) -> tuple[str, str]:
     """Return the error at the end of a task's log, and the lines before the error.
 
     The error begins with the last traceback or, if that ends a chain of exceptions, with the chain's first traceback.
+    If a coordinator only raised that its closures were cancelled, the error begins where the coordinator logged why.
     """
     noise = NoiseFilter()
     said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line)]
     start = chained_traceback(said)
     if start is None:
         start = max(0, len(said) - LAST)
+    elif any(map(_CANCELLED.match, said[start:])):
+        start = next((at for at in range(start - 1, -1, -1) if _CLOSURE_FAILED.match(said[at])), start)
     error = said[start:]
     error = error if len(error) <= MOST else [*error[: MOST // 2], *error[-MOST // 2 :]]
     return "\n".join(error), "\n".join(said[max(0, start - BEFORE) : start])

@@ -9,7 +9,7 @@ from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Moment, Targ
 from clusterkit.words.job import JobSpec, Network, Servers
 from clusterkit.words.model import ProgramKind, Task
 
-Draw = Callable[[int], float]  # returns the nth random number of a fault, in [0, 1)
+DrawNumber = Callable[[int], float]  # returns the nth random number of a fault, in [0, 1)
 
 
 def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
@@ -93,33 +93,33 @@ def phases_of(job: JobSpec, task: Task) -> str:
     return " ".join(f"{phase}:{reported}:{waited}" for phase, (reported, waited) in numbers.items())
 
 
-def aim(
-    fault: Fault, tasks: Sequence[Task], draw: Draw, first: Task | None = None
+def choose_targets(
+    fault: Fault, tasks: Sequence[Task], draw: DrawNumber, first: Task | None = None
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
     """Return the target tasks and, for faults of the network, the tasks at the other end of the impaired connections.
 
     If more tasks match a target than it needs, `first` is preferred, and the others are drawn at random.
     """
-    near = _chosen(fault.targets, tasks, draw, 0, first)
+    targets = _choose(fault.targets, tasks, draw, 0, first)
     if fault.action not in ON_NETWORK:
-        return near, ()
-    rest = [task for task in tasks if task not in near]
-    return near, _chosen(fault.others, rest, draw, len(near)) if fault.others else tuple(rest)
+        return targets, ()
+    rest = [task for task in tasks if task not in targets]
+    return targets, _choose(fault.others, rest, draw, len(targets)) if fault.others else tuple(rest)
 
 
-def _chosen(
-    targets: Sequence[Target], tasks: Sequence[Task], draw: Draw, drawn: int, first: Task | None = None
+def _choose(
+    targets: Sequence[Target], tasks: Sequence[Task], draw: DrawNumber, drawn: int, first: Task | None = None
 ) -> tuple[Task, ...]:
     chosen: list[Task] = []
     for target in targets:
         candidates = [task for task in _matching(target, tasks) if task not in chosen]
-        left_out = 0 if target.count is None else max(0, len(candidates) - target.count)
-        while len(candidates) > left_out:
+        excluded = 0 if target.count is None else max(0, len(candidates) - target.count)
+        while len(candidates) > excluded:
             if first in candidates:
                 nth = candidates.index(first)
             else:
-                nth = int(draw(drawn) * len(candidates)) if left_out else 0
-                drawn += left_out > 0
+                nth = int(draw(drawn) * len(candidates)) if excluded else 0
+                drawn += excluded > 0
             chosen.append(candidates.pop(nth))
     return tuple(sorted(chosen))
 

@@ -48,21 +48,21 @@ class Injector:
         self._post = post
         self.throttle = Throttle(child_of, post)
         self._memory = MemoryLimits(child_of)
-        self._in_network: set[int] = set()
+        self._network_faults: set[int] = set()
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
         """Inject a fault, and post FaultTook with a description of the effect or with the reason for the failure."""
         try:
             if fault.action is FaultAction.CORRUPT:
-                took = self._corrupt(number, fault)
+                effect = self._corrupt(number, fault)
             else:
-                took = FaultTook(number, self._do(number, fault, tasks, others))
+                effect = FaultTook(number, self._do(number, fault, tasks, others))
         except ClusterkitError as error:
-            took = FaultTook(number, str(error), done=False)
+            effect = FaultTook(number, str(error), done=False)
         except OSError as error:
-            took = FaultTook(number, error.strerror or str(error), done=False)
-        self._post(took)
-        if not took.done:  # the injection may have failed halfway, or have succeeded after the deadline for the answer
+            effect = FaultTook(number, error.strerror or str(error), done=False)
+        self._post(effect)
+        if not effect.done:  # the injection may have failed halfway, or have succeeded after the deadline
             self._heal_in_network(number)
 
     def heal(self, number: int) -> None:
@@ -75,12 +75,12 @@ class Injector:
         """Heal all faults and stop the throttle's thread."""
         self.throttle.stop()
         self._memory.heal_all()
-        for number in list(self._in_network):
+        for number in list(self._network_faults):
             self.heal(number)
 
     def _heal_in_network(self, number: int) -> None:
-        if self._network is not None and number in self._in_network:
-            self._in_network.discard(number)
+        if self._network is not None and number in self._network_faults:
+            self._network_faults.discard(number)
             try:
                 self._network.heal(number)
             except ClusterkitError as error:  # the virtual network has failed, which ends the run
@@ -105,15 +105,15 @@ class Injector:
 
     def _limit_memory(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         size = None if fault.amount is None else int(fault.amount)
-        done, failed = list[str](), list[str]()
+        limited, failed = list[str](), list[str]()
         for task in tasks:
             try:
-                done.append(self._memory.limit(number, task, size))
+                limited.append(self._memory.limit(number, task, size))
             except NoProcess as error:
                 failed.append(str(error))
-        if not done:
+        if not limited:
             raise _CannotInject("; ".join(failed))
-        return "; ".join(done + failed)
+        return "; ".join(limited + failed)
 
     def _corrupt(self, number: int, fault: Fault) -> FaultTook:
         # The seed includes the fault's number: flipping the same bytes a second time would repair them.
@@ -126,7 +126,7 @@ class Injector:
     def _fill_disk(self, number: int) -> str:
         if self._network is None:
             raise _CannotInject("the run must be started with a disk-full fault or with --network virtual")
-        self._in_network.add(number)
+        self._network_faults.add(number)
         self._network.fill_disk(number)
         return f"every write of the tasks into {self._checkpoints} fails: no space left on device"
 
@@ -141,15 +141,15 @@ class Injector:
         from clusterkit.network.switch.links import Layer
 
         network = self._links()
-        self._in_network.add(number)  # before `impair`, which may fail halfway and then has to be healed
+        self._network_faults.add(number)  # before `impair`, which may fail halfway and then has to be healed
         match fault.action:
             case FaultAction.PARTITION:
                 layer = Layer(cut=True)
                 what = "all packets are dropped"
             case FaultAction.DELAY:
                 layer = Layer(delay=_amount(fault), jitter=fault.jitter)
-                around = f" ± {plain(1000 * fault.jitter)} ms" if fault.jitter else ""
-                what = f"each packet takes {plain(1000 * _amount(fault))} ms{around} longer"
+                jitter = f" ± {plain(1000 * fault.jitter)} ms" if fault.jitter else ""
+                what = f"each packet takes {plain(1000 * _amount(fault))} ms{jitter} longer"
             case FaultAction.LOSS:
                 layer = Layer(loss=_amount(fault))
                 what = f"{plain(100 * _amount(fault))} % of the packets are lost"

@@ -25,12 +25,12 @@ class NoProcess(Exception):
 
 
 @dataclass(slots=True)
-class _Limited:
+class _AttemptLimits:
     """The limits of one attempt, in bytes by pid. Processes without an entry have inherited the leader's limit."""
 
     child: AttemptChild
-    usual: dict[int, int] = field(default_factory=dict)  # the limits that applied before the first fault
-    faults: dict[int, dict[int, int]] = field(default_factory=dict)  # from each fault's number to the limits it sets
+    original: dict[int, int] = field(default_factory=dict)  # the limits that applied before the first fault
+    by_fault: dict[int, dict[int, int]] = field(default_factory=dict)  # from each fault's number to the limits it sets
 
 
 class MemoryLimits:
@@ -38,25 +38,25 @@ class MemoryLimits:
 
     def __init__(self, child_of: ChildOf) -> None:
         self._child_of = child_of
-        self._limited: dict[Task, _Limited] = {}
+        self._limited: dict[Task, _AttemptLimits] = {}
 
     def limit(self, number: int, task: Task, size: int | None) -> str:
         """Limit each process of the task's attempt to `size` bytes, or to its current size if `size` is None.
 
         Returns a clause for messages. Raises NoProcess if the task has no process, or its leader can't be limited.
         """
-        limited = self._of(task)
-        leader, limits = limited.child.pid, limited.faults.setdefault(number, {})
+        limited = self._limits_of(task)
+        leader, limits = limited.child.pid, limited.by_fault.setdefault(number, {})
         has = _data(leader)
         try:
             self._add(limited, number, leader, size)
         except OSError as error:
-            del limited.faults[number]
+            del limited.by_fault[number]
             raise NoProcess(f"{task} can't be limited: {error.strerror}") from None
         # A process may fork before it is limited, so repeat until no new one appears. Later forks inherit the limit.
-        seen = set(limits)
-        while new := [pid for pid in _processes(limited.child) if pid not in seen]:
-            seen.update(new)
+        limited_pids = set(limits)
+        while new := [pid for pid in _processes(limited.child) if pid not in limited_pids]:
+            limited_pids.update(new)
             for pid in new:
                 with suppress(OSError):  # the process has ended, or has changed its user
                     self._add(limited, number, pid, size)
@@ -69,7 +69,7 @@ class MemoryLimits:
         for task, limited in list(self._limited.items()):
             if self._child_of(task) is not limited.child:  # the attempt is over
                 del self._limited[task]
-            elif limited.faults.pop(number, None) is not None:
+            elif limited.by_fault.pop(number, None) is not None:
                 with suppress(CannotLook):  # reading /proc can fail only after the leader, listed first, is restored
                     for pid in _processes(limited.child):
                         with suppress(OSError):
@@ -77,33 +77,33 @@ class MemoryLimits:
 
     def heal_all(self) -> None:
         """Restore the limits that all living processes had before the first fault."""
-        for number in {number for limited in self._limited.values() for number in limited.faults}:
+        for number in {number for limited in self._limited.values() for number in limited.by_fault}:
             self.heal(number)
 
-    def _of(self, task: Task) -> _Limited:
+    def _limits_of(self, task: Task) -> _AttemptLimits:
         child = self._child_of(task)
         if child is None or procfs.is_zombie(child.pid):
             raise NoProcess(f"{task} has no process")
         known = self._limited.get(task)
         if known is None or known.child is not child:
-            known = self._limited[task] = _Limited(child)
+            known = self._limited[task] = _AttemptLimits(child)
         return known
 
-    def _add(self, limited: _Limited, number: int, pid: int, size: int | None) -> None:
+    def _add(self, limited: _AttemptLimits, number: int, pid: int, size: int | None) -> None:
         before, _ = resource.prlimit(pid, DATA)
         # A limit that equals one set by a fault was inherited from a limited process, and so is not a usual limit.
-        if not any(before in limits.values() for limits in limited.faults.values()):
-            limited.usual.setdefault(pid, before)
+        if not any(before in limits.values() for limits in limited.by_fault.values()):
+            limited.original.setdefault(pid, before)
         # Linux treats a limit of 0 as no limit.
-        limited.faults[number][pid] = max(1, _data(pid) if size is None else min(size, LARGEST))
+        limited.by_fault[number][pid] = max(1, _data(pid) if size is None else min(size, LARGEST))
         _apply(limited, pid)
 
 
-def _apply(limited: _Limited, pid: int) -> None:
+def _apply(limited: _AttemptLimits, pid: int) -> None:
     """Set a process's soft limit to the smallest of the limits that apply to it."""
     leader = limited.child.pid
-    usual, hard = limited.usual.get(pid, limited.usual[leader]), resource.prlimit(pid, DATA)[1]
-    limits = [limits.get(pid, limits[leader]) for limits in limited.faults.values()]
+    usual, hard = limited.original.get(pid, limited.original[leader]), resource.prlimit(pid, DATA)[1]
+    limits = [limits.get(pid, limits[leader]) for limits in limited.by_fault.values()]
     smallest = min((limit for limit in (*limits, usual, hard) if limit != UNLIMITED), default=UNLIMITED)
     resource.prlimit(pid, DATA, (smallest, hard))
 
@@ -111,8 +111,8 @@ def _apply(limited: _Limited, pid: int) -> None:
 def _processes(child: AttemptChild) -> Iterator[int]:
     """Yield the attempt's pids: the leader, its descendants, and its session's orphans, which this process adopted."""
     yield child.pid
-    below = procfs.descendants(child.pid)
-    yield from below
+    descendants = procfs.descendants(child.pid)
+    yield from descendants
     for pid in procfs.children(os.getpid()):
         seen = procfs.stat(pid)
         if pid != child.pid and seen is not None and seen[2] == child.pid:

@@ -29,11 +29,11 @@ class Throttle:
         self._child_of = child_of
         self._post = post
         self._slowed: dict[int, dict[Task, float]] = {}  # from each fault's number to its tasks and their shares
-        self._held: set[Task] = set()  # tasks that `signal` has stopped; only `signal` resumes them
+        self._paused: set[Task] = set()  # tasks that `signal` has stopped; only `signal` resumes them
         self._stopped: set[Task] = set()  # tasks that the throttle has stopped
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._over = False
+        self._is_stopping = False
 
     def slow(self, number: int, tasks: Collection[Task], share: float) -> None:
         """Let these tasks run only for a share (0 to 1) of the time, in their current and later attempts."""
@@ -47,40 +47,40 @@ class Throttle:
         """End the fault with this number: its tasks run normally unless another fault slows them."""
         with self._changed:
             if self._slowed.pop(number, None) is not None:
-                self._let_run(self._stopped - self._shares().keys())
+                self._resume(self._stopped - self._shares().keys())
 
     def signal(self, task: Task, child: AttemptChild, number: int) -> None:
         """Signal the task's process group. Between SIGSTOP and SIGCONT the throttle leaves the task alone."""
         with self._changed:
             if number == SIGSTOP:
-                self._held.add(task)
+                self._paused.add(task)
             elif number == SIGCONT:
-                self._held.discard(task)
+                self._paused.discard(task)
                 self._stopped.discard(task)
             signal_attempt(child, number)
 
     def forget(self, task: Task) -> None:
         """Forget a task before its process is reaped; `child_of` must no longer return that process."""
         with self._changed:
-            self._held.discard(task)
+            self._paused.discard(task)
             self._stopped.discard(task)
 
     def stop(self) -> None:
         """Resume every task that the throttle has stopped; end the thread."""
         with self._changed:
-            self._over = True
+            self._is_stopping = True
             self._slowed.clear()
-            self._let_run(self._stopped)
+            self._resume(self._stopped)
             self._changed.notify()
         if self._thread is not None:
             join(self._thread)
 
     def _run(self) -> None:
         with self._changed:
-            while not self._over:
-                self._changed.wait(self._turn(time.monotonic()))
+            while not self._is_stopping:
+                self._changed.wait(self._apply(time.monotonic()))
 
-    def _turn(self, now: float) -> float | None:
+    def _apply(self, now: float) -> float | None:
         """Stop or resume each slowed task for the current part of the period; return the seconds until the next part.
 
         Periods begin at fixed times, so a late wake-up lengthens one part and shortens the next.
@@ -89,7 +89,7 @@ class Throttle:
         into = now % PERIOD
         for task, share in shares.items():
             if into < share * PERIOD:
-                self._let_run({task})
+                self._resume({task})
             else:
                 self._stop(task)
         edges = [share * PERIOD for share in shares.values() if share * PERIOD > into]
@@ -104,12 +104,12 @@ class Throttle:
         return found
 
     def _stop(self, task: Task) -> None:
-        if task not in self._held | self._stopped and (child := self._child_of(task)) is not None:
+        if task not in self._paused | self._stopped and (child := self._child_of(task)) is not None:
             self._stopped.add(task)
             signal_group(child, SIGSTOP)
 
-    def _let_run(self, tasks: Collection[Task]) -> None:
+    def _resume(self, tasks: Collection[Task]) -> None:
         for task in self._stopped.intersection(tasks):
             self._stopped.discard(task)
-            if task not in self._held and (child := self._child_of(task)) is not None:
+            if task not in self._paused and (child := self._child_of(task)) is not None:
                 signal_group(child, SIGCONT)

@@ -27,23 +27,23 @@ from clusterkit.words.outcome import signal_name
 
 SHELL = "/bin/sh"
 CHUNK = 1 << 16
-TERM_FOR = 2.0  # seconds from SIGTERM to SIGKILL
-REST = 32  # the number of chunks to read after the command's end, which together exceed a pipe's capacity
+TERM_GRACE = 2.0  # seconds from SIGTERM to SIGKILL
+LAST_READS = 32  # the number of chunks to read after the command's end, which together exceed a pipe's capacity
 CANCELLED = "was ended with the run"
-KEPT = 1 << 20  # bytes; the longest output of one command that is logged
-LOG_MOST = 16 << 20  # bytes; a log that has reached this size receives no more output
+KEPT_OUTPUT = 1 << 20  # bytes; the longest output of one command that is logged
+LONGEST_LOG = 16 << 20  # bytes; a log that has reached this size receives no more output
 
 
 @dataclass(frozen=True, slots=True)
 class HookCommand:
-    """A command and its standard input. `bound` is its time limit in seconds, `kept` the bytes of output to log."""
+    """A command and its standard input. `time_limit` is in seconds, `most_output` the bytes of output to log."""
 
     text: str
-    given: bytes
+    stdin: bytes
     cwd: str
     env: Mapping[str, str]
-    bound: float
-    kept: int
+    time_limit: float
+    most_output: int
 
     def run(self, log: BinaryIO, stops: int) -> str | None:
         """Run the command and append its output to `log`; return None, or the problem as a clause about the command.
@@ -66,14 +66,14 @@ class HookCommand:
             )
         except OSError as error:
             return f"can't be started ({error.strerror}: {error.filename})"
-        with _Running(process, self.given, log, self.kept) as running:
-            problem = running.wait(self.bound, stops)
-            if problem is not None and not running.abandoned:
+        with _Running(process, self.stdin, log, self.most_output) as running:
+            problem = running.wait(self.time_limit, stops)
+            if problem is not None and not running.is_abandoned:
                 _signal(process.pid, signal.SIGTERM)
-                running.wait(TERM_FOR)
+                running.wait(TERM_GRACE)
             _signal(process.pid, signal.SIGKILL)  # the group id can't have been reused: its leader is not reaped yet
             code = process.wait()
-            unkillable = _end_rest()
+            unkillable = _kill_remaining()
             running.drain()
         if problem is None and unkillable is None and code != 0:
             problem = f"exited with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"
@@ -88,11 +88,11 @@ class _Running:
         assert process.stdout is not None
         self._stdin, self._stdout = process.stdin, process.stdout
         self._pidfd = os.pidfd_open(process.pid)
-        self._given, self._log, self._kept, self._left_out = memoryview(given), log, kept, 0
-        self.abandoned = False  # True once the supervisor has closed the channel
+        self._given, self._log, self._kept, self._omitted = memoryview(given), log, kept, 0
+        self.is_abandoned = False  # True once the supervisor has closed the channel
         self._handlers: dict[int, Callable[[], bool]] = {
             self._stdin.fileno(): self._feed,
-            self._stdout.fileno(): self._take,
+            self._stdout.fileno(): self._read_output,
         }
         self._poll = select.poll()
         self._poll.register(self._pidfd, select.POLLIN)
@@ -126,18 +126,18 @@ class _Running:
                 return None
             if stops is not None and stops in ready:
                 self._poll.unregister(stops)
-                self.abandoned = bool(ready[stops] & (select.POLLRDHUP | select.POLLHUP))
+                self.is_abandoned = bool(ready[stops] & (select.POLLRDHUP | select.POLLHUP))
                 return CANCELLED
             if left <= 0:
                 return f"took longer than {seconds:g} s and was ended"
 
     def drain(self) -> None:
         """Read the rest of the output after every process that could write to the pipe has ended."""
-        for _ in range(REST):
-            if not self._take():
+        for _ in range(LAST_READS):
+            if not self._read_output():
                 break
-        if self._left_out:
-            self._write(b"\n[%d more bytes are left out]\n" % self._left_out)
+        if self._omitted:
+            self._write(b"\n[%d more bytes are left out]\n" % self._omitted)
 
     def _feed(self) -> bool:
         """Write as much input as the command accepts; return whether input remains."""
@@ -152,7 +152,7 @@ class _Running:
                 self._stdin.close()
         return bool(self._given)
 
-    def _take(self) -> bool:
+    def _read_output(self) -> bool:
         """Read some output; return whether more may follow."""
         try:
             chunk = os.read(self._stdout.fileno(), CHUNK)
@@ -160,7 +160,7 @@ class _Running:
             return True
         part = chunk[: self._kept]
         self._kept -= len(part)
-        self._left_out += len(chunk) - len(part)
+        self._omitted += len(chunk) - len(part)
         self._write(part)
         return bool(chunk)
 
@@ -174,7 +174,7 @@ def _signal(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _end_rest() -> str | None:
+def _kill_remaining() -> str | None:
     """Kill the command's descendants outside its group, which this process has adopted; return a problem, or None."""
     try:
         end_descendants(os.getpid())
@@ -196,16 +196,16 @@ def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *word
             match parse_line(line):
                 case {"number": int(number), "hook": str(hook), "input": str(given)} if hook in commands:
                     env = {**os.environ, "CLUSTERKIT_EVENT": hook}
-                    command = HookCommand(commands[hook], given.encode(), cwd, env, float(bound), _room(run))
+                    command = HookCommand(commands[hook], given.encode(), cwd, env, float(bound), _room_in_log(run))
                     problem = _logged(run, f"on-{hook} {number}", command, channel)
                     tell(channel, {"number": number, "problem": problem})
 
 
-def _room(run: RunDirectory) -> int:
+def _room_in_log(run: RunDirectory) -> int:
     try:
-        return max(0, min(KEPT, LOG_MOST - run.hooks_log.stat().st_size))
+        return max(0, min(KEPT_OUTPUT, LONGEST_LOG - run.hooks_log.stat().st_size))
     except OSError:
-        return KEPT
+        return KEPT_OUTPUT
 
 
 def _logged(run: RunDirectory, name: str, command: HookCommand, channel: socket.socket) -> str | None:

@@ -64,19 +64,19 @@ class Moments:
 
     def __init__(self, ledger: Ledger, paths: RunPaths) -> None:
         self._ledger, self._paths = ledger, paths
-        self._mending: list[Incident] = []  # the restarts that had not ended at the previous event
+        self._open_recoveries: list[Incident] = []  # the restarts that had not ended at the previous event
         self._failures: dict[Key, Failure] = {}  # the failures that are not yet in a document
         self._roles: dict[Key, FailureRole] = {}  # the decided roles (cause or collateral) of `_failures`
 
-    def take(self, at: float, event: ev.Event) -> list[Document]:
-        mended = [one for one in self._mending if one.ended is not None]
-        self._mending = self._ledger.incidents.mending()
+    def add(self, at: float, event: ev.Event) -> list[Document]:
+        recovered = [one for one in self._open_recoveries if one.ended is not None]
+        self._open_recoveries = self._ledger.incidents.open_restarts()
         match event:
             case ev.Failed(failure):
                 self._failures[failure.task, failure.attempt] = failure
             case ev.AttemptEnded(task, attempt, role=role) if role is not None and (task, attempt) in self._failures:
                 self._roles[task, attempt] = role
-        return [*self._decided(at, event), *self._mended(at, mended)]
+        return [*self._decided(at, event), *self._recoveries_of(at, recovered)]
 
     def _decided(self, at: float, event: ev.Event) -> Iterator[Document]:
         match event:
@@ -110,7 +110,7 @@ class Moments:
                 Hook.FAILURE,
                 at,
                 f"{cause.task} {cause.exit} (attempt {cause.attempt})",
-                **self._about(cause),
+                **self._failure_fields(cause),
                 others=tuple(str(failure.task) for failure in others),
                 restarts=tuple(map(str, restarts)),
             )
@@ -121,16 +121,16 @@ class Moments:
             followed = [of for of, role in self._roles.items() if (role.task, role.attempt) == key != of]
             yield from self._failed(at, self._failures[key], [self._failures[of] for of in followed])
 
-    def _mended(self, at: float, incidents: Sequence[Incident]) -> Iterator[Document]:
+    def _recoveries_of(self, at: float, incidents: Sequence[Incident]) -> Iterator[Document]:
         """Yield one recovery document for incidents that ended together, timed from the first failure."""
         if not incidents:
             return
-        first = min(incidents, key=self._ledger.incidents.began)
-        told = [one.recovery(self._ledger.incidents.began(one)) for one in incidents]
+        first = min(incidents, key=self._ledger.incidents.start_of)
+        told = [one.report(self._ledger.incidents.start_of(one)) for one in incidents]
         seconds = max(one.seconds or 0.0 for one in told)
         death = first.deaths[0] if first.deaths else None
         lost = [one.lost for one in told if one.lost is not None]
-        cause = {} if death is None else self._about(Failure(death.task, death.attempt, death.exit, death.at))
+        cause = {} if death is None else self._failure_fields(Failure(death.task, death.attempt, death.exit, death.at))
         tasks = tuple(str(task) for task in sorted({back.task for one in told for back in one.returns}))
         what = "Training continued" if any(one.training for one in told) else f"{', '.join(tasks[:8])} restarted"
         why = "" if death is None else f": {death.task} {death.exit} (attempt {death.attempt})"
@@ -148,7 +148,7 @@ class Moments:
 
     def _ended(self, at: float, event: ev.Finished) -> Document:
         result = event.result
-        cause = {} if result.cause is None else self._about(result.cause)
+        cause = {} if result.cause is None else self._failure_fields(result.cause)
         return self._document(
             Hook.END,
             at,
@@ -160,9 +160,9 @@ class Moments:
             run_exit_code=result.exit_code,
         )
 
-    def _about(self, failure: Failure) -> dict[str, Any]:
-        number = self._ledger.attempts.explained.get((failure.task, failure.attempt))
-        fault = None if number is None else self._ledger.faults.known.get(number)
+    def _failure_fields(self, failure: Failure) -> dict[str, Any]:
+        number = self._ledger.attempts.fault_of.get((failure.task, failure.attempt))
+        fault = None if number is None else self._ledger.faults.by_number.get(number)
         exit_ = failure.exit
         return {
             "task": str(failure.task),
@@ -184,7 +184,7 @@ class Moments:
             program=str(ledger.job.program),
             elapsed=round(at - (ledger.began or 0.0), 3),
             message=printable(message),
-            step=ledger.run.trained,
+            step=ledger.run.trained_step,
             checkpoint=None if checkpoint is None else printable(checkpoint[1]),
             **fields,
         )

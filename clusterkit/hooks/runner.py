@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.companions import Companion, Script
-from clusterkit.hooks.executor import TERM_FOR
+from clusterkit.hooks.executor import TERM_GRACE
 from clusterkit.hooks.moments import Document, Moments
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
@@ -26,7 +26,7 @@ BOUND = 30.0  # seconds; the default time limit of a command
 MOST_QUEUED = 100  # the largest number of events that wait for their command; further events are skipped
 MOST_REPORTED = 5  # the maximum number of problems of one hook that are reported; further problems are only counted
 KILLED_WITHIN = 3.0  # seconds; after SIGKILL, the time until the executor reports the command's end
-QUIETLY = 1.0  # seconds; `end` waits this long before a message says what `end` is waiting for
+SILENT_WAIT = 1.0  # seconds; `end` waits this long before a message says what `end` is waiting for
 END_WITHIN = 3.0  # seconds; the time for the executor process to exit
 Say = Callable[[str], None]
 _Queued = tuple[Document, float]  # an event and its wall time
@@ -48,7 +48,7 @@ class HookRunner:
         self._running: Hook | None = None
         self._count = 0
         self._last: _Queued | None = None  # the event for the end of the run, once it has occurred
-        self._ending = self._in_haste = False
+        self._ending = self._is_hurried = False
         self._skipped, self._skipped_in_all = Counter[Hook](), Counter[Hook]()
         self._problems = Counter[Hook]()
         self._companion: Companion | None = None
@@ -56,19 +56,22 @@ class HookRunner:
         script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
             # The companion's thread calls `heard` and `ended`.
-            heard, ended = lambda message: inbox.put(partial(self._done, message)), lambda: inbox.put(self._lose)
+            heard, ended = (
+                lambda message: inbox.put(partial(self._command_done, message)),
+                lambda: inbox.put(self._companion_lost),
+            )
             self._companion = Companion(script, heard, ended, inbox.put)
         except OSError as error:
             self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
 
-    def recall(self, events: Iterable[tuple[float, Event]]) -> None:
+    def replay(self, events: Iterable[tuple[float, Event]]) -> None:
         """Process events of the run that precede this process, without running commands for them."""
         for at, event in events:
-            self._moments.take(at, event)
+            self._moments.add(at, event)
 
-    def see(self, event: Event, now: float) -> None:
-        self._in_haste |= isinstance(event, LifelineLost)
-        for document in self._moments.take(now, event):
+    def observe(self, event: Event, now: float) -> None:
+        self._is_hurried |= isinstance(event, LifelineLost)
+        for document in self._moments.add(now, event):
             if document.event not in self._commands or self._companion is None:
                 continue
             if document.event is Hook.END:
@@ -82,9 +85,9 @@ class HookRunner:
         Ctrl-C ends the wait. No command runs if the run was ended because a process that it must not outlive ended.
         """
         self._ending = True
-        if not self._in_haste:
+        if not self._is_hurried:
             self._finish()
-        self._sum_up()
+        self._report_skipped()
         companion, self._companion = self._companion, None
         if companion is not None:
             companion.stop(END_WITHIN)
@@ -93,10 +96,10 @@ class HookRunner:
         if not self._wait(self._bound):
             self._drop()
             self._send({"cancel": True})
-            self._inbox.work_until(self._is_idle, KILLED_WITHIN + TERM_FOR)
+            self._inbox.work_until(self._is_idle, KILLED_WITHIN + TERM_GRACE)
         if self._last is not None and self._companion is not None and not self._inbox.is_ending:
             self._add(self._last)
-            self._wait(self._bound + TERM_FOR + KILLED_WITHIN)
+            self._wait(self._bound + TERM_GRACE + KILLED_WITHIN)
 
     @property
     def _flags(self) -> str:
@@ -106,11 +109,11 @@ class HookRunner:
         return self._running is None and not self._queue
 
     def _wait(self, seconds: float) -> bool:
-        if self._inbox.work_until(self._is_idle, min(QUIETLY, seconds)) or self._inbox.is_ending:
+        if self._inbox.work_until(self._is_idle, min(SILENT_WAIT, seconds)) or self._inbox.is_ending:
             return self._is_idle()
         if self._running is not None:
             self._say(f"Waiting up to {self._bound:g} s for the {self._running.flag} command; Ctrl-C ends it.")
-        return self._inbox.work_until(self._is_idle, seconds - QUIETLY)
+        return self._inbox.work_until(self._is_idle, seconds - SILENT_WAIT)
 
     def _add(self, one: _Queued) -> None:
         if len(self._queue) < MOST_QUEUED:
@@ -143,10 +146,10 @@ class HookRunner:
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._companion is not None:
-            with suppress(OSError):  # the companion has ended; `_lose` will be called
+            with suppress(OSError):  # the companion has ended; `_companion_lost` will be called
                 self._companion.send(message)
 
-    def _done(self, message: Any) -> None:
+    def _command_done(self, message: Any) -> None:
         match message:
             case {"number": int(number), "problem": str() | None as problem} if number == self._count:
                 hook, self._running = self._running, None
@@ -157,7 +160,7 @@ class HookRunner:
                         self._tell(f"{what} Its log: {self._log}")
                 self._next()
 
-    def _lose(self) -> None:
+    def _companion_lost(self) -> None:
         """Handle the end of the companion, which also ended the running command: skip all queued events."""
         self._running = None
         self._drop()
@@ -166,7 +169,7 @@ class HookRunner:
             companion.stop(0.0)
             self._tell(f"The commands of {self._flags} no longer run: their process has ended. Its log: {self._log}")
 
-    def _sum_up(self) -> None:
+    def _report_skipped(self) -> None:
         for hook, count in self._skipped_in_all.items():
             self._say(f"{hook.flag} was skipped for {number_of('event', count)}: its command could not keep up.")
         for hook, count in self._problems.items():

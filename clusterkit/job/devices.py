@@ -35,8 +35,8 @@ def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, 
     devices, tasks = job.devices, [task for task in job.tasks if here is None or task in here]
     cores = dict[Task, tuple[int, ...]]()
     if devices.cpus is not None:
-        order = [task for task in by_need(job) if task in tasks]
-        cores = {task: _turn(devices.cores, devices.cpus, n) for n, task in enumerate(order)}
+        order = [task for task in in_order_of_need(job) if task in tasks]
+        cores = {task: _dealt(devices.cores, devices.cpus, n) for n, task in enumerate(order)}
     gpus = dict[Task, tuple[str, ...]]()
     if devices.gpus is not None:
         each, takers = devices.gpus, [task for task in computing(job) if task in tasks]
@@ -65,7 +65,7 @@ def computing(job: JobSpec) -> list[Task]:
     return [task for task in job.training if not (coordinates and task.type is TaskType.CHIEF)]
 
 
-def by_need(job: JobSpec) -> list[Task]:
+def in_order_of_need(job: JobSpec) -> list[Task]:
     """Return the tasks in the order in which they get cores: computing tasks, then ps, coordinator and evaluator."""
     first = computing(job)
     order = (TaskType.PS, TaskType.CHIEF, TaskType.EVALUATOR)
@@ -80,10 +80,10 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
         problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
     takers = len([task for task in computing(job) if here is None or task in here])
     if devices.gpus is not None and takers * devices.gpus > len(devices.names):
-        there = f"there {_are(len(devices.names), 'GPU')} here" if devices.names or not why_no_gpu else why_no_gpu
+        available = f"there {_are(len(devices.names), 'GPU')} here" if devices.names or not why_no_gpu else why_no_gpu
         tasks = "task takes" if takers == 1 else "tasks take"
         problems.append(
-            f"--gpus-per-task {devices.gpus}: {takers} {tasks} {takers * devices.gpus} in all, and {there}."
+            f"--gpus-per-task {devices.gpus}: {takers} {tasks} {takers * devices.gpus} in all, and {available}."
         )
     return problems
 
@@ -124,7 +124,7 @@ def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, s
     )
 
 
-def _turn(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
+def _dealt(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
     """Return the cores for the task number `turn`, dealing `each` cores to every task and starting over at the end."""
     return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
 

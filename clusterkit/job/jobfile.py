@@ -22,7 +22,7 @@ IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about
 _KNOWN = {entry.key: entry for entry in IN_FILE}
 _KNOWN_OF_TASKS = {entry.key: entry for entry in TASK_OPTIONS.values()}
 KEYS = (*_KNOWN, TASK)
-_WANTED = {
+_EXPECTED = {
     OptionKind.SWITCH: "it has to be true, false, 0 or 1",
     OptionKind.NUMBER: "input should be a valid integer",
     OptionKind.TEXTS: "input should be a valid list",
@@ -57,13 +57,13 @@ class _ValueReader:
     """Checks and converts values, and collects problems. The result for an invalid value must not be used."""
 
     def __init__(self, file: str) -> None:
-        self._file, self._here = file, PurePosixPath(file).parent
+        self._file, self._directory = file, PurePosixPath(file).parent
         self.problems: list[str] = []
 
     def tasks(self, tables: object) -> object:
         """Read the value of `task`: a table for each task type."""
         if not isinstance(tables, dict):
-            return self._wrong(TASK, _WANTED[OptionKind.VARIABLES])
+            return self._wrong(TASK, _EXPECTED[OptionKind.VARIABLES])
         for kind in tables.keys() - set(TaskType):
             self.problems.append(
                 f"{self._file}: {TASK}.{kind} is not a task type. The types are {', '.join(TaskType)}."
@@ -73,16 +73,16 @@ class _ValueReader:
     def entry(self, known: Mapping[str, OptionEntry], key: str, value: object, above: str = "") -> object:
         if key in known:
             return self._value(known[key], value, above + key)
-        from clusterkit.job.foreign import meant
+        from clusterkit.job.other_launchers import hint_for
 
         keys = KEYS if known is _KNOWN else tuple(known)
-        hint = meant(key, keys) or did_you_mean(key, keys, "The keys are")
+        hint = hint_for(key, keys) or did_you_mean(key, keys, "The keys are")
         self.problems.append(f"{self._file}: there is no key {above}{key}. {hint}")
         return None
 
     def _task(self, table: object, place: str) -> object:
         if not isinstance(table, dict):
-            return self._wrong(place, _WANTED[OptionKind.VARIABLES])
+            return self._wrong(place, _EXPECTED[OptionKind.VARIABLES])
         return {key: self.entry(_KNOWN_OF_TASKS, key, value, f"{place}.") for key, value in table.items()}
 
     def _value(self, entry: OptionEntry, value: object, place: str) -> object:
@@ -108,7 +108,7 @@ class _ValueReader:
                 *first, last = map(repr, entry.choices)
                 fits = value in entry.choices
                 return value if fits else self._wrong(place, f"input should be {', '.join(first)} or {last}")
-        return self._wrong(place, _WANTED[entry.kind])
+        return self._wrong(place, _EXPECTED[entry.kind])
 
     def _text(self, value: object, place: str, strict: bool = False) -> str:
         """Read text or, unless `strict`, also a number, such as `LEVEL = 3` in an env table."""
@@ -125,9 +125,9 @@ class _ValueReader:
         if not value:
             return ""  # an empty path does not mean the file's directory
         if entry.name != "python":
-            return str(self._here / value)
+            return str(self._directory / value)
         relative = "/" in value and not value.startswith("/")  # an interpreter without a slash is looked up in PATH
-        return f"{self._here}/{value}" if relative else value
+        return f"{self._directory}/{value}" if relative else value
 
     def _wrong(self, place: str, why: str) -> str:
         self.problems.append(f"{self._file}: {place}: {why[:1].lower()}{why[1:].rstrip('.')}.")

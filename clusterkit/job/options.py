@@ -149,12 +149,14 @@ def merged(below: GivenOptions, above: GivenOptions) -> GivenOptions:
     A program in `above` does not get the arguments of `below`. A value in `above` replaces an invalid value in `below`,
     but the problem is still reported.
     """
-    over = above.options
-    gone = ("program", "module", "args") if "program" in over or "module" in over else ()
-    options = cast(JobOptions, {name: value for name, value in below.options.items() if name not in gone} | over)
-    if env := {**below.options.get("env", {}), **over.get("env", {})}:
+    overridden = above.options
+    removed = ("program", "module", "args") if "program" in overridden or "module" in overridden else ()
+    options = cast(
+        JobOptions, {name: value for name, value in below.options.items() if name not in removed} | overridden
+    )
+    if env := {**below.options.get("env", {}), **overridden.get("env", {})}:
         options["env"] = env
-    wrong = above.wrong | (below.wrong - over.keys())
+    wrong = above.wrong | (below.wrong - overridden.keys())
     return GivenOptions(options, [*above.problems, *below.problems], wrong)
 
 
@@ -167,7 +169,7 @@ def job_flags(options: JobOptions) -> list[str]:
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
     program = [text_of(given["program"])] if "program" in given else []
     rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
-    # The program ends the options. If there is no program, or the program looks like an option, `--` ends the options.
+    # The program ends the options. Without a program, or if the program looks like an option, `--` ends the options.
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 
@@ -220,11 +222,11 @@ def texts_of(job: JobSpec) -> dict[str, str]:
     found = {"program": str(job.program)}
     for name, entry in OPTIONS.items():
         if name in options and name != "module":
-            found[entry.flag] = _shown(entry, options[name])
+            found[entry.flag] = _shown_words(entry, options[name])
     return found | {f"[task.{kind}]": str(table) for kind, table in options.get("task", {}).items()}
 
 
-def _shown(entry: OptionEntry, value: Any) -> str:
+def _shown_words(entry: OptionEntry, value: Any) -> str:
     match entry.kind:
         case OptionKind.SWITCH:
             return "yes" if value else "no"

@@ -41,8 +41,8 @@ def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
     """
     if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
         return None
-    gone = sum(one.type is task.type and one.index < task.index for one in job.given_up)
-    return f'{{"cluster": {cluster}, "task": {json.dumps({"type": task.type, "index": task.index - gone})}}}'
+    omitted = sum(one.type is task.type and one.index < task.index for one in job.given_up)
+    return f'{{"cluster": {cluster}, "task": {json.dumps({"type": task.type, "index": task.index - omitted})}}}'
 
 
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"
@@ -105,7 +105,7 @@ REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder.py
 _OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if the job needs them
-_OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
+_PATH_VARIABLES: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,
     "CLUSTERKIT_CHECKPOINT_DIR": lambda paths, task: paths.checkpoints,
@@ -162,8 +162,8 @@ def plan_tasks(
 
     After a worker is abandoned, the remaining tasks keep their cores and GPUs.
     """
-    cluster, gone = cluster_json(job, endpoints), set(job.given_up)
-    shares = {task: share for task, share in shares_of(replace(job, given_up=()), here).items() if task not in gone}
+    cluster, given_up = cluster_json(job, endpoints), set(job.given_up)
+    shares = {task: share for task, share in shares_of(replace(job, given_up=()), here).items() if task not in given_up}
     hosts = tuple(dict.fromkeys(host_in(endpoint) for endpoint in endpoints.values()))
     peers = peers_of(job, endpoints)
     plans = {
@@ -176,8 +176,8 @@ def plan_tasks(
 def program_of(job: JobSpec, task: Task) -> Program:
     if job.servers is Servers.BUILTIN and job.is_server(task):
         return Program(ProgramKind.SCRIPT, BUILTIN_SERVER)
-    own = job.setups.get(task.type, Setup())
-    return job.program if own.args is None else replace(job.program, args=own.args)
+    setup = job.setups.get(task.type, Setup())
+    return job.program if setup.args is None else replace(job.program, args=setup.args)
 
 
 def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], paths: RunPaths, python: str) -> TaskPlan:
@@ -198,7 +198,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         **debugging_env(job, paths, task),
         SEED: seed_of(job, paths.run_id),
         **({} if job.record is None else {RECORD: str(paths.recorded), RECORD_STEPS: job.record}),
-        **{name: str(value(paths, task)) for name, value in _OWN.items()},
+        **{name: str(value(paths, task)) for name, value in _PATH_VARIABLES.items()},
     }
     return TaskPlan(
         task=task,
@@ -227,7 +227,7 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
 
 
 # The variables that only clusterkit may set.
-RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, *_OPTIONAL, *_OWN, *attempt_env(0, "", "-")})
+RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, *_OPTIONAL, *_PATH_VARIABLES, *attempt_env(0, "", "-")})
 
 
 def attempt_environment(

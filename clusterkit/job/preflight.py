@@ -87,31 +87,31 @@ def dashboard_problems() -> list[str]:
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:
-    for whose in _lacking("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
+    for whose in _interpreters_without("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
         yield f"--keras 2 needs tf_keras, which {whose} lacks. {INSTALL_TF_KERAS}"
 
 
 def _debugpy_problems(job: JobSpec) -> Iterator[str]:
     named = {text.partition("=")[0].partition(":")[0] for text in job.debug.editors}
     kinds = [kind for kind in TaskType if kind in named and job.counts[kind] > 0]
-    for whose in _lacking("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
+    for whose in _interpreters_without("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
         yield f"--debugpy needs debugpy, which {whose} lacks. Install it: pip install 'tf-clusterkit[debugpy]'"
 
 
-def _lacking(package: str, job: JobSpec, setups: Iterable[Setup]) -> Iterator[str]:
+def _interpreters_without(package: str, job: JobSpec, setups: Iterable[Setup]) -> Iterator[str]:
     """Describe the interpreters of these setups that lack the package."""
     for own in setups:
         python = own.python or job.setup.python
-        if not _has(package, python, {**job.setup.env, **own.env}):
+        if not _can_import(package, python, {**job.setup.env, **own.env}):
             yield "the tasks' interpreter" if python is None else f"the interpreter {python}"
 
 
-def _has(package: str, python: str | None, env: Mapping[str, str]) -> bool:
+def _can_import(package: str, python: str | None, env: Mapping[str, str]) -> bool:
     if python is None and "PYTHONPATH" not in env:
         return importlib.util.find_spec(package) is not None
     words = [python or sys.executable, "-c", f"import importlib.util as u; print(u.find_spec('{package}') is None)"]
     try:
-        asked = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
+        completed = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
     except (OSError, subprocess.TimeoutExpired):
         return True  # an interpreter that does not start is reported elsewhere
-    return not asked.stdout.endswith(b"True\n")
+    return not completed.stdout.endswith(b"True\n")

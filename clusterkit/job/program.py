@@ -30,15 +30,15 @@ def without_interpreter(given: GivenOptions) -> GivenOptions:
     python, args = str(given.options.get("program", "")), list(given.options.get("args", ()))
     if not _INTERPRETER.fullmatch(Path(python).name) or ("/" not in python and Path(python).is_file()):
         return given
-    own = _is_own(python)
-    if own is None:
+    is_own = _is_this_interpreter(python)
+    if is_own is None:
         return given
-    kept = {name: value for name, value in given.options.items() if name not in ("program", "args")}
+    options = {name: value for name, value in given.options.items() if name not in ("program", "args")}
     head = 1 if args[:1] == ["-u"] else 0
     typed, first = " ".join([python, *args[:head]]), args[head] if args[head:] else "-"
     if first in ("-", "-i"):
         why = f"{python} is given without a program. Tasks have no standard input to read one from."
-        return GivenOptions(cast(JobOptions, kept), [*given.problems, why], given.wrong | {"program"}, given.notes)
+        return GivenOptions(cast(JobOptions, options), [*given.problems, why], given.wrong | {"program"}, given.notes)
     if first.startswith("-") and not first.startswith("-m"):
         note = f"{typed} {first} is run as a command: without warm starts and without the repairs of Keras."
         return given._replace(notes=list(dict.fromkeys([*given.notes, note])))
@@ -50,16 +50,16 @@ def without_interpreter(given: GivenOptions) -> GivenOptions:
         program, named = {"program": first, "args": rest}, first
     whose = "that of --python" if "python" in given.options else "its own interpreter"
     note = f"Leave out `{typed}`: clusterkit runs {named} with {whose}."
-    if not own and "python" not in given.options:
+    if not is_own and "python" not in given.options:
         program["python"], note = (
             python,
             (f"Write an interpreter as an option: --python {python} {named}. Without it, tasks have clusterkit's own."),
         )
-    return given._replace(options=cast(JobOptions, kept | program), notes=[*given.notes, note])
+    return given._replace(options=cast(JobOptions, options | program), notes=[*given.notes, note])
 
 
-def _is_own(python: str) -> bool | None:
-    """Whether a name of Python means clusterkit's own interpreter; None if there is no such interpreter.
+def _is_this_interpreter(python: str) -> bool | None:
+    """Whether a name of Python means clusterkit's own interpreter; None if it is not found.
 
     `python` and `python3` mean clusterkit's interpreter if PATH has no other.
     """
@@ -84,14 +84,14 @@ def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
         job = replace(job, program=replace(job.program, kind=ProgramKind.COMMAND))
         return job, list(command_problems(job))
     if not path.is_file() or not os.access(path, os.R_OK):
-        return job, [_why_no_file(path, target)]
+        return job, [_missing_file_problem(path, target)]
     is_command = not _is_python(path) and os.access(path, os.X_OK)
     kind = ProgramKind.COMMAND if is_command else ProgramKind.SCRIPT
     job = replace(job, program=replace(job.program, kind=kind))
     return job, [*_file_problems(path, target, is_command), *command_problems(job)]
 
 
-def _why_no_file(path: Path, target: str) -> str:
+def _missing_file_problem(path: Path, target: str) -> str:
     """Return a sentence with a remedy for a program that is not a file or can't be read."""
     if path.is_dir():
         for name, what in _MAIN.items():
@@ -106,7 +106,7 @@ def _why_no_file(path: Path, target: str) -> str:
     first, space, _ = target.partition(" ")
     if space and (Path(first).is_file() or shutil.which(first)):
         return f"There is no program {target!r}. Leave out the quotation marks around it."
-    return f"There is no program {target}.{_looked_in(path)}{_nearest(path)}"
+    return f"There is no program {target}.{_searched_directory(path)}{_nearest(path)}"
 
 
 def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _nearest(path: Path) -> str:
     return ""
 
 
-def _looked_in(path: Path) -> str:
+def _searched_directory(path: Path) -> str:
     """Return a sentence that names the searched directory, or "" for an absolute path."""
     if path.is_absolute():
         return ""

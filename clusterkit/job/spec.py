@@ -20,10 +20,10 @@ from clusterkit.words.job import Hook, HostRequest, JobSpec, Network, RestartPol
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 
 # Characters that can't be in an argument or variable: NUL, and surrogates that do not stand for undecodable bytes.
-UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+UNFIT_CHARACTERS = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
-MOST = 4096  # the maximum number of tasks on one machine; with a mistyped number, the plans could fill the memory
-MOST_ON_HOSTS = 16_384  # the maximum number of tasks in all; a host gets all endpoints in one message of at most 1 MiB
+MOST_TASKS = 4096  # the maximum number of tasks on one machine; with a mistyped number, the plans could fill the memory
+MOST_TASKS_ON_HOSTS = 16_384  # the maximum number of tasks in all; a message with all endpoints is at most 1 MiB
 LONGEST_COMMAND = 30_000  # characters; the system limits an argument to 128 KiB
 
 _RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py
@@ -32,34 +32,34 @@ _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
 
 # Options whose text is not a path, name or argument, or has its own check.
-_READ_OTHERWISE = frozenset({"env", "fault", "preload", "progress_regex", "run_id", *(f"on_{hook}" for hook in Hook)})
+_PARSED_ELSEWHERE = frozenset({"env", "fault", "preload", "progress_regex", "run_id", *(f"on_{hook}" for hook in Hook)})
 
 
 class Described(NamedTuple):
     """The job that options describe, and every problem with the options.
 
-    `clear` is False if options that decide which tasks exist are invalid; rules about tasks are then not checked.
+    `is_complete` is False if options that decide which tasks exist are invalid; rules about tasks are then not checked.
     """
 
     job: JobSpec
     problems: list[str]
-    clear: bool
+    is_complete: bool
 
 
 def describe(given: GivenOptions) -> Described:
     """Build the job and check it. The program's kind is MODULE or SCRIPT; `with_program` finds out the actual kind."""
     given = _with_fit_text(given)
     options, wrong = given.options, given.wrong
-    faults, of_faults = parse_all(options.get("fault", ()))
+    faults, fault_problems = parse_all(options.get("fault", ()))
     job = replace(_job(options), faults=tuple(faults))
     job = replace(job, restart=replace(job.restart, insists="restart_budget" in options))
-    of_shape = [] if wrong & {"program", "module", "args"} else _program_problems(options)
-    of_shape += [*_out_of_bounds(options, _COUNTS), *_count_problems(job, wrong)]
-    others = [*_out_of_bounds(options, OPTIONS.keys() - _COUNTS), *_other_problems(job, wrong), *of_faults]
-    clear = not (of_shape or wrong & SHAPING)
-    aimed = [problem for fault in faults for problem in problems_of(fault, job)] if clear else []
-    aimed += debugging_problems(job) if clear else []
-    return Described(job, [*given.problems, *of_shape, *others, *aimed], clear)
+    shape_problems = [] if wrong & {"program", "module", "args"} else _program_problems(options)
+    shape_problems += [*_out_of_bounds(options, _COUNTS), *_count_problems(job, wrong)]
+    others = [*_out_of_bounds(options, OPTIONS.keys() - _COUNTS), *_other_problems(job, wrong), *fault_problems]
+    is_complete = not (shape_problems or wrong & SHAPING)
+    task_problems = [problem for fault in faults for problem in problems_of(fault, job)] if is_complete else []
+    task_problems += debugging_problems(job) if is_complete else []
+    return Described(job, [*given.problems, *shape_problems, *others, *task_problems], is_complete)
 
 
 def _with_fit_text(given: GivenOptions) -> GivenOptions:
@@ -75,12 +75,12 @@ def _text_problems(name: str, value: object, where: str = "") -> Iterator[str]:
         for kind, table in value.items():
             for key, of_kind in table.items():
                 yield from _text_problems(key, of_kind, f"task.{kind}.")
-    elif name not in _READ_OTHERWISE:
+    elif name not in _PARSED_ELSEWHERE:
         called = OPTIONS[name].flag if name in OPTIONS and not where else f"{where}{name}"
         if value == "" and name not in ("program", "module"):
             yield f"{called} is empty. Give a value, or leave it out."
         for text in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(text, str) and UNFIT.search(text):
+            if isinstance(text, str) and UNFIT_CHARACTERS.search(text):
                 yield f"{called}: {text!r} has a character that can't be passed to a program, such as NUL."
 
 
@@ -145,10 +145,10 @@ def _count_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
     if ps > 0 and chief == 0:
         yield "A parameter-server job needs its chief, which is the coordinator. Leave out --no-chief."
     tasks, hosts = sum(job.counts.values()), job.hosts.count
-    if tasks > MOST * max(1, hosts):
-        yield f"{tasks} tasks are asked for. One machine is taken to hold {MOST} at most."
-    elif tasks > MOST_ON_HOSTS:
-        yield f"{tasks} tasks are asked for. A job has {MOST_ON_HOSTS} at most, on however many hosts."
+    if tasks > MOST_TASKS * max(1, hosts):
+        yield f"{tasks} tasks are asked for. One machine is taken to hold {MOST_TASKS} at most."
+    elif tasks > MOST_TASKS_ON_HOSTS:
+        yield f"{tasks} tasks are asked for. A job has {MOST_TASKS_ON_HOSTS} at most, on however many hosts."
     if chief == workers == ps == 0:
         extra = ", only an evaluator" if evaluator else ""
         yield f"The job has no task that trains{extra}. Add --workers 1."
@@ -159,7 +159,7 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         for name, value in setup.env.items():
             if name in RESERVED:
                 yield f"{where}env: {name} is set by clusterkit in every task and can't be given."
-            elif not name or "=" in name or UNFIT.search(name + value):
+            elif not name or "=" in name or UNFIT_CHARACTERS.search(name + value):
                 yield f"{where}env: {name!r} can't be the name of an environment variable with that value."
     yield from preload_problems(job.preload)
     if job.preload and job.start is StartMode.COLD:
@@ -175,7 +175,7 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
     if job.servers is Servers.BUILTIN and "ps" not in wrong and job.counts[TaskType.PS] <= 0:
         yield "--servers builtin is for jobs with parameter servers: workers serve in no other. Add --ps 1."
     for hook, command in job.hooks.commands.items():
-        if not command.strip() or UNFIT.search(command):
+        if not command.strip() or UNFIT_CHARACTERS.search(command):
             yield f"{hook.flag} {command!r} is not a command. Give one, such as 'cat >> events.jsonl'."
         elif len(command) > LONGEST_COMMAND:
             yield f"{hook.flag} is longer than {LONGEST_COMMAND} characters. Put the command into a script."
@@ -211,23 +211,23 @@ def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
     if job.shape is Shape.SINGLE or workers < 1:
         yield f"--min-workers {least} is for a job of several workers. Add --workers {max(2, least)}."
     elif least > workers:
-        there = number_of("worker", workers)
-        yield f"--min-workers is {least}, and the job has {there}. It has to be {workers} or less."
+        worker_count = number_of("worker", workers)
+        yield f"--min-workers is {least}, and the job has {worker_count}. It has to be {workers} or less."
 
 
 def _host_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
-    hosts, alone = job.hosts, HostRequest()
+    hosts, without_hosts = job.hosts, HostRequest()
     for name in hosts.settings:
         if (entry := OPTIONS[name]).engine != hosts.engine:
             yield f"{entry.flag} is for {entry.group}. Add --engine {entry.engine}."
     if hosts.count > 0 or "hosts" in wrong:
         return
     given = {
-        f"--engine {hosts.engine}": hosts.engine != alone.engine,
+        f"--engine {hosts.engine}": hosts.engine != without_hosts.engine,
         "--spare-hosts": hosts.spare > 0,
         "--place": bool(hosts.place),
         "--interface": hosts.interface is not None,
-        "--agent-timeout": hosts.timeout != alone.timeout,
+        "--agent-timeout": hosts.timeout != without_hosts.timeout,
         "--listen": hosts.listen is not None,
         "--agent-key": hosts.key is not None,
     }

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from clusterkit.ledger.conditions import Conditions
-from clusterkit.ledger.costs import Costs, Worst, cause_text, recovery_text, shown
+from clusterkit.ledger.costs import Costs, WorstCase, cause_text, recovery_text, shown
 from clusterkit.ledger.incident import Incident
 from clusterkit.ledger.incidents import Incidents
-from clusterkit.ledger.stretch import DOWN, Activity, Stretch, TrainingTime
+from clusterkit.ledger.stretch import NO_TRAINING, Activity, Stretch, TrainingTime
 from clusterkit.words import events as ev
 from clusterkit.words.account import PER_SECOND, Goodput
 from clusterkit.words.model import Task
@@ -29,160 +29,168 @@ class TimeAccount:
         self._incidents = incidents
         self.conditions = Conditions()
         self._now = 0  # microseconds since the run began, like all times in this class
-        self._before = 0  # the time of the previous event
-        self._parts = Counter[str]()  # settled time by part, without `training`
+        self._previous = 0  # the time of the previous event
+        self._settled = Counter[str]()  # settled time by part, without `training`
         self._training = TrainingTime()
         self._step = 0  # the newest step; before the first report, the step at which training begins
-        self._own: dict[Task, int] = {}  # the newest step of each task's current attempt
+        self._task_steps: dict[Task, int] = {}  # the newest step of each task's current attempt
         self._stretch = Stretch(0, Activity.WAITING)
         self._repairs: list[Incident] = []  # restarts after which no new step was made yet
-        self._begun_by = set[int]()  # faults whose injection began a recovery
+        self._explained_faults = set[int]()  # faults whose injection began a recovery
         self._costs = Costs()
 
     def advance(self, now: float) -> None:
         """Advance the clock to an event, given in seconds since the run began."""
-        self._before, self._now = self._now, round(now * PER_SECOND)
+        self._previous, self._now = self._now, round(now * PER_SECOND)
 
-    def report(self, at: float | None = None) -> Goodput:
+    def goodput(self, at: float | None = None) -> Goodput:
         """Return the division of time up to `at`, in seconds since the run began; by default, up to the last event."""
         until = self._now
         if at is not None and not self.conditions.finished:
             until = max(until, round(at * PER_SECOND))
-        now, training = self._of_stretch(until), self._training
-        parts = self._parts + now
-        parts["training"] += training.made + training.share
-        parts["compilation"] += training.first - training.share
-        costliest, most = self._costs.most(parts, self._cases(now))
-        if not self.conditions.seen and costliest in ("startup", "compilation", "ending"):  # they may include training
+        now, training = self._stretch_parts(until), self._training
+        parts = self._settled + now
+        parts["training"] += training.step_time + training.first_step_share
+        parts["compilation"] += training.first_step_time - training.first_step_share
+        costliest, most = self._costs.costliest(parts, self._current_costs(now))
+        if not self.conditions.has_steps and costliest in (
+            "startup",
+            "compilation",
+            "ending",
+        ):  # they may include training
             costliest, most = "", ""
-        return Goodput.of(parts, self.conditions.seen, costliest, most)
+        return Goodput.of(parts, self.conditions.has_steps, costliest, most)
 
     # Steps.
 
     def progressed(self, event: ev.Progressed) -> None:
         """Count a step that the newest attempt of a training task reported."""
         task, step, conditions = event.task, event.step, self.conditions
-        if conditions.over:
+        if conditions.ends:
             return
-        own, self._own[task] = self._own.get(task, -1), step
+        previous, self._task_steps[task] = self._task_steps.get(task, -1), step
         if self._repairs:
             if not conditions.failed and all(one.course.settled for one in self._repairs):
                 self._recovered(step)
-        elif not conditions.failed and (step > self._step or step < own):
+        elif not conditions.failed and (step > self._step or step < previous):
             self._stepped(step)
         else:
             return
         if event.total is not None and step >= event.total and not self._repairs:
-            conditions.complete = True
-            self.become()
+            conditions.steps_complete = True
+            self.update_activity()
 
     def _stepped(self, step: int) -> None:
         """Count a new step, and settle the time before the step."""
         stretch, training = self._stretch, self._training
-        if not self.conditions.seen:
-            self._take_first_step()
-        elif stretch.plain and stretch.kind is Activity.RUNNING and self.conditions.stalled is None:
+        if not self.conditions.has_steps:
+            self._settle_first_step()
+        elif stretch.is_single and stretch.kind is Activity.RUNNING and self.conditions.stalled is None:
             training.step(self._now - stretch.begin)
         else:
             self._settle_step()
         self._begin_step(step)
-        if training.first and training.known:
-            self._parts["compilation"] += training.divide()
+        if training.first_step_time and training.can_divide:
+            self._settled["compilation"] += training.divide_first_step()
 
     def _begin_step(self, step: int) -> None:
         self._step = step
         self._training.reach(step)
         self.conditions.stepped()
-        self._stretch = Stretch(self._now, self._kind())
+        self._stretch = Stretch(self._now, self._activity())
 
     def _settle_step(self) -> None:
-        if self.conditions.complete:  # the program makes more steps than it announced
-            self.conditions.complete = False
+        if self.conditions.steps_complete:  # the program makes more steps than it announced
+            self.conditions.steps_complete = False
             self._stretch.rename(lambda kind: Activity.RUNNING if kind is Activity.ENDING else kind)
-        if self._stretch.plain and self._stretch.kind in (Activity.SAVING, Activity.EVALUATING):
+        if self._stretch.is_single and self._stretch.kind in (Activity.SAVING, Activity.EVALUATING):
             self._stretch.rename(lambda _: Activity.RUNNING)  # training continues during the phase
         self._settle()
 
     def _settle(self) -> Counter[str]:
-        parts = self._of_stretch(self._now)
-        for part, (time, what) in self._cases(parts).items():
+        parts = self._stretch_parts(self._now)
+        for part, (time, what) in self._current_costs(parts).items():
             if part != "recovering" or not self._repairs:  # a recovery is noted later, with the lost training
-                self._costs.note(part, time, what)
-        self._training.made += parts["training"]
-        self._parts += parts
-        del self._parts["training"]
+                self._costs.add(part, time, what)
+        self._training.step_time += parts["training"]
+        self._settled += parts
+        del self._settled["training"]
         return parts
 
-    def _cases(self, parts: Counter[str]) -> dict[str, Worst]:
+    def _current_costs(self, parts: Counter[str]) -> dict[str, WorstCase]:
         """Return the costs of the current stretch by part, with their reasons."""
-        cause, found = self.conditions.cause, dict[str, Worst]()
+        cause, found = self.conditions.causes, dict[str, WorstCase]()
         if stopped := parts["stopped"]:
-            who = cause.get(Activity.PAUSED, "a task")
-            found["stopped"] = stopped, f"Training stood still for {shown(stopped)} because {who} was paused"
+            culprit = cause.get(Activity.PAUSED, "a task")
+            found["stopped"] = stopped, f"Training stood still for {shown(stopped)} because {culprit} was paused"
         if stalled := parts["stalled"]:
-            who = f"{self.conditions.stalled} held it up" if self.conditions.stalled else cause.get(Activity.CUT, "")
+            culprit = (
+                f"{self.conditions.stalled} held it up"
+                if self.conditions.stalled
+                else cause.get(Activity.PARTITION, "")
+            )
             what = f"Training stalled at {shown(self._stretch.begin)} for {shown(stalled)}"
-            found["stalled"] = stalled, f"{what}: {who}" if who else what
+            found["stalled"] = stalled, f"{what}: {culprit}" if culprit else what
         if waited := parts["recovering"]:
-            who = cause.get(Activity.AWAY, "a task that failed")
-            what = f"Training stood still for {shown(waited)} for the restart of {who}"
+            culprit = cause.get(Activity.TASK_DOWN, "a task that failed")
+            what = f"Training stood still for {shown(waited)} for the restart of {culprit}"
             for first in self._repairs[:1]:
-                what = f"{cause_text(first, self._incidents.began(first))}: no new step for {shown(waited)}"
+                what = f"{cause_text(first, self._incidents.start_of(first))}: no new step for {shown(waited)}"
             found["recovering"] = waited, what
         return found
 
-    def _of_stretch(self, until: int) -> Counter[str]:
+    def _stretch_parts(self, until: int) -> Counter[str]:
         return self._stretch.parts(until, self._training.usual, self.conditions.stalled is not None)
 
-    def _take_first_step(self) -> None:
-        self._see()
+    def _settle_first_step(self) -> None:
+        self._mark_seen()
         before, after = self._stretch.times(self._now)
         self._settle()
         if not after:
-            self._training.first = before[Activity.FIRST_STEP]
-            self._parts["compilation"] -= self._training.first
+            self._training.first_step_time = before[Activity.FIRST_STEP]
+            self._settled["compilation"] -= self._training.first_step_time
 
-    def _see(self) -> None:
+    def _mark_seen(self) -> None:
         """Note that the program reports steps; the time before the first report was spent on starting."""
-        if not self.conditions.seen:
-            self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.UNSEEN else kind)
-        self.conditions.seen = True
+        if not self.conditions.has_steps:
+            self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.NO_STEPS else kind)
+        self.conditions.has_steps = True
 
     def _recovered(self, step: int) -> None:
         """Settle a recovery at the first new step: the training that the restarted tasks repeated is lost."""
-        self._see()
-        self._parts["compilation"] += self._training.divide()
+        self._mark_seen()
+        self._settled["compilation"] += self._training.divide_first_step()
         spent = self._settle()["recovering"]
-        lost = self._training.return_to(min(one.kept for one in self._repairs))
-        self._parts["lost"] += lost
+        lost = self._training.go_back_to(min(one.kept_step for one in self._repairs))
+        self._settled["lost"] += lost
         first = self._repairs[0]
-        self._costs.note("recovering", spent + lost, recovery_text(first, self._incidents.began(first), spent, lost))
+        self._costs.add("recovering", spent + lost, recovery_text(first, self._incidents.start_of(first), spent, lost))
         self._repairs = []
         self._begin_step(step)
 
     # Everything else.
 
-    def become(self) -> None:
-        self._stretch.become(self._now, self._kind())
+    def update_activity(self) -> None:
+        self._stretch.change(self._now, self._activity())
 
-    def _kind(self) -> Activity:
-        return self.conditions.kind(bool(self._repairs))
+    def _activity(self) -> Activity:
+        return self.conditions.activity(bool(self._repairs))
 
     def spawned(self, task: Task, trains: bool) -> None:
-        self._own.pop(task, None)
+        self._task_steps.pop(task, None)
         self.conditions.spawned(task, trains)
 
     def exited(self, task: Task, ok: bool) -> None:
         """Note that the newest attempt of a task ended, or could not be started."""
-        self.conditions.exited(task, ok, self._incidents.halts(task))
+        self.conditions.exited(task, ok, self._incidents.halts_training(task))
 
     def failed(self, task: Task) -> None:
-        if self._incidents.halts(task):
+        if self._incidents.halts_training(task):
             self.conditions.failed.add(task)
 
     def prepared(self, step: int | None = None) -> None:
         """Note that a training task is ready for its first step, after `step`; the time so far was preparation."""
-        if not self.conditions.seen:
+        if not self.conditions.has_steps:
             self._step = self._step if step is None else step
             self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.FIRST_STEP else kind)
             self.conditions.beginning = Activity.FIRST_STEP
@@ -190,11 +198,11 @@ class TimeAccount:
     def saved(self, step: int) -> None:
         """Note that a training task's checkpoint of this step is complete."""
         if step > self._step and not self._repairs:
-            self._training.reach(step, self._of_stretch(self._now)["training"])
+            self._training.reach(step, self._stretch_parts(self._now)["training"])
 
     def stalled(self, task: Task | None) -> None:
         """Note the warning of a stall, which began with the last step."""
-        if self.conditions.seen and not self._repairs and not self.conditions.failed:
+        if self.conditions.has_steps and not self._repairs and not self.conditions.failed:
             self.conditions.stalled = str(task or "")
 
     def planned(self, tasks: Iterable[Task]) -> None:
@@ -202,42 +210,44 @@ class TimeAccount:
         self.conditions.unspawned.update(tasks)
         self.conditions.failed.difference_update(tasks)
         known = self._repairs
-        self._repairs = self._incidents.repairs()
+        self._repairs = self._incidents.open_training_restarts()
         for incident in self._repairs:
             if incident not in known:
-                self._date_back(incident)
+                self._backdate(incident)
         if self._repairs:
             self.conditions.failed.clear()
 
-    def _date_back(self, incident: Incident) -> None:
+    def _backdate(self, incident: Incident) -> None:
         """Count the time since the fault or the death as recovery; pauses and stalls remain separate."""
-        at = incident.began if self._begun_by & set(incident.faults) else self._incidents.began(incident)
-        self._begun_by |= set(incident.faults)
-        kept = {Activity.PAUSED, Activity.ENDING} | (
+        at = incident.began if self._explained_faults & set(incident.faults) else self._incidents.start_of(incident)
+        self._explained_faults |= set(incident.faults)
+        unchanged = {Activity.PAUSED, Activity.ENDING} | (
             {Activity.RUNNING} if self.conditions.stalled is not None else set()
         )
-        kept |= DOWN - {Activity.FAILED}
+        unchanged |= NO_TRAINING - {Activity.FAILED}
         since = min(self._now, round(min(max(at, 0.0), LATEST) * PER_SECOND))
-        self._stretch.rename(lambda kind: kind if kind in kept else Activity.RESTARTING, since)
+        self._stretch.rename(lambda kind: kind if kind in unchanged else Activity.RESTARTING, since)
 
     def continued(self, tasks: Iterable[Task]) -> None:
         """Note the restart of every task in another allocation. The time between the allocations counts as recovery."""
         self.conditions = self.conditions.continued(tasks)
-        self._repairs = self._incidents.repairs()
-        self._stretch.become(self._before, self._kind())
+        self._repairs = self._incidents.open_training_restarts()
+        self._stretch.change(self._previous, self._activity())
         for incident in self._repairs:
-            self._date_back(incident)
+            self._backdate(incident)
 
-    def ends(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
+    def run_ends(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
         """Note that the run ends. If the job is done, the time after its last step belongs to the ending."""
-        done, conditions = isinstance(event, ev.Succeeded), self.conditions
-        if not conditions.over:
-            other = {Activity.FAILED: Activity.ENDING}
-            if done and conditions.seen:
-                other[Activity.RUNNING] = Activity.ENDING
-            elif not conditions.seen:
-                unseen = (Activity.STARTING, Activity.FIRST_STEP, Activity.AGAIN) if done else (Activity.STARTING,)
-                other |= dict.fromkeys(unseen, Activity.UNSEEN)
-            self._stretch.rename(lambda kind: other.get(kind, kind))
-        conditions.over, conditions.finished = True, isinstance(event, ev.Finished)
-        conditions.succeeded = conditions.succeeded or done
+        succeeded, conditions = isinstance(event, ev.Succeeded), self.conditions
+        if not conditions.ends:
+            renamed = {Activity.FAILED: Activity.ENDING}
+            if succeeded and conditions.has_steps:
+                renamed[Activity.RUNNING] = Activity.ENDING
+            elif not conditions.has_steps:
+                unseen = (
+                    (Activity.STARTING, Activity.FIRST_STEP, Activity.RESTARTED) if succeeded else (Activity.STARTING,)
+                )
+                renamed |= dict.fromkeys(unseen, Activity.NO_STEPS)
+            self._stretch.rename(lambda kind: renamed.get(kind, kind))
+        conditions.ends, conditions.finished = True, isinstance(event, ev.Finished)
+        conditions.succeeded = conditions.succeeded or succeeded

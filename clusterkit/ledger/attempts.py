@@ -14,7 +14,7 @@ from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
 MOST_STOPS = 200  # the highest number of recorded intervals in which an attempt was paused or stalled
 MOST_TRACED = 512  # the highest number of stored step reports of an attempt
-MOST_KEPT = 2000  # step reports are stored for so many of a task's newest attempts
+MOST_TRACES = 2000  # step reports are stored for so many of a task's newest attempts
 UNKNOWN = "unknown"  # how an attempt ended if the journal does not record its end
 _ENDED = frozenset({Asked.TEARDOWN, Asked.SUCCESS, Asked.SUSPENSION})
 Key = tuple[Task, int]  # task and attempt
@@ -23,21 +23,21 @@ Key = tuple[Task, int]  # task and attempt
 class Trace:
     """When an attempt reached its steps. Of many reports, only every second is stored, later every fourth."""
 
-    __slots__ = ("_count", "_every", "_points")
+    __slots__ = ("_count", "_points", "_stride")
 
     def __init__(self) -> None:
         self._points: list[tuple[float, int]] = []
-        self._every = 1
+        self._stride = 1
         self._count = 0
 
     def add(self, at: float, step: int) -> None:
-        if self._count % self._every == 0:
+        if self._count % self._stride == 0:
             self._points.append((at, step))
             if len(self._points) > MOST_TRACED:
-                self._points, self._every = self._points[::2], self._every * 2
+                self._points, self._stride = self._points[::2], self._stride * 2
         self._count += 1
 
-    def passed(self, step: int) -> float | None:
+    def time_of(self, step: int) -> float | None:
         """Return when the last report of `step` or an earlier step arrived; None without such a report."""
         return next((at for at, reached in reversed(self._points) if reached <= step), None)
 
@@ -59,18 +59,18 @@ class Attempt:
     number: int
     begin: float
     end: float | None = None
-    how: str = "running"  # running, success, failed, fault, collateral, asked, ended or lost
+    outcome: str = "running"  # running, success, failed, fault, collateral, asked, ended or lost
     text: str = ""  # how the attempt ended, as a clause
     exit: Exit | None = None  # the exit of its first process, if it was observed
-    told: AttemptEnded | None = None  # the recorded decision about the attempt
-    started: bool = False  # True once its start was recorded
-    over: bool = False  # True once its end was recorded
-    working: float | None = None  # when the attempt was first known to be up
-    lost: float | None = None  # when the attempt made the first step that a later attempt repeated
-    resumed: int | None = None
+    decision: AttemptEnded | None = None  # the recorded decision about the attempt
+    start_recorded: bool = False  # True once its start was recorded
+    end_recorded: bool = False  # True once its end was recorded
+    up_at: float | None = None  # when the attempt was first known to be up
+    lost_since: float | None = None  # when the attempt made the first step that a later attempt repeated
+    resumed_step: int | None = None
     resumed_from: str | None = None
-    first: int | None = None
-    last: int | None = None
+    first_step: int | None = None
+    last_step: int | None = None
     trace: Trace = field(default_factory=Trace)
     stops: list[Stop] = field(default_factory=list)
     signals: set[int] = field(default_factory=set)  # that a client requested
@@ -78,10 +78,18 @@ class Attempt:
     @property
     def record(self) -> AttemptEnded:
         """Return the recorded decision about the attempt; before that, the data known so far."""
-        if self.told is not None and self.over:
-            return self.told
+        if self.decision is not None and self.end_recorded:
+            return self.decision
         return AttemptEnded(
-            self.task, self.number, self.begin, None, None, self.first, self.last, self.resumed, self.resumed_from
+            self.task,
+            self.number,
+            self.begin,
+            None,
+            None,
+            self.first_step,
+            self.last_step,
+            self.resumed_step,
+            self.resumed_from,
         )
 
     def stop(self, at: float, kind: str, text: str) -> None:
@@ -89,12 +97,12 @@ class Attempt:
         if len(self.stops) < MOST_STOPS and not any(one.end is None and one.kind == kind for one in self.stops):
             self.stops.append(Stop(at, None, kind, text))
 
-    def go_on(self, at: float, kind: str) -> bool:
+    def continue_at(self, at: float, kind: str) -> bool:
         """Note that the attempt is no longer paused or stalled; return whether it had been paused or stalled."""
-        was = [one for one in self.stops if one.end is None and one.kind == kind]
-        if was:
-            self.stops = [one._replace(end=at) if one in was else one for one in self.stops]
-        return bool(was)
+        open_stops = [one for one in self.stops if one.end is None and one.kind == kind]
+        if open_stops:
+            self.stops = [one._replace(end=at) if one in open_stops else one for one in self.stops]
+        return bool(open_stops)
 
 
 class Attempts:
@@ -102,91 +110,91 @@ class Attempts:
 
     def __init__(self, job: JobSpec) -> None:
         servers = (TaskType.PS, TaskType.WORKER) if job.shape is Shape.PARAMETER_SERVER else (TaskType.PS,)
-        self._without_steps = (TaskType.EVALUATOR, *servers)
-        self.of: dict[Task, dict[int, Attempt]] = {}  # attempts by task and number, the newest last
+        self._stepless_types = (TaskType.EVALUATOR, *servers)
+        self.by_task: dict[Task, dict[int, Attempt]] = {}  # attempts by task and number, the newest last
         self.changed = set[Key]()
         self.collateral: dict[Key, None] = {}  # attempts that failed because of another one, in order
-        self.explained: dict[Key, int | None] = {}  # finished attempts, with the fault that explains the failure
+        self.fault_of: dict[Key, int | None] = {}  # finished attempts, with the fault that explains the failure
         self.restarts = Counter[tuple[Task, str]]()  # numbers of restarts, by task and end of the previous attempt
-        self._reported: float | None = None  # when a training task last reported a step
+        self._last_step_at: float | None = None  # when a training task last reported a step
         self._stalled = False
-        self._waiting: dict[Key, None] = {}  # attempts of servers that are not yet known to be up
+        self._unready_servers: dict[Key, None] = {}  # attempts of servers that are not yet known to be up
 
     def get(self, task: Task, number: int) -> Attempt | None:
-        return self.of.get(task, {}).get(number)
+        return self.by_task.get(task, {}).get(number)
 
     def all(self) -> Iterator[Attempt]:
-        for numbers in self.of.values():
+        for numbers in self.by_task.values():
             yield from numbers.values()
 
     def running(self) -> Iterator[Attempt]:
         """Yield the newest attempts that have not ended."""
-        for numbers in self.of.values():
+        for numbers in self.by_task.values():
             newest = numbers[next(reversed(numbers))]
             if newest.end is None:
                 yield newest
 
     def trains(self, task: Task) -> bool:
         """Whether the task makes steps."""
-        return task.type not in self._without_steps
+        return task.type not in self._stepless_types
 
     def begin(self, at: float, task: Task, number: int) -> Attempt:
         """Return the attempt; an unknown attempt begins now."""
         self.changed.add((task, number))
-        known = self.of.setdefault(task, {})
+        known = self.by_task.setdefault(task, {})
         if number not in known:
             if number > 1 and number >= max(known, default=0):
-                before = known.get(number - 1)
-                self.restarts[task, UNKNOWN if before is None or before.end is None else before.how] += 1
+                previous = known.get(number - 1)
+                self.restarts[task, UNKNOWN if previous is None or previous.end is None else previous.outcome] += 1
             known[number] = Attempt(task, number, at)
             if not self.trains(task):
-                self._waiting[task, number] = None
-            if (old := known.get(number - MOST_KEPT)) is not None:
-                old.trace = Trace()
+                self._unready_servers[task, number] = None
+            if (oldest := known.get(number - MOST_TRACES)) is not None:
+                oldest.trace = Trace()
         return known[number]
 
-    def work(self, at: float, task: Task, number: int) -> None:
+    def mark_up(self, at: float, task: Task, number: int) -> None:
         """Note that the attempt is up."""
-        self._waiting.pop((task, number), None)
+        self._unready_servers.pop((task, number), None)
         attempt = self.get(task, number)
-        if attempt is not None and attempt.working is None and attempt.end is None:
-            attempt.working = at
+        if attempt is not None and attempt.up_at is None and attempt.end is None:
+            attempt.up_at = at
             self.changed.add((task, number))
 
     def progress(self, at: float, task: Task, number: int, step: int) -> None:
         attempt = self.get(task, number)
         if attempt is None:
             return
-        if attempt.first is None:
-            attempt.first = step
-            if attempt.resumed is None:
-                self._compute_again(task, number, step - 1)
-        attempt.last = step
+        if attempt.first_step is None:
+            attempt.first_step = step
+            if attempt.resumed_step is None:
+                self._mark_repeated(task, number, step - 1)
+        attempt.last_step = step
         attempt.trace.add(at, step)
-        attempt.working = at if attempt.working is None else attempt.working
+        attempt.up_at = at if attempt.up_at is None else attempt.up_at
         self.changed.add((task, number))
         if not self.trains(task):
             return
-        self._reported = at
+        self._last_step_at = at
         if self._stalled:
             self._stalled = False
             for one in self.running():
-                if one.go_on(at, "stalled"):
+                if one.continue_at(at, "stalled"):
                     self.changed.add((one.task, one.number))
-        if self._waiting:  # steps prove that the servers are up
-            for server in list(self._waiting):
-                self.work(at, *server)
+        if self._unready_servers:  # steps prove that the servers are up
+            for server in list(self._unready_servers):
+                self.mark_up(at, *server)
 
     def resume(self, at: float, task: Task, number: int, step: int, path: str | None) -> None:
         """Note the step and the checkpoint from which the attempt resumed."""
-        self.work(at, task, number)
+        self.mark_up(at, task, number)
         if (attempt := self.get(task, number)) is not None:
-            attempt.resumed, attempt.resumed_from = step, path
+            attempt.resumed_step, attempt.resumed_from = step, path
             self.changed.add((task, number))
-            self._compute_again(task, number, step)
+            self._mark_repeated(task, number, step)
 
     def save(self, at: float, task: Task, number: int, step: int) -> None:
-        self.work(at, task, number)
+        self.mark_up(at, task, number)
         if (attempt := self.get(task, number)) is not None:
             attempt.trace.add(at, step)
 
@@ -196,7 +204,7 @@ class Attempts:
             if paused:
                 attempt.stop(at, "stopped", "paused with SIGSTOP")
             else:
-                attempt.go_on(at, "stopped")
+                attempt.continue_at(at, "stopped")
 
     def request(self, event: Requested) -> None:
         """Note the signal that a client has requested for attempts that run."""
@@ -207,71 +215,71 @@ class Attempts:
 
     def stall(self, text: str) -> None:
         """Note the warning of a stall, which began with the last step."""
-        if self._reported is None:
+        if self._last_step_at is None:
             return
         self._stalled = True
         for attempt in self.running():
             if self.trains(attempt.task):
-                attempt.stop(max(attempt.begin, self._reported), "stalled", text)
+                attempt.stop(max(attempt.begin, self._last_step_at), "stalled", text)
                 self.changed.add((attempt.task, attempt.number))
 
-    def exit(self, at: float, task: Task, number: int, exit_: Exit) -> None:
+    def exited(self, at: float, task: Task, number: int, exit_: Exit) -> None:
         """Note that the attempt's first process ended, or could not be started."""
         attempt = self.begin(at, task, number)
         attempt.exit = exit_
-        attempt.end, (attempt.how, attempt.text) = at, how_it_ended(exit_)
+        attempt.end, (attempt.outcome, attempt.text) = at, outcome_of(exit_)
 
-    def end(self, event: AttemptEnded) -> None:
+    def attempt_ended(self, event: AttemptEnded) -> None:
         """Note the recorded decision about a finished attempt."""
-        self._decide(event).over = True
-        self.explained[event.task, event.attempt] = event.fault
+        self._decide(event).end_recorded = True
+        self.fault_of[event.task, event.attempt] = event.fault
 
-    def lose(self, at: float) -> None:
+    def all_lost(self, at: float) -> None:
         """Mark all running attempts as lost, since the run continues in another allocation."""
         self._end_all(at, "was lost with its supervisor")
 
-    def close(self, at: float, result: RunResult) -> None:
+    def run_finished(self, at: float, result: RunResult) -> None:
         for ended in result.attempts:
             self._decide(ended)
         self._end_all(at, "was left behind when the run ended")
 
-    def _decide(self, told: AttemptEnded) -> Attempt:
-        end = told.started if told.ended is None else told.ended
-        attempt = self.begin(told.started, told.task, told.attempt)
-        attempt.told = told
+    def _decide(self, decision: AttemptEnded) -> Attempt:
+        end = decision.started if decision.ended is None else decision.ended
+        attempt = self.begin(decision.started, decision.task, decision.attempt)
+        attempt.decision = decision
         attempt.end = end if attempt.end is None else attempt.end
-        attempt.how, attempt.text = how_it_ended(told.exit, told)
-        attempt.first = told.first_step if attempt.first is None else attempt.first
-        attempt.last = told.last_step if attempt.last is None else attempt.last
-        attempt.resumed = told.resumed_step if attempt.resumed is None else attempt.resumed
-        if told.role is not None and told.role.kind is RoleKind.COLLATERAL:
-            self.collateral[told.task, told.attempt] = None
+        attempt.outcome, attempt.text = outcome_of(decision.exit, decision)
+        attempt.first_step = decision.first_step if attempt.first_step is None else attempt.first_step
+        attempt.last_step = decision.last_step if attempt.last_step is None else attempt.last_step
+        attempt.resumed_step = decision.resumed_step if attempt.resumed_step is None else attempt.resumed_step
+        if decision.role is not None and decision.role.kind is RoleKind.COLLATERAL:
+            self.collateral[decision.task, decision.attempt] = None
         return attempt
 
     def _end_all(self, at: float, text: str) -> None:
         for attempt in self.running():
-            attempt.end, attempt.how, attempt.text = at, "lost", text
+            attempt.end, attempt.outcome, attempt.text = at, "lost", text
             self.changed.add((attempt.task, attempt.number))
 
-    def _compute_again(self, task: Task, number: int, step: int) -> None:
+    def _mark_repeated(self, task: Task, number: int, step: int) -> None:
         """Note that the task repeats the steps after `step` that earlier attempts had made."""
-        for before in reversed(self.of[task].values()):
-            if before.number >= number or before.last is None:
+        for earlier in reversed(self.by_task[task].values()):
+            if earlier.number >= number or earlier.last_step is None:
                 continue
-            if before.last <= step:
+            if earlier.last_step <= step:
                 return
-            since = before.trace.passed(step)
-            since = (before.begin if before.working is None else before.working) if since is None else since
-            before.lost = since if before.lost is None else min(before.lost, since)
-            self.changed.add((task, before.number))
+            since = earlier.trace.time_of(step)
+            since = (earlier.begin if earlier.up_at is None else earlier.up_at) if since is None else since
+            earlier.lost_since = since if earlier.lost_since is None else min(earlier.lost_since, since)
+            self.changed.add((task, earlier.number))
 
 
-def how_it_ended(exit_: Exit | None, told: AttemptEnded | None = None) -> tuple[str, str]:
+def outcome_of(exit_: Exit | None, decision: AttemptEnded | None = None) -> tuple[str, str]:
     """Return how an attempt ended, as a word and as a clause."""
     if exit_ is None:
         return "lost", "was left behind when the run ended"
-    role = None if told is None else told.role
-    by = "" if told is None or told.fault is None else f", by fault {told.fault}"
+    role = None if decision is None else decision.role
+    by = "" if decision is None or decision.fault is None else f", by fault {decision.fault}"
     if role is not None and role.kind is RoleKind.COLLATERAL:
         return "collateral", f"{exit_}{by}, after {role.task} had failed"
     if by:

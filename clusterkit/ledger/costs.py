@@ -8,7 +8,7 @@ from clusterkit.ledger.incident import Incident
 from clusterkit.text.durations import precise
 from clusterkit.words.account import PER_SECOND
 
-Worst = tuple[int, str]  # microseconds of the worst case, and its description
+WorstCase = tuple[int, str]  # microseconds of the worst case, and its description
 _TEXTS = {
     "startup": "start-up, {0} before the first step",
     "compilation": "compilation, {0} more for the first step than for a usual one",
@@ -22,31 +22,31 @@ class Costs:
     """Remembers, for each part with known causes, the worst case and the number of cases."""
 
     def __init__(self) -> None:
-        self._worst: dict[str, Worst] = {}
+        self._worst: dict[str, WorstCase] = {}
         self._count: dict[str, int] = {}
 
-    def note(self, part: str, time: int, what: str) -> None:
+    def add(self, part: str, time: int, what: str) -> None:
         """Add a case that cost `time` microseconds; `what` describes the case as a clause."""
         if time > 0:
             self._count[part] = self._count.get(part, 0) + 1
             if time > self._worst.get(part, (0, ""))[0]:
                 self._worst[part] = (time, what)
 
-    def most(self, parts: Mapping[str, int], now: Mapping[str, Worst]) -> tuple[str, str]:
-        """Return the most costly part besides training, and a sentence. `now` are the cases in progress."""
-        together = {**parts, "recovering": parts.get("recovering", 0) + parts.get("lost", 0)}
+    def costliest(self, parts: Mapping[str, int], current: Mapping[str, WorstCase]) -> tuple[str, str]:
+        """Return the most costly part besides training, and a sentence. `current` are the cases in progress."""
+        totals = {**parts, "recovering": parts.get("recovering", 0) + parts.get("lost", 0)}
         for free in ("training", "lost", "unseen"):
-            together.pop(free, None)
-        part = max(together, key=lambda name: together[name], default="")
-        if not together.get(part):
+            totals.pop(free, None)
+        part = max(totals, key=lambda name: totals[name], default="")
+        if not totals.get(part):
             return "", ""
         if part in _TEXTS:
-            return part, _TEXTS[part].format(shown(together[part]))
-        worst = max(self._worst.get(part, (0, "")), now.get(part, (0, "")))[1]
-        count = self._count.get(part, 0) + (part in now)
+            return part, _TEXTS[part].format(shown(totals[part]))
+        worst = max(self._worst.get(part, (0, "")), current.get(part, (0, "")))[1]
+        count = self._count.get(part, 0) + (part in current)
         if count < 2:
             return part, worst
-        return part, f"{_together(part, parts, count)}; the longest: {worst}"
+        return part, f"{_summary(part, parts, count)}; the longest: {worst}"
 
 
 def shown(time: int) -> str:
@@ -75,7 +75,7 @@ def recovery_text(incident: Incident, at: float, spent: int, lost: int) -> str:
     return f"{cause_text(incident, at)}: {shown(spent)} to recover, {training}"
 
 
-def _together(part: str, parts: Mapping[str, int], count: int) -> str:
+def _summary(part: str, parts: Mapping[str, int], count: int) -> str:
     if part == "recovering":
         lost = parts.get("lost", 0)
         also = f" and lost {shown(lost)} of training" if lost else ""

@@ -20,61 +20,61 @@ class RecoveryTime(NamedTuple):
 
 
 @dataclass(slots=True)
-class Course:
+class TrainingCourse:
     """Whether training continued during an incident, or when it made its first step after the incident."""
 
-    went_on: bool = False
+    continued: bool = False
     first_step: float | None = None
-    _before: int | None = None
+    _step_before: int | None = None
 
     @property
     def settled(self) -> bool:
-        return self.went_on or self.first_step is not None
+        return self.continued or self.first_step is not None
 
-    def progressed(self, now: float, step: int, wrong: bool) -> None:
-        """Note a step. `wrong`: the incident lasts. The first such step may be older than the incident."""
+    def progressed(self, now: float, step: int, lasts: bool) -> None:
+        """Note a step. `lasts`: the incident has not ended. The first such step may be older than the incident."""
         if self.settled:
             return
-        if not wrong:
+        if not lasts:
             self.first_step = now
-        elif self._before is None:
-            self._before = step
-        elif step > self._before:
-            self.went_on = True
+        elif self._step_before is None:
+            self._step_before = step
+        elif step > self._step_before:
+            self.continued = True
 
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """One recovery. There is no new step until its training tasks, the `trainers`, have restarted.
+    """One recovery. No new step is made until its training tasks, the `trainers`, have restarted.
 
     The first of `deaths` is the cause. `same` are the tasks that failed by themselves with the error of the cause. A
-    new step `needs` the whole gang, or the coordinator and its parameter servers.
+    new step needs the `needed_tasks`: the whole gang, or the coordinator and its parameter servers.
     """
 
     deaths: list[Death]
     detected: float | None
     same: frozenset[Task] = frozenset()
-    asked: bool = False
+    requested: bool = False
     files: tuple[str, ...] = ()  # the changed files that caused the restart
     host: str | None = None  # the leaving host that caused the restart
     allocation: int | None = None
-    shrunk: Shrunk | None = None
-    left: float | None = None  # when the previous allocation ended
+    shrinking: Shrunk | None = None
+    allocation_ended: float | None = None  # when the previous allocation ended
     planned: float | None = None
     returns: dict[Task, Return] = field(default_factory=dict)
     trainers: frozenset[Task] = frozenset()
-    course: Course = field(default_factory=Course)
+    course: TrainingCourse = field(default_factory=TrainingCourse)
     last_step: int | None = None
     resumed: tuple[int, str | None] | None = None
     first_report: int | None = None
-    needs: frozenset[Task] = frozenset()
-    missed: Task | None = None  # the task in `needs` that did not run at the last check
+    needed_tasks: frozenset[Task] = frozenset()
+    last_missing: Task | None = None  # the task in `needed_tasks` that did not run at the last check
     up: float | None = None  # when the last of its tasks was up again
-    _down: set[Task] = field(default_factory=set)
+    _tasks_down: set[Task] = field(default_factory=set)
     _resumed_by: tuple[int, Task] | None = None
 
     @property
-    def over(self) -> bool:
+    def is_final(self) -> bool:
         """Whether no later event can change the incident."""
         return self.course.settled and (self.up is not None or self.planned is None)
 
@@ -86,7 +86,7 @@ class Incident:
     @property
     def began(self) -> float:
         """Return when the first task died, or when the restart was requested."""
-        return min([death.at for death in self.deaths], default=self.left or self.planned or 0.0)
+        return min([death.at for death in self.deaths], default=self.allocation_ended or self.planned or 0.0)
 
     @property
     def faults(self) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ class Incident:
         return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
 
     @property
-    def kept(self) -> int:
+    def kept_step(self) -> int:
         """Return the last step that was not repeated."""
         return self.resumed[0] if self.resumed is not None else (self.first_report or 1) - 1
 
@@ -102,13 +102,13 @@ class Incident:
         """Note the decided restart: the returning tasks, and the training tasks among them."""
         self.planned, self.trainers = now, trainers
         self.returns = {one.task: one for one in returns}
-        self._down = set(self.returns)
+        self._tasks_down = set(self.returns)
         if trainers:
             servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
-            self.needs = trainers | servers if servers else trainers  # without servers, all restarts share one set
-            self.course = Course()  # steps of the old attempts are ignored
+            self.needed_tasks = trainers | servers if servers else trainers  # without servers, restarts share a set
+            self.course = TrainingCourse()  # steps of the old attempts are ignored
 
-    def concerns(self, task: Task, attempt: int) -> bool:
+    def has_attempt(self, task: Task, attempt: int) -> bool:
         """Whether the attempt began with this restart, or later."""
         return task in self.returns and attempt >= self.returns[task].attempt
 
@@ -123,10 +123,10 @@ class Incident:
     def mark_up(self, task: Task, now: float) -> None:
         if self.returns[task].up is None:
             self.returns[task] = replace(self.returns[task], up=now)
-            self._down.discard(task)
-            self.up = None if self._down else now
+            self._tasks_down.discard(task)
+            self.up = None if self._tasks_down else now
 
-    def resumes(self, task: Task, attempt: int, step: int, path: str | None) -> None:
+    def resumed_at(self, task: Task, attempt: int, step: int, path: str | None) -> None:
         """Note where the program resumed. Use the newest attempt's report; in a gang, the leader's."""
         if task not in self.trainers or self.course.settled:
             return
@@ -136,20 +136,20 @@ class Incident:
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
         if not self.trainers:
             self.course.progressed(now, step, self.up is None)
-        elif task in self.trainers and self.concerns(task, attempt) and not self.course.settled:
-            self._new_step(now, step)
+        elif task in self.trainers and self.has_attempt(task, attempt) and not self.course.settled:
+            self._first_new_step(now, step)
 
-    def _new_step(self, now: float, step: int) -> None:
+    def _first_new_step(self, now: float, step: int) -> None:
         if step > (0 if self.resumed is None else self.resumed[0]):
             self.first_report, self.course.first_step = step, now
-            for task in self.needs:
+            for task in self.needed_tasks:
                 self.mark_up(task, now)
 
-    def recovery(self, at: float) -> Recovery:
+    def report(self, at: float) -> Recovery:
         """Return the recovery as known so far; `at` is when it began."""
         return Recovery(
             at=at,
-            asked=self.asked,
+            asked=self.requested,
             files=self.files,
             cause=self.deaths[0] if self.deaths else None,
             collateral=tuple(death for death in self.deaths[1:] if death.task not in self.same),
@@ -158,23 +158,23 @@ class Incident:
             planned=self.planned,
             returns=tuple(self.returns[task] for task in sorted(self.returns)),
             training=bool(self.trainers) and self.planned is not None,
-            went_on=self.course.went_on,
+            went_on=self.course.continued,
             first_step=self.course.first_step,
             last_step=self.last_step,
             resumed_step=None if self.resumed is None else self.resumed[0],
             checkpoint=None if self.resumed is None else self.resumed[1],
-            lost=self._lost(),
+            lost=self._lost_steps(),
             ended=self.ended,
             same=tuple(death for death in self.deaths[1:] if death.task in self.same),
             allocation=self.allocation,
-            given_up=() if self.shrunk is None else self.shrunk.tasks,
-            left=None if self.shrunk is None else len(self.shrunk.left),
+            given_up=() if self.shrinking is None else self.shrinking.tasks,
+            left=None if self.shrinking is None else len(self.shrinking.left),
             host=self.host,
         )
 
-    def _lost(self) -> int | None:
+    def _lost_steps(self) -> int | None:
         if not self.trainers:
-            return 0 if self.planned is not None or self.course.went_on else None
+            return 0 if self.planned is not None or self.course.continued else None
         if self.resumed is not None:
             return max(0, (self.last_step or 0) - self.resumed[0])
         if self.first_report is not None:
@@ -183,7 +183,7 @@ class Incident:
 
 
 # The supervisor injects these faults itself. For all others, the backend reports whether the injection succeeded.
-_OWN = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.HANG_START})
+_BY_SUPERVISOR = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.HANG_START})
 
 
 @dataclass(slots=True)
@@ -191,22 +191,22 @@ class FaultRecord:
     """One injected fault. Times are in seconds since the run began."""
 
     event: FaultInjected
-    at: float
+    began: float
     healed: float | None = None
-    why: str = ""
+    heal_reason: str = ""
     detail: str = ""
-    done: bool | None = None  # None until the backend has answered
+    injected: bool | None = None  # None until the backend has answered
     stalled: float | None = None  # the first warning of a stall while the fault was open
-    course: Course = field(default_factory=Course)
+    course: TrainingCourse = field(default_factory=TrainingCourse)
 
     @property
-    def took_hold(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether the fault was certainly injected."""
-        return self.done is True or self.event.action in _OWN
+        return self.injected is True or self.event.action in _BY_SUPERVISOR
 
     def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
         """Return the fault as known so far; `failures` are those that it explains, each with its time of detection."""
-        event, done = self.event, self.done is not False
+        event, done = self.event, self.injected is not False
         detected = [at for _, at in failures]
         if done and self.stalled is not None:
             detected.append(self.stalled)
@@ -218,14 +218,14 @@ class FaultRecord:
             others=event.others,
             seconds=event.seconds,
             step=event.step,
-            injected=self.at,
+            injected=self.began,
             detail=self.detail,
             done=done,
             healed=self.healed,
-            why=self.why,
+            why=self.heal_reason,
             detected=min(detected, default=None),
             died=tuple(task for task, _ in failures),
-            went_on=self.course.went_on and not failures,
+            went_on=self.course.continued and not failures,
             first_step=None if failures else self.course.first_step,
         )
 
@@ -234,45 +234,45 @@ class Faults:
     """The injected faults of a run, by number."""
 
     def __init__(self) -> None:
-        self.known: dict[int, FaultRecord] = {}
+        self.by_number: dict[int, FaultRecord] = {}
         self.open: dict[int, FaultInjected] = {}  # faults in effect
         self.unsettled: dict[int, FaultRecord] = {}  # faults whose effect the next step may show
-        self._of: dict[Task, dict[int, FaultAction]] = {}
+        self._by_task: dict[Task, dict[int, FaultAction]] = {}
 
-    def of(self, task: Task) -> Mapping[int, FaultAction]:
+    def of_task(self, task: Task) -> Mapping[int, FaultAction]:
         """Return the open faults of a task by number. The returned mapping is kept up to date."""
-        return self._of.setdefault(task, {})
+        return self._by_task.setdefault(task, {})
 
     def inject(self, now: float, event: FaultInjected) -> None:
-        self.known[event.number] = self.unsettled[event.number] = FaultRecord(event, now)
+        self.by_number[event.number] = self.unsettled[event.number] = FaultRecord(event, now)
         if event.action not in AT_ONCE:
             self.open[event.number] = event
             for task in event.tasks:
-                self._of.setdefault(task, {})[event.number] = event.action
+                self._by_task.setdefault(task, {})[event.number] = event.action
 
-    def take_answer(self, number: int, detail: str, done: bool) -> None:
+    def injection_reported(self, number: int, detail: str, done: bool) -> None:
         """Note whether the backend injected the fault. There may be one answer for each task of the fault."""
-        if (fault := self.known.get(number)) is not None:
-            fault.detail = detail if fault.done is None else f"{fault.detail}; {detail}"
-            fault.done = done or fault.done is True
-            if not fault.done:
+        if (fault := self.by_number.get(number)) is not None:
+            fault.detail = detail if fault.injected is None else f"{fault.detail}; {detail}"
+            fault.injected = done or fault.injected is True
+            if not fault.injected:
                 self._close(number)
 
     def heal(self, now: float, number: int, why: str) -> None:
-        if (fault := self.known.get(number)) is not None:
-            fault.healed, fault.why = now, why
+        if (fault := self.by_number.get(number)) is not None:
+            fault.healed, fault.heal_reason = now, why
         self._close(number)
 
     def stall(self, now: float) -> None:
         for number in self.open:
-            if self.known[number].stalled is None:
-                self.known[number].stalled = now
+            if self.by_number[number].stalled is None:
+                self.by_number[number].stalled = now
 
     def times(self, numbers: Sequence[int]) -> list[float]:
         """Return when these faults were injected. Unknown numbers, as in a damaged journal, are ignored."""
-        return [self.known[number].at for number in numbers if number in self.known]
+        return [self.by_number[number].began for number in numbers if number in self.by_number]
 
     def _close(self, number: int) -> None:
         if (event := self.open.pop(number, None)) is not None:
             for task in event.tasks:
-                self._of[task].pop(number, None)
+                self._by_task[task].pop(number, None)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from clusterkit.ledger.attempts import Attempts, Key
 from clusterkit.ledger.incident import Faults, Incident, RecoveryTime
 from clusterkit.ledger.status import RunStatus
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import restart_scope
 from clusterkit.words import events as ev
 from clusterkit.words.account import Death, Recovery, RecoveryReport, Return
 from clusterkit.words.job import JobSpec
@@ -22,61 +22,61 @@ class Incidents:
 
     def __init__(self, job: JobSpec, run: RunStatus, attempts: Attempts, faults: Faults) -> None:
         self._job, self._run, self._attempts, self._faults = job, run, attempts, faults
-        self._failures: dict[Key, float] = {}  # when each failure was detected
+        self._detected_at: dict[Key, float] = {}  # when each failure was detected
         self._all: list[Incident] = []
         self._open: list[Incident] = []  # incidents that a later event can change
         self._incident_of: dict[Key, Incident] = {}  # incidents by the attempts that died
         self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
         self._stalled: float | None = None  # when the current stall was first reported
-        self._begun: set[int] = set()  # faults whose injection began a recovery in `ended`
-        self.ended: list[RecoveryTime] = []  # each recovery once, as known when it ended; append-only
+        self._explained_faults: set[int] = set()  # faults whose injection began a recovery in `ended_recoveries`
+        self.ended_recoveries: list[RecoveryTime] = []  # each recovery once, as known when it ended; append-only
 
     @property
     def is_open(self) -> bool:
         """Whether a step that is reported now can change the report."""
-        return bool(self._still_open()) or bool(self._faults.unsettled)
+        return bool(self._open_incidents()) or bool(self._faults.unsettled)
 
     def report(self) -> RecoveryReport:
-        begun = set[int]()
-        recoveries = tuple(self._recovery(incident, begun) for incident in self._all)
+        explained = set[int]()
+        recoveries = tuple(self._recovery(incident, explained) for incident in self._all)
         failed = defaultdict[int | None, list[tuple[Task, float]]](list)
-        for key, at in self._failures.items():
-            failed[self._attempts.explained.get(key)].append((key[0], at))
-        faults = self._faults.known.items()
+        for key, at in self._detected_at.items():
+            failed[self._attempts.fault_of.get(key)].append((key[0], at))
+        faults = self._faults.by_number.items()
         return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
-    def repairs(self) -> list[Incident]:
+    def open_training_restarts(self) -> list[Incident]:
         """Return the restarts of training tasks after which no new step was made yet."""
-        return [one for one in self._still_open() if one.trainers and not one.course.settled]
+        return [one for one in self._open_incidents() if one.trainers and not one.course.settled]
 
-    def mending(self) -> list[Incident]:
+    def open_restarts(self) -> list[Incident]:
         """Return the decided restarts that have not ended yet."""
-        return [one for one in self._still_open() if one.planned is not None and one.ended is None]
+        return [one for one in self._open_incidents() if one.planned is not None and one.ended is None]
 
-    def began(self, incident: Incident) -> float:
+    def start_of(self, incident: Incident) -> float:
         """Return when an incident began; if a fault explains the incident, when the fault was injected."""
         return min([incident.began, *self._faults.times(incident.faults)])
 
-    def halts(self, task: Task) -> bool:
+    def halts_training(self, task: Task) -> bool:
         """Whether training has to wait for the restart of training tasks if this task fails."""
         return bool(self._trainers(restart_scope(self._job, task)))
 
     def spawned(self, now: float, task: Task, attempt: int, reached: int | None) -> None:
         """Note a new process. `reached` is the step that the previous attempt had reached."""
-        for incident in self._still_open():
+        for incident in self._open_incidents():
             incident.spawned(task, attempt, now, reached)
 
     def mark_up(self, now: float, task: Task, attempt: int) -> None:
         """Note that the attempt is up, as its first report shows."""
-        for incident in self._still_open():
-            if incident.concerns(task, attempt):
+        for incident in self._open_incidents():
+            if incident.has_attempt(task, attempt):
                 incident.mark_up(task, now)
 
     def resumed(self, now: float, event: ev.Resumed) -> None:
         self.mark_up(now, event.task, event.attempt)
-        for incident in self._still_open():
-            if incident.concerns(event.task, event.attempt):
-                incident.resumes(event.task, event.attempt, event.step, event.path)
+        for incident in self._open_incidents():
+            if incident.has_attempt(event.task, event.attempt):
+                incident.resumed_at(event.task, event.attempt, event.step, event.path)
 
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
         """Note a step that the newest attempt of a task reported."""
@@ -84,24 +84,24 @@ class Incidents:
         if not self._attempts.trains(task):
             return
         self._stalled = None
-        if not (self._open or self._faults.unsettled) or not self._lives(task):
+        if not (self._open or self._faults.unsettled) or not self._is_alive(task):
             return
-        for incident in self._still_open():
-            if not incident.course.settled and self._all_live(incident):
+        for incident in self._open_incidents():
+            if not incident.course.settled and self._all_alive(incident):
                 incident.progressed(now, task, attempt, step)
         for number, fault in list(self._faults.unsettled.items()):
             fault.course.progressed(now, step, fault.healed is None)
             if fault.course.settled:
                 del self._faults.unsettled[number]
-            if fault.course.first_step is not None and number not in self._attempts.explained.values():
-                self.ended.append(RecoveryTime(now - fault.at, 0))
+            if fault.course.first_step is not None and number not in self._attempts.fault_of.values():
+                self.ended_recoveries.append(RecoveryTime(now - fault.began, 0))
 
     def failed(self, now: float, failure: Failure) -> None:
         death = self._death(failure)
         stalled = self._stalled if failure.exit.asked is Asked.STALL else None
         detected = now if stalled is None else stalled
-        self._add(Incident([death], detected, trainers=self._halted([death])), len(self._all))
-        self._failures[failure.task, failure.attempt] = detected
+        self._add(Incident([death], detected, trainers=self._trainers_halted([death])), len(self._all))
+        self._detected_at[failure.task, failure.attempt] = detected
 
     def explain(self, key: Key, fault: int | None) -> None:
         """Change the fault that explains an attempt's failure; None if that fault was not injected after all."""
@@ -114,7 +114,7 @@ class Incidents:
     def planned(self, now: float, event: ev.RestartPlanned) -> None:
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
-        incident.asked, incident.files, incident.host = event.cause is None, event.files, event.host
+        incident.requested, incident.files, incident.host = event.cause is None, event.files, event.host
         self._plan(now, incident, event.tasks)
         self._open = [*(one for one in self._open if one is not incident), incident]
 
@@ -122,17 +122,17 @@ class Incidents:
         """Stop waiting for the workers that were given up."""
         self._job = replace(self._job, given_up=(*self._job.given_up, *event.tasks))
         if (incident := self._incident_of.get((event.cause.task, event.cause.attempt))) is not None:
-            incident.shrunk = event
+            incident.shrinking = event
 
     def continued(self, now: float, before: float, allocation: int) -> None:
         """Note the restart of every task, which repairs the last failures. Training made no progress after `before`."""
-        repaired = {incident for incident in self._all if not incident.over and incident.planned is None}
+        repaired = {incident for incident in self._all if not incident.is_final and incident.planned is None}
         deaths = [death for incident in self._all if incident in repaired for death in incident.deaths]
         self._all = [incident for incident in self._all if incident not in repaired]
         detected = min((one.detected for one in repaired if one.detected is not None), default=None)
         self._job = replace(self._job, given_up=())
         self._stalled = None
-        incident = Incident(deaths, detected, allocation=allocation, left=before)
+        incident = Incident(deaths, detected, allocation=allocation, allocation_ended=before)
         self._plan(now, incident, self._job.tasks)
         self._add(incident, len(self._all))
         self._open = [*(one for one in self._open if one is not incident and one not in repaired), incident]
@@ -147,20 +147,22 @@ class Incidents:
         returns = [Return(task, (known[task].attempt if task in known else 0) + 1) for task in tasks]
         incident.plan(now, returns, self._trainers(frozenset(tasks)))
 
-    def _still_open(self) -> list[Incident]:
-        if over := [incident for incident in self._open if incident.over]:
-            self._open = [incident for incident in self._open if not incident.over]
-            told = [self._recovery(incident, self._begun) for incident in over]
-            self.ended += [RecoveryTime(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
+    def _open_incidents(self) -> list[Incident]:
+        if over := [incident for incident in self._open if incident.is_final]:
+            self._open = [incident for incident in self._open if not incident.is_final]
+            told = [self._recovery(incident, self._explained_faults) for incident in over]
+            self.ended_recoveries += [
+                RecoveryTime(one.seconds, one.lost or 0) for one in told if one.seconds is not None
+            ]
         return self._open
 
-    def _recovery(self, incident: Incident, begun: set[int]) -> Recovery:
+    def _recovery(self, incident: Incident, explained: set[int]) -> Recovery:
         """Return the recovery. The first recovery that a fault explains begins with the injection."""
-        injected = self._faults.times([number for number in incident.faults if number not in begun])
-        begun |= set(incident.faults)
-        return incident.recovery(min([incident.began, *injected]))
+        injected = self._faults.times([number for number in incident.faults if number not in explained])
+        explained |= set(incident.faults)
+        return incident.report(min([incident.began, *injected]))
 
-    def _lives(self, task: Task) -> bool:
+    def _is_alive(self, task: Task) -> bool:
         """Whether the task runs and is not being ended, or has finished successfully."""
         if (of := self._run.tasks.get(task)) is None:
             return False
@@ -168,13 +170,13 @@ class Incidents:
         done = newest is not None and newest.exit is not None and newest.exit.ok
         return done or of.state is TaskState.RUNNING
 
-    def _all_live(self, incident: Incident) -> bool:
+    def _all_alive(self, incident: Incident) -> bool:
         """Whether every task that a new step needs is alive. Check the last one that was not alive first."""
-        if incident.missed is None or self._lives(incident.missed):
-            incident.missed = next((task for task in incident.needs if not self._lives(task)), None)
-        return incident.missed is None
+        if incident.last_missing is None or self._is_alive(incident.last_missing):
+            incident.last_missing = next((task for task in incident.needed_tasks if not self._is_alive(task)), None)
+        return incident.last_missing is None
 
-    def _halted(self, deaths: list[Death]) -> frozenset[Task]:
+    def _trainers_halted(self, deaths: list[Death]) -> frozenset[Task]:
         """Return the training tasks that have to restart after these deaths before there is a new step."""
         trainers = [self._trainers(scope) for scope in {restart_scope(self._job, death.task) for death in deaths}]
         return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
@@ -185,44 +187,44 @@ class Incidents:
         return self._trainers_of[scope]
 
     def _death(self, failure: Failure) -> Death:
-        fault = self._attempts.explained.get((failure.task, failure.attempt))
-        at, attempt = failure.at - self._run.start, self._attempts.get(failure.task, failure.attempt)
+        fault = self._attempts.fault_of.get((failure.task, failure.attempt))
+        at, attempt = failure.at - self._run.clock_start, self._attempts.get(failure.task, failure.attempt)
         requested = attempt is not None and failure.exit.signal in attempt.signals
         return Death(failure.task, failure.attempt, at, failure.exit, fault, failure.exception, requested)
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
         """Merge the incidents of these failures (cause first), or those that a requested restart of `tasks` repairs."""
         failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
-        asked = tasks if blamed is None else None
+        requested = tasks if blamed is None else None
         keys = {(failure.task, failure.attempt) for failure in failures}
-        old = [i for i in self._all if keys & {(d.task, d.attempt) for d in i.deaths} or _repairs(i, asked)]
-        known = {(death.task, death.attempt): death for incident in old for death in incident.deaths}
+        merging = [i for i in self._all if keys & {(d.task, d.attempt) for d in i.deaths} or _repairs(i, requested)]
+        known = {(death.task, death.attempt): death for incident in merging for death in incident.deaths}
         deaths = [known.get((f.task, f.attempt)) or self._death(f) for f in failures]
         deaths += [death for key, death in known.items() if key not in keys]
-        detected = min((i.detected for i in old if i.detected is not None), default=now if failures else None)
-        merged = Incident(deaths, detected, trainers=self._halted(deaths))
-        known_same = [incident.same for incident in old]
+        detected = min((i.detected for i in merging if i.detected is not None), default=now if failures else None)
+        merged = Incident(deaths, detected, trainers=self._trainers_halted(deaths))
+        known_same = [incident.same for incident in merging]
         same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
         merged.same = same or merged.same  # share one empty set
-        merged.course = old[0].course if old else merged.course
-        merged.shrunk = next((incident.shrunk for incident in old if incident.shrunk is not None), None)
-        place = self._all.index(old[0]) if old else len(self._all)
-        gone = set(old)
-        self._all = [incident for incident in self._all if incident not in gone]
-        self._open = [incident for incident in self._open if incident not in gone]
-        self._add(merged, place)
+        merged.course = merging[0].course if merging else merged.course
+        merged.shrinking = next((incident.shrinking for incident in merging if incident.shrinking is not None), None)
+        position = self._all.index(merging[0]) if merging else len(self._all)
+        replaced = set(merging)
+        self._all = [incident for incident in self._all if incident not in replaced]
+        self._open = [incident for incident in self._open if incident not in replaced]
+        self._add(merged, position)
         return merged
 
-    def _add(self, incident: Incident, place: int) -> None:
-        self._all.insert(place, incident)
+    def _add(self, incident: Incident, position: int) -> None:
+        self._all.insert(position, incident)
         if not incident.trainers:  # the others are opened when their restart is decided
             self._open.append(incident)
         self._incident_of |= {(death.task, death.attempt): incident for death in incident.deaths}
 
 
-def _repairs(incident: Incident, asked: frozenset[Task] | None) -> bool:
+def _repairs(incident: Incident, requested: frozenset[Task] | None) -> bool:
     """Whether a requested restart of these tasks repairs the incident. None of its tasks may have restarted yet."""
-    if asked is None or any(one.spawned is not None for one in incident.returns.values()):
+    if requested is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}
-    return bool(concerned & asked)
+    return bool(concerned & requested)

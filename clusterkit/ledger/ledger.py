@@ -9,7 +9,7 @@ from clusterkit.ledger.account import TimeAccount
 from clusterkit.ledger.attempts import Attempts
 from clusterkit.ledger.incident import Faults
 from clusterkit.ledger.incidents import Incidents
-from clusterkit.ledger.pace import Interruptions
+from clusterkit.ledger.interruptions import Interruptions
 from clusterkit.ledger.startup import StartupLog
 from clusterkit.ledger.status import RunPhase, RunStatus, Stragglers
 from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
@@ -27,14 +27,14 @@ NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # the job of a run whose 
 class Ledger:
     """The sum of the events so far, the same during and after the run. Readers use its parts directly.
 
-    A new event is a type error in `take` until it is handled here, or added to the events that change nothing.
+    A new event is a type error in `add` until it is handled here, or added to the events that change nothing.
     """
 
     def __init__(self, job: JobSpec | None, endpoints: Mapping[Task, str] | None = None) -> None:
         self.job = NO_JOB if job is None else job
         self.began: float | None = None  # when the run began, on the clock of the events
-        self.last = 0.0  # the time of the newest event; never decreases, even if the clock does
-        self.spent = 0.0  # seconds in allocations, without the time between them
+        self.last_event_at = 0.0  # the time of the newest event; never decreases, even if the clock does
+        self.seconds_spent = 0.0  # seconds in allocations, without the time between them
         self.faults = Faults()
         self.run = RunStatus(self.job.tasks, endpoints, self.faults)
         self.attempts = Attempts(self.job)
@@ -42,16 +42,16 @@ class Ledger:
         self.time = TimeAccount(self.incidents)
         self.startup = StartupLog(self.job)
         self.stragglers = Stragglers()
-        self.pace = Interruptions()
+        self.interruptions = Interruptions()
 
     @property
     def now(self) -> float:
         """Return the time of the newest event, in seconds since the run began."""
-        return 0.0 if self.began is None else self.last - self.began
+        return 0.0 if self.began is None else self.last_event_at - self.began
 
-    def take(self, at: float, event: ev.Event, wall: float | None = None) -> None:
+    def add(self, at: float, event: ev.Event, wall: float | None = None) -> None:
         """Add an event with its time on the run's clock, and its wall time; by default, both times are the same."""
-        before, wall = self.now, at if wall is None else wall
+        previous, wall = self.now, at if wall is None else wall
         self._advance(at, event)
         if isinstance(event, ev.Progressed):
             self._progressed(self.now, wall, event)
@@ -63,22 +63,22 @@ class Ledger:
         elif isinstance(event, OfFault):
             self._of_fault(self.now, event)
         elif not isinstance(event, Unrecorded):
-            self._of_run(self.now, wall, before, event)
-        self.pace.take(self.now, event)
-        self.time.become()
+            self._of_run(self.now, wall, previous, event)
+        self.interruptions.add(self.now, event)
+        self.time.update_activity()
 
     def account(self, now: float | None = None) -> Account:
         """Return the account up to `now`, on the clock of the events; by default, up to the last event."""
-        told = self.incidents.report()
-        goodput = self.time.report(None if now is None else now - (self.began or 0.0))
-        return Account(told.recoveries, told.faults, goodput, self.startup.report(), self.stragglers.report())
+        incidents = self.incidents.report()
+        goodput = self.time.goodput(None if now is None else now - (self.began or 0.0))
+        return Account(incidents.recoveries, incidents.faults, goodput, self.startup.report(), self.stragglers.report())
 
     def _advance(self, at: float, event: ev.Event) -> None:
         if self.began is None:
-            self.began = self.last = self.run.start = at
+            self.began = self.last_event_at = self.run.clock_start = at
         elif not isinstance(event, ev.Began | ev.Continued):
-            self.spent += max(0.0, at - self.last)
-        self.last = max(at, self.last)
+            self.seconds_spent += max(0.0, at - self.last_event_at)
+        self.last_event_at = max(at, self.last_event_at)
         self.time.advance(self.now)
 
     def _of_program(self, now: float, event: OfProgram) -> None:
@@ -86,8 +86,8 @@ class Ledger:
         status, trains = self.run.current(task, attempt), self.attempts.trains(task)
         match event:
             case ev.Checkpointed():
-                self._up(now, task, attempt)
-                self.run.checkpoint, self.run.saved = (event.step, event.path), now
+                self._mark_up(now, task, attempt)
+                self.run.checkpoint, self.run.saved_at = (event.step, event.path), now
                 self.attempts.save(now, task, attempt, event.step)
                 if trains:
                     self.time.saved(event.step)
@@ -95,28 +95,28 @@ class Ledger:
                 self.startup.reach(now, task, attempt, Stage.PREPARED, event.step)
                 self.attempts.resume(now, task, attempt, event.step, event.path)
                 if status is not None:
-                    status.ready, status.resumed_step, status.reached = True, event.step, event.step
+                    status.ready, status.resumed_step, status.last_reached_step = True, event.step, event.step
                     self.incidents.resumed(now, event)
-                if event.path is not None and self.run.found is None:
-                    self.run.found = (event.step, event.path)
+                if event.path is not None and self.run.resumed_checkpoint is None:
+                    self.run.resumed_checkpoint = (event.step, event.path)
                 if trains:
                     self.time.prepared(event.step)
             case ev.Ready():
-                self._up(now, task, attempt)
-                self.attempts.work(now, task, attempt)
+                self._mark_up(now, task, attempt)
+                self.attempts.mark_up(now, task, attempt)
                 self.startup.reach(now, task, attempt, Stage.SERVING)
             case ev.Reached():
                 self.startup.reach(now, task, attempt, event.stage)
                 if event.stage is Stage.PREPARED and trains:
                     self.time.prepared()
-            case ev.SigtermHandled():  # reported when a gang's strategy is created
-                self.startup.reach(now, task, attempt, Stage.CONNECTED)
+            case ev.SigtermHandled():
+                pass
             case ev.PhaseChanged():
                 if trains:
                     self.time.conditions.phase(task, event.phase, event.begun)
             case ev.ProgramEnds():
                 if trains:
-                    self.time.conditions.complete = event.begun
+                    self.time.conditions.steps_complete = event.begun
             case _:
                 assert_never(event)
 
@@ -125,16 +125,16 @@ class Ledger:
         self.startup.reach(now, task, attempt, Stage.STEPPED, step)
         self.attempts.progress(now, task, attempt, step)
         if trains := self.attempts.trains(task):
-            self.run.trained = step
+            self.run.trained_step = step
         if (status := self.run.current(task, attempt)) is None:
             return
         is_new = status.progressed(wall, event)
         self.incidents.progressed(now, task, attempt, step)
         if trains:
             self.time.progressed(event)
-            self.pace.step(now, self.incidents, is_new)
+            self.interruptions.step(now, self.incidents, is_new)
 
-    def _up(self, now: float, task: Task, attempt: int) -> None:
+    def _mark_up(self, now: float, task: Task, attempt: int) -> None:
         if (status := self.run.current(task, attempt)) is not None:
             status.ready = True
         self.incidents.mark_up(now, task, attempt)
@@ -153,11 +153,11 @@ class Ledger:
                 self._spawned(now, wall, event)
             case ev.SpawnFailed():
                 self.startup.exited(task, attempt)
-                self.attempts.exit(now, task, attempt, Exit(error=event.error))
+                self.attempts.exited(now, task, attempt, Exit(error=event.error))
                 self.time.exited(task, ok=False)
             case ev.Exited():
                 self.startup.exited(task, attempt)
-                self.attempts.exit(now, task, attempt, event.exit)
+                self.attempts.exited(now, task, attempt, event.exit)
                 self.stragglers.end(now, task)
                 if status is not None:
                     status.exited(event.exit)
@@ -186,12 +186,12 @@ class Ledger:
         if (status := self.run.current(event.task, event.attempt)) is not None:
             if event.attempt > status.attempt:
                 status.begin(event.attempt)
-            status.state, status.asked = event.state, event.asked
+            status.state, status.end_request = event.state, event.asked
         if event.state is TaskState.STARTING:
-            self.attempts.begin(now, event.task, event.attempt).started = True
+            self.attempts.begin(now, event.task, event.attempt).start_recorded = True
             self.startup.reach(now, event.task, event.attempt, Stage.BEGUN)
         elif event.state is TaskState.STOPPING:
-            self.time.conditions.ask(event.task)
+            self.time.conditions.task_ends(event.task)
 
     def _spawned(self, now: float, wall: float, event: ev.Spawned) -> None:
         task, attempt, reached = event.task, event.attempt, None
@@ -199,16 +199,16 @@ class Ledger:
             if attempt > status.attempt:
                 status.begin(attempt)
             status.state, status.pid, status.started = TaskState.RUNNING, event.pid, wall
-            reached, status.reached = status.reached, None
+            reached, status.last_reached_step = status.last_reached_step, None
         self.startup.spawned(now, task, attempt, event.forked)
         self.attempts.begin(now, task, attempt)
         self.incidents.spawned(now, task, attempt, reached)
         self.time.spawned(task, self.attempts.trains(task))
 
     def _ended(self, event: ev.AttemptEnded) -> None:
-        before = self.attempts.explained.get(key := (event.task, event.attempt))
-        self.attempts.end(event)
-        if before != event.fault:
+        previous = self.attempts.fault_of.get(key := (event.task, event.attempt))
+        self.attempts.attempt_ended(event)
+        if previous != event.fault:
             self.incidents.explain(key, event.fault)
         if event.exit is not None and (status := self.run.current(*key)) is not None:
             status.last_exit = event.exit
@@ -230,22 +230,22 @@ class Ledger:
             case ev.FaultInjected():
                 self.faults.inject(now, event)
                 if event.action is FaultAction.PARTITION:
-                    self.time.conditions.cut(event.number, event.fault)
+                    self.time.conditions.partition(event.number, event.fault)
             case ev.FaultTook():
-                self.faults.take_answer(event.number, event.detail, event.done)
+                self.faults.injection_reported(event.number, event.detail, event.done)
             case ev.FaultHealed():
                 self.faults.heal(now, event.number, event.why)
                 self.time.conditions.heal(event.number)
             case _:
                 assert_never(event)
 
-    def _of_run(self, now: float, wall: float, before: float, event: OfRun) -> None:
+    def _of_run(self, now: float, wall: float, previous: float, event: OfRun) -> None:
         match event:
             case ev.Began():
-                self.run.began, self.run.phase = wall, RunPhase.RUNNING
+                self.run.began_at, self.run.phase = wall, RunPhase.RUNNING
                 self.run.allocations += 1
             case ev.Continued():
-                self._continued(now, before, event.allocation)
+                self._continued(now, previous, event.allocation)
             case ev.RestartPlanned():
                 self.run.restart()
                 self.incidents.planned(now, event)
@@ -262,19 +262,19 @@ class Ledger:
                 self.time.stalled(event.task)
             case ev.Succeeded():
                 self.run.succeed(event.task)
-                self.time.ends(event)
+                self.time.run_ends(event)
             case ev.Stopping():
                 self.run.stop(event)
-                self.time.ends(event)
+                self.time.run_ends(event)
             case ev.Interrupted():  # after a second interrupt, no task is awaited
-                self.run.waits_for = ()
+                self.run.awaited_tasks = ()
             case ev.LifelineLost():
                 self.run.orphaned = True
             case ev.Finished():
                 self.run.finish(event.result)
-                self.attempts.close(now, event.result)
+                self.attempts.run_finished(now, event.result)
                 self.incidents.finish(now, event.result)
-                self.time.ends(event)
+                self.time.run_ends(event)
             case ev.Placed():
                 self.run.place(event.hosts, event.endpoints)
             case ev.Requested():
@@ -282,11 +282,11 @@ class Ledger:
             case _:
                 assert_never(event)
 
-    def _continued(self, now: float, before: float, allocation: int) -> None:
+    def _continued(self, now: float, previous: float, allocation: int) -> None:
         self.run.resume()
-        self.attempts.lose(now)
-        self.stragglers.lose(now)
-        self.incidents.continued(now, before, allocation)
+        self.attempts.all_lost(now)
+        self.stragglers.all_lost(now)
+        self.incidents.continued(now, previous, allocation)
         self.time.continued(self.job.tasks)
 
 
@@ -294,5 +294,5 @@ def ledger_of(job: JobSpec | None, events: Iterable[tuple[float, ev.Event]]) -> 
     """Return the ledger of these events, each given with its time in seconds."""
     ledger = Ledger(job)
     for at, event in events:
-        ledger.take(at, event)
+        ledger.add(at, event)
     return ledger

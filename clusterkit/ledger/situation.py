@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import restart_scope
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure
 
@@ -30,57 +31,54 @@ class RunActivity(enum.StrEnum):
 class Situation:
     """The activity of a run, since when (in seconds since the run began), and the `tasks` that it concerns.
 
-    `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `aside` are tasks that are
-    paused or restart while training continues. `faults` are the open faults.
+    `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `tasks_aside` are tasks
+    that are paused or restart while training continues. `faults` are the open faults.
     """
 
-    doing: RunActivity
+    activity: RunActivity
     since: float | None = None
     tasks: tuple[Task, ...] = ()
     attempt: int | None = None  # in a recovery, the number of the next attempt
     verdict: str = ""
     failure: Failure | None = None
-    stepped: float | None = None  # when the last new step was reported
-    aside: tuple[Task, ...] = ()
+    last_step_at: float | None = None  # when the last new step was reported
+    tasks_aside: tuple[Task, ...] = ()
     faults: tuple[str, ...] = ()
     scope: tuple[Task, ...] = ()  # in a stall, the tasks that a restart of the blamed task restarts
 
 
 def situation_of(ledger: Ledger) -> Situation:
     """Return the situation of the run as of the newest event."""
-    run, pace, conditions = ledger.run, ledger.pace, ledger.time.conditions
-    mending = ledger.incidents.mending()
-    repairs = [one for one in mending if one.trainers and not one.course.settled]
-    restarting = tuple(sorted({task for one in mending for task in one.returns}))
-    idle = tuple(sorted(pace.paused))
+    run, stops, conditions = ledger.run, ledger.interruptions, ledger.time.conditions
+    situation = partial(Situation, last_step_at=stops.last_step_at)
+    open_restarts = ledger.incidents.open_restarts()
+    training_restarts = [one for one in open_restarts if one.trainers and not one.course.settled]
+    restarting = tuple(sorted({task for one in open_restarts for task in one.returns}))
+    paused = tuple(sorted(stops.paused_since))
     faults = tuple(event.fault for event in ledger.faults.open.values())
-    plain = Situation(
-        RunActivity.TRAINING, stepped=pace.stepped, faults=faults, aside=tuple(sorted({*restarting, *idle}))
-    )
     if run.phase is RunPhase.OVER:
-        return Situation(RunActivity.OVER, stepped=pace.stepped)
-    if run.phase is RunPhase.STOPPING or conditions.over:
-        left = tuple(task for task, of in run.tasks.items() if of.alive)
-        return Situation(RunActivity.STOPPING, tasks=left, stepped=pace.stepped)
+        return situation(RunActivity.OVER)
+    if run.phase is RunPhase.STOPPING or conditions.ends:
+        return situation(RunActivity.STOPPING, tasks=tuple(task for task, of in run.tasks.items() if of.alive))
     if run.phase is RunPhase.WAITING:
-        return Situation(RunActivity.WAITING, failure=pace.failure, stepped=pace.stepped)
+        return situation(RunActivity.WAITING, failure=stops.failure)
     waiting = tuple(task for task, of in run.tasks.items() if of.state is TaskState.WAITING)
     if ledger.job.hosts.count and waiting and run.phase is RunPhase.RUNNING:
-        return Situation(RunActivity.NO_HOST, tasks=waiting, failure=pace.failure, stepped=pace.stepped)
-    if pace.stall is not None:
-        begun, event = pace.stall
+        return situation(RunActivity.NO_HOST, tasks=waiting, failure=stops.failure)
+    if stops.stall is not None:
+        begun, event = stops.stall
         blamed = () if event.task is None else (event.task,)
         verdict = f"{event.verdict}." if event.verdict else event.text
         scope = tuple(sorted(restart_scope(ledger.job, event.task))) if event.task is not None else ()
-        stalled = Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, stepped=pace.stepped)
-        return replace(stalled, faults=faults, scope=scope)
-    if repairs or conditions.failed:
+        return situation(RunActivity.STALLED, begun, blamed, verdict=verdict, faults=faults, scope=scope)
+    if training_restarts or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
-        attempt = max((back.attempt for one in repairs for back in one.returns.values()), default=None)
-        since = min((one.began for one in repairs), default=pace.failed)
-        return Situation(RunActivity.RECOVERING, since, tasks, attempt, failure=pace.failure, stepped=pace.stepped)
-    if idle and (not pace.went_on or pace.paused.keys() >= {*ledger.job.steppers}):  # steps may still be on their way
-        return Situation(RunActivity.PAUSED, min(pace.paused.values()), idle, stepped=pace.stepped, faults=faults)
-    if not conditions.seen:
+        attempt = max((back.attempt for one in training_restarts for back in one.returns.values()), default=None)
+        since = min((one.began for one in training_restarts), default=stops.recovery_since)
+        return situation(RunActivity.RECOVERING, since, tasks, attempt, failure=stops.failure)
+    # Steps may still be on their way.
+    if paused and (not stops.has_continued or stops.paused_since.keys() >= {*ledger.job.steppers}):
+        return situation(RunActivity.PAUSED, min(stops.paused_since.values()), paused, faults=faults)
+    if not conditions.has_steps:
         return Situation(RunActivity.STARTING, faults=faults)
-    return plain
+    return situation(RunActivity.TRAINING, faults=faults, tasks_aside=tuple(sorted({*restarting, *paused})))

@@ -21,12 +21,12 @@ class StartupLog:
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._starts = {task: TaskStart(task) for task in job.tasks}
-        self._missing = set(job.steppers)  # tasks that have made no step
+        self._unstepped = set(job.steppers)  # tasks that have made no step
         self._resumed: dict[Task, int] = {}  # the step at which each task resumed
-        self._first: Task | None = None
+        self._first_stepper: Task | None = None
 
     def report(self) -> Startup:
-        chain = () if self._first is None else tuple(chain_of(self._job, self._starts, self._first))
+        chain = () if self._first_stepper is None else tuple(chain_of(self._job, self._starts, self._first_stepper))
         return Startup(tuple(self._starts[task] for task in sorted(self._starts)), chain)
 
     def reach(self, now: float, task: Task, attempt: int, stage: Stage, step: int = 0) -> None:
@@ -34,13 +34,13 @@ class StartupLog:
 
         The first report of a stage counts; for PREPARED, the last report before the first step.
         """
-        if not self._missing or attempt != 1 or (start := self._starts.get(task)) is None:
+        if not self._unstepped or attempt != 1 or (start := self._starts.get(task)) is None:
             return
         if stage is Stage.STEPPED:
-            if task not in self._missing or step <= self._resumed.get(task, 0):
+            if task not in self._unstepped or step <= self._resumed.get(task, 0):
                 return
-            self._first = self._first or task
-            self._missing.discard(task)
+            self._first_stepper = self._first_stepper or task
+            self._unstepped.discard(task)
         elif step:
             self._resumed[task] = step
         if start.at(stage) is None or (stage is Stage.PREPARED and start.stepped is None):
@@ -48,13 +48,13 @@ class StartupLog:
 
     def spawned(self, now: float, task: Task, attempt: int, forked: bool) -> None:
         self.reach(now, task, attempt, Stage.SPAWNED)
-        if task in self._starts and attempt == 1 and self._missing:
+        if task in self._starts and attempt == 1 and self._unstepped:
             self._starts[task] = replace(self._starts[task], forked=forked)
 
     def exited(self, task: Task, attempt: int) -> None:
         """Note that the attempt has ended, so that no first step is expected from it."""
         if attempt == 1:
-            self._missing.discard(task)
+            self._unstepped.discard(task)
 
 
 def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
@@ -67,7 +67,7 @@ def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
     task, stage = first, Stage.STEPPED
     end = starts[task].at(stage)
     while end is not None:
-        found = [*_before(starts[task], stage, end), *_waited_for(job, starts, task, stage, end)]
+        found = [*_own_stages(starts[task], stage, end), *_awaited_stages(job, starts, task, stage, end)]
         begin, of, reached = max(found, default=(0.0, task, None))
         links += [ChainLink(task, stage, begin, end)] * (end > begin)
         if reached is None:
@@ -76,7 +76,7 @@ def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
     return links[::-1]
 
 
-def _before(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
+def _own_stages(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
     """Yield the stages that the task itself had reached before a stage."""
     for earlier in ORDER[: ORDER.index(stage)]:
         at = start.at(earlier)
@@ -84,7 +84,7 @@ def _before(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
             yield at, start.task, earlier
 
 
-def _waited_for(
+def _awaited_stages(
     job: JobSpec, starts: Mapping[Task, TaskStart], task: Task, stage: Stage, end: float
 ) -> Iterator[Reached]:
     """Yield the stages of other tasks for which the stage may have waited."""

@@ -38,14 +38,14 @@ class TaskStatus:
     endpoint: str | None = None
     host: str | None = None  # the name of the task's host, if the job runs on hosts
     state: TaskState = TaskState.WAITING
-    asked: Asked | None = None  # why the task is being ended
+    end_request: Asked | None = None  # why the task is being ended
     last_exit: Exit | None = None
     step: int | None = None
     total: int | None = None  # the step at which training ends, if the task has reported it
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     given_up: bool = False  # True once the job continues without the task
     faults: Mapping[int, FaultAction] = field(default_factory=dict)  # the task's open faults, by number
-    reached: int | None = None  # the last step that was reported or resumed from since the process was spawned
+    last_reached_step: int | None = None  # the last step reported or resumed from since the process was spawned
     attempt: int = 0
     started: float | None = None
     pid: int | None = None
@@ -86,7 +86,7 @@ class TaskStatus:
     def progressed(self, wall: float, event: ev.Progressed) -> bool:
         """Note a report; return whether its step is new in this attempt."""
         is_new = not self.reports or event.step != self.reports[-1][1]
-        self.ready, self.step, self.reached = True, event.step, event.step
+        self.ready, self.step, self.last_reached_step = True, event.step, event.step
         self.metrics = event.added_to(self.metrics)
         self.total = self.total if event.total is None else event.total
         if self.reports and event.step < self.reports[-1][1]:  # a program may restart its step counter with each epoch
@@ -97,10 +97,10 @@ class TaskStatus:
         return is_new
 
     def exited(self, exit_: Exit) -> None:
-        self.last_exit, self.paused = replace(exit_, asked=self.asked), False
+        self.last_exit, self.paused = replace(exit_, asked=self.end_request), False
         self.pid = self.straggling = self.debugger = None
 
-    def lose(self) -> None:
+    def lost(self) -> None:
         """Note that the process is lost, since the run continues in another allocation."""
         self.state = TaskState.DOWN if self.alive else self.state
         self.pid = self.straggling = self.debugger = None
@@ -112,22 +112,22 @@ class RunStatus:
 
     def __init__(self, tasks: Iterable[Task], endpoints: Mapping[Task, str] | None, faults: Faults) -> None:
         known = endpoints or {}
-        self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of(task)) for task in tasks}
-        self.began: float | None = None  # wall time
-        self.start = 0.0  # when the run began, on the clock of the events
+        self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of_task(task)) for task in tasks}
+        self.began_at: float | None = None  # wall time
+        self.clock_start = 0.0  # when the run began, on the clock of the events
         self.phase = RunPhase.STARTING
         self.reason = ""
         self.allocations = 0  # how often a supervisor began or continued the run
         self.restarts = 0
         self.checkpoint: tuple[int, str] | None = None
-        self.found: tuple[int, str] | None = None  # the first checkpoint from which an attempt resumed
-        self.saved: float | None = None  # when `checkpoint` was complete, in seconds since the run began
-        self.trained: int | None = None  # the newest step that a training task reported
+        self.resumed_checkpoint: tuple[int, str] | None = None  # the first checkpoint from which an attempt resumed
+        self.saved_at: float | None = None  # when `checkpoint` was complete, in seconds since the run began
+        self.trained_step: int | None = None  # the newest step that a training task reported
         self.result: RunResult | None = None
-        self.done: Task | None = None  # the task whose success made the job succeed
-        self.stopped: str | None = None  # the reason for which the run was ended for good
+        self.successful_task: Task | None = None  # the task whose success made the job succeed
+        self.stop_reason: str | None = None  # the reason for which the run was ended for good
         self.orphaned = False  # True once a process that the run must not outlive is gone
-        self.waits_for: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
+        self.awaited_tasks: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
         self.grace = 0.0
 
     def give_up(self, tasks: Iterable[Task]) -> None:
@@ -173,10 +173,10 @@ class RunStatus:
     def resume(self) -> None:
         """Note that the run continues in another allocation; forget its previous end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
-        self.waits_for, self.grace = (), 0.0
+        self.awaited_tasks, self.grace = (), 0.0
         self.allocations += 1
         for status in self.tasks.values():
-            status.lose()
+            status.lost()
 
     def restart(self) -> None:
         self.restarts += 1
@@ -185,14 +185,17 @@ class RunStatus:
 
     def succeed(self, task: Task) -> None:
         """Note that the leader exited with code 0."""
-        self.done, self.phase = task, RunPhase.STOPPING
+        self.successful_task, self.phase = task, RunPhase.STOPPING
         self.reason = self.reason or f"{task} exited with code 0"
 
     def stop(self, event: ev.Stopping) -> None:
         if not (event.suspends or self.orphaned):
-            self.stopped, self.done = event.reason, None  # after the success, a task of the gang may have failed
+            self.stop_reason, self.successful_task = (
+                event.reason,
+                None,
+            )  # after the success, a task of the gang may have failed
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
-        self.waits_for, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
+        self.awaited_tasks, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
     def finish(self, result: RunResult) -> None:
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
@@ -210,10 +213,10 @@ class Stragglers:
 
     def __init__(self) -> None:
         self._open: dict[Task, Straggler] = {}
-        self._over: list[Straggler] = []
+        self._ended: list[Straggler] = []
 
     def report(self) -> tuple[Straggler, ...]:
-        return tuple(sorted([*self._over, *self._open.values()], key=lambda one: (one.at, one.task)))
+        return tuple(sorted([*self._ended, *self._open.values()], key=lambda one: (one.at, one.task)))
 
     def begin(self, now: float, event: Straggling) -> Straggler:
         at = max(0.0, now - event.seconds)
@@ -223,9 +226,9 @@ class Stragglers:
 
     def end(self, now: float, task: Task) -> None:
         if (one := self._open.pop(task, None)) is not None:
-            self._over.append(replace(one, until=now))
+            self._ended.append(replace(one, until=now))
 
-    def lose(self, now: float) -> None:
+    def all_lost(self, now: float) -> None:
         """End all stragglers, since the run continues in another allocation."""
         for task in list(self._open):
             self.end(now, task)

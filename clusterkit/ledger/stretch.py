@@ -7,9 +7,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
-MOST = 64  # the highest number of pieces; beyond that, only the sums of the older half are kept
-JITTER = 500_000  # microseconds; a step is late only if it exceeds the limit by more
-LATE = 2  # the limit for a step that is not late, as a multiple of its usual time
+MOST_PIECES = 64  # the highest number of pieces; beyond that, only the sums of the older half are kept
+LATE_MARGIN = 500_000  # microseconds; a step is late only if it exceeds the limit by more
+LATE_FACTOR = 2  # the limit for a step that is not late, as a multiple of its usual time
 
 
 class Activity(enum.Enum):
@@ -22,16 +22,16 @@ class Activity(enum.Enum):
     SAVING = "a checkpoint"
     EVALUATING = "another phase without steps"
     PAUSED = "a task is paused"
-    CUT = "the network is partitioned"
-    AWAY = "a task restarts without which training may go on"
+    PARTITION = "the network is partitioned"
+    TASK_DOWN = "a task restarts without which training may go on"
     FAILED = "a task failed, and what follows is not decided yet"
     RESTARTING = "a restart, until the first new step"
-    AGAIN = "the same, where every task runs again"
+    RESTARTED = "the same, where every task runs again"
     ENDING = "the end"
-    UNSEEN = "the program ran, and never reported a step"
+    NO_STEPS = "the program ran, and never reported a step"
 
 
-PART = {  # the part to which each activity belongs if nothing else is known
+PART_OF = {  # the part to which each activity belongs if nothing else is known
     Activity.WAITING: "startup",
     Activity.STARTING: "startup",
     Activity.FIRST_STEP: "compilation",
@@ -39,19 +39,19 @@ PART = {  # the part to which each activity belongs if nothing else is known
     Activity.SAVING: "checkpointing",
     Activity.EVALUATING: "evaluating",
     Activity.PAUSED: "stopped",
-    Activity.CUT: "stalled",
-    Activity.AWAY: "recovering",
+    Activity.PARTITION: "stalled",
+    Activity.TASK_DOWN: "recovering",
     Activity.FAILED: "recovering",
     Activity.RESTARTING: "recovering",
-    Activity.AGAIN: "recovering",
+    Activity.RESTARTED: "recovering",
     Activity.ENDING: "ending",
-    Activity.UNSEEN: "unseen",
+    Activity.NO_STEPS: "unseen",
 }
-IDLE = (Activity.AWAY, Activity.CUT, Activity.PAUSED)  # activities during which training may continue
-DOWN = frozenset({Activity.FAILED, Activity.RESTARTING, Activity.AGAIN, Activity.ENDING})
-BEFORE = frozenset({Activity.WAITING, Activity.STARTING, Activity.FIRST_STEP, Activity.UNSEEN})
+MAY_TRAIN = (Activity.TASK_DOWN, Activity.PARTITION, Activity.PAUSED)  # activities during which training may continue
+NO_TRAINING = frozenset({Activity.FAILED, Activity.RESTARTING, Activity.RESTARTED, Activity.ENDING})
+BEFORE_TRAINING = frozenset({Activity.WAITING, Activity.STARTING, Activity.FIRST_STEP, Activity.NO_STEPS})
 Times = Counter[Activity]  # microseconds
-NOTHING = (Times(), Times())
+NO_TIMES = (Times(), Times())
 
 
 class Stretch:
@@ -61,14 +61,14 @@ class Stretch:
         self.begin = begin
         self.kind = kind  # the current activity
         self._pieces = [(begin, kind)]
-        self._summed = NOTHING  # sums of older pieces: while training could continue, and after that
+        self._summed = NO_TIMES  # sums of older pieces: while training could continue, and after that
 
     @property
-    def plain(self) -> bool:
+    def is_single(self) -> bool:
         """Whether the stretch consists of a single activity."""
-        return len(self._pieces) == 1 and self._summed is NOTHING
+        return len(self._pieces) == 1 and self._summed is NO_TIMES
 
-    def become(self, now: int, kind: Activity) -> None:
+    def change(self, now: int, kind: Activity) -> None:
         if kind is self.kind:
             return
         self.kind = kind
@@ -76,9 +76,9 @@ class Stretch:
             self._pieces.pop()
         if not self._pieces or self._pieces[-1][1] is not kind:
             self._pieces.append((now, kind))
-        if len(self._pieces) > MOST:  # keep only the sums of the oldest pieces
-            rest = self._pieces[MOST // 2 :]
-            del self._pieces[MOST // 2 :]
+        if len(self._pieces) > MOST_PIECES:  # keep only the sums of the oldest pieces
+            rest = self._pieces[MOST_PIECES // 2 :]
+            del self._pieces[MOST_PIECES // 2 :]
             self._summed, self._pieces = self.times(rest[0][0]), rest
 
     def rename(self, rename: Callable[[Activity], Activity], since: int = 0) -> None:
@@ -86,18 +86,18 @@ class Stretch:
         self._split(since)
         self._pieces = [(at, rename(kind) if at >= since else kind) for at, kind in self._pieces]
         self.kind = self._pieces[-1][1]
-        if since <= self.begin and self._summed is not NOTHING:
-            was = self._summed[0] + self._summed[1]
+        if since <= self.begin and self._summed is not NO_TIMES:
+            sums = self._summed[0] + self._summed[1]
             self._summed = (Times(), Times())
-            for kind, time in was.items():
-                self._summed[rename(kind) in DOWN][rename(kind)] += time
+            for kind, time in sums.items():
+                self._summed[rename(kind) in NO_TRAINING][rename(kind)] += time
 
     def times(self, now: int) -> tuple[Times, Times]:
         """Return the time of each activity: while training could continue, and since the first failure or the end."""
         before, after = Times(self._summed[0]), Times(self._summed[1])
         down = bool(after)
         for (at, kind), end in zip(self._pieces, [at for at, _ in self._pieces[1:]] + [now], strict=True):
-            down = down or kind in DOWN
+            down = down or kind in NO_TRAINING
             (after if down else before)[kind] += end - at
         return before, after
 
@@ -110,13 +110,13 @@ class Stretch:
         before, after = self.times(now)
         parts = Counter[str]()
         for kind, time in (before + after).items():
-            parts[PART[kind]] += time
-        if BEFORE & before.keys():
+            parts[PART_OF[kind]] += time
+        if BEFORE_TRAINING & before.keys():
             return parts
-        idle, trained = {PART[kind]: before[kind] for kind in IDLE}, before[Activity.RUNNING]
+        idle, trained = {PART_OF[kind]: before[kind] for kind in MAY_TRAIN}, before[Activity.RUNNING]
         if stalled:
             _move(parts, {"training": trained}, "stalled", trained - usual)
-        elif (most := sum(idle.values())) + trained <= LATE * usual + JITTER:
+        elif (most := sum(idle.values())) + trained <= LATE_FACTOR * usual + LATE_MARGIN:
             _move(parts, idle, "training", most)
         else:
             _move(parts, idle, "training", usual - trained)
@@ -139,8 +139,8 @@ def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: in
         parts[target] += moved
 
 
-USUAL_OF = 31  # the number of steps whose times determine the usual time
-ENOUGH = 8  # the number of steps needed to separate compilation from training in the first step
+USUAL_SAMPLE = 31  # the number of steps whose times determine the usual time
+LEAST_SAMPLE = 8  # the number of steps needed to separate compilation from training in the first step
 MOST_POINTS = 256  # the highest number of points on the curve
 
 
@@ -153,62 +153,62 @@ class TrainingTime:
     """
 
     def __init__(self) -> None:
-        self.made = 0  # the time of all steps so far that were not lost
-        self.first = 0  # the time of the first step, until it is divided into compilation and training
-        self._usual = deque[int](maxlen=USUAL_OF)  # the times of the last steps that nothing delayed
+        self.step_time = 0  # the time of all steps so far that were not lost
+        self.first_step_time = 0  # the time of the first step, until it is divided into compilation and training
+        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps that nothing delayed
         self._steps: list[int] = []  # the steps on the curve
         self._times: list[int] = []  # the training time at each of these steps
 
     @property
     def usual(self) -> int:
         """Return the usual time of a step; 0 if it is not known yet."""
-        return sorted(self._usual)[len(self._usual) // 2] if self._usual else 0
+        return sorted(self._recent)[len(self._recent) // 2] if self._recent else 0
 
     @property
-    def share(self) -> int:
+    def first_step_share(self) -> int:
         """Return the part of the first step that was training; 0 in a run with a single step."""
-        return min(self.first, self.usual)
+        return min(self.first_step_time, self.usual)
 
     @property
-    def known(self) -> bool:
+    def can_divide(self) -> bool:
         """Whether the first step can be divided for good."""
-        return len(self._usual) >= ENOUGH
+        return len(self._recent) >= LEAST_SAMPLE
 
     def step(self, time: int) -> None:
         """Count a step that nothing delayed."""
-        self.made += time
-        self._usual.append(time)
+        self.step_time += time
+        self._recent.append(time)
 
     def reach(self, step: int, more: int = 0) -> None:
         """Note that training has reached a step, after the time so far and `more`."""
         steps, times = self._steps, self._times
         if steps and step <= steps[-1]:  # the program restarted its step counter
-            self._cut(bisect_left(steps, step))
+            self._truncate(bisect_left(steps, step))
         steps.append(step)
-        times.append(self.made + more)
+        times.append(self.step_time + more)
         if len(steps) > MOST_POINTS:
             half = MOST_POINTS // 2
             steps[:half], times[:half] = steps[:half:2], times[:half:2]
 
-    def divide(self) -> int:
+    def divide_first_step(self) -> int:
         """Add the `share` of the first step to the training time; return the rest, which is compilation."""
-        share, rest = self.share, self.first - self.share
-        self.made += share
+        share, rest = self.first_step_share, self.first_step_time - self.first_step_share
+        self.step_time += share
         self._times = [time + share for time in self._times]
-        self.first = 0
+        self.first_step_time = 0
         return rest
 
-    def return_to(self, step: int) -> int:
+    def go_back_to(self, step: int) -> int:
         """Go back to an earlier step, from which training continues; return the lost training time."""
-        kept = min(self.made, self._at(step))
-        lost, self.made = self.made - kept, kept
-        self._cut(bisect_right(self._steps, step))
+        kept = min(self.step_time, self._time_at(step))
+        lost, self.step_time = self.step_time - kept, kept
+        self._truncate(bisect_right(self._steps, step))
         if not self._steps or self._steps[-1] != step:
             self._steps.append(step)
             self._times.append(kept)
         return lost
 
-    def _at(self, step: int) -> int:
+    def _time_at(self, step: int) -> int:
         """Return the training time when a step was reached: 0 before the first point, the total after the last one."""
         place = bisect_right(self._steps, step)
         if place == 0:
@@ -217,9 +217,9 @@ class TrainingTime:
         if step == before:
             return time
         if place == len(self._steps):
-            return self.made
+            return self.step_time
         span = self._steps[place] - before
         return time + (self._times[place] - time) * (step - before) // span
 
-    def _cut(self, length: int) -> None:
+    def _truncate(self, length: int) -> None:
         del self._steps[length:], self._times[length:]

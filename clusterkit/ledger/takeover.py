@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from clusterkit.ledger.ledger import Ledger, ledger_of
-from clusterkit.machine.before import RunHistory
+from clusterkit.machine.history import RunHistory
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 
 
-def before_of(ledger: Ledger) -> RunHistory:
+def history_of(ledger: Ledger) -> RunHistory:
     """Return the history of the run, for a state machine that continues the run."""
     run, records = ledger.run, {(one.task, one.number): one for one in ledger.attempts.all()}
     return RunHistory(
         began=ledger.began if run.allocations else None,
-        last=ledger.last,
+        last_event_at=ledger.last_event_at,
         allocations=run.allocations,
-        spent=ledger.spent,
-        newest={task: number for (task, number), one in sorted(records.items()) if one.started},
-        ended={key: one.record for key, one in records.items() if one.over},
-        live={key: one.record for key, one in records.items() if one.started and not one.over},
+        seconds_spent=ledger.seconds_spent,
+        newest_attempts={task: number for (task, number), one in sorted(records.items()) if one.start_recorded},
+        finished={key: one.record for key, one in records.items() if one.end_recorded},
+        unfinished={key: one.record for key, one in records.items() if one.start_recorded and not one.end_recorded},
         restarts=run.restarts,
-        checkpoint=run.checkpoint or run.found,
-        step=run.trained,
+        checkpoint=run.checkpoint or run.resumed_checkpoint,
+        step=run.trained_step,
         metrics={task: of.metrics for task, of in run.tasks.items()},
-        faults={fault.event.fault for fault in ledger.faults.known.values()},
-        open=dict(ledger.faults.open),
-        injected=max(ledger.faults.known, default=0),
-        done=run.done,
-        stopped=run.stopped,
+        fault_texts={fault.event.fault for fault in ledger.faults.by_number.values()},
+        open_faults=dict(ledger.faults.open),
+        fault_count=max(ledger.faults.by_number, default=0),
+        successful_task=run.successful_task,
+        stop_reason=run.stop_reason,
         result=run.result,
     )
 
@@ -40,29 +40,29 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
     A result that the supervisor had decided is kept. Otherwise, the attempts that were still running have ended `later`
     seconds after the last event.
     """
-    before = before_of(ledger)
-    if before.began is None or before.final is not None:
-        return before.final
-    before.last += later
-    attempts = sorted([*before.ended.values(), *before.lost()], key=lambda one: (one.task, one.attempt))
+    history = history_of(ledger)
+    if history.began is None or history.final is not None:
+        return history.final
+    history.last_event_at += later
+    attempts = sorted([*history.finished.values(), *history.lost_attempts()], key=lambda one: (one.task, one.attempt))
     steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
     return RunResult(
         RunState.FAILED,
         exit_code=1,
         reason=reason,
         attempts=tuple(attempts),
-        restarts=before.restarts,
+        restarts=history.restarts,
         last_step=max(steps, default=None),
-        duration=before.last - before.began,
-        checkpoint=None if before.checkpoint is None else before.checkpoint[1],
+        duration=history.last_event_at - history.began,
+        checkpoint=None if history.checkpoint is None else history.checkpoint[1],
         lost=True,
         metrics=ledger.run.metrics,
     )
 
 
-def report_of(run: RunDirectory) -> Account:
+def account_of(run: RunDirectory) -> Account:
     """Return the account that the run wrote at its end; otherwise the account of its journal so far."""
-    if (written := run.recovered()) is not None:
+    if (written := run.account()) is not None:
         return written
     info = run.info()
     return Account() if info is None else ledger_of(info.job, JournalReader(run).events(clock="m")).account()

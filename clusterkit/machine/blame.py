@@ -29,7 +29,7 @@ _MISMATCH = re.compile(
 
 _FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
 _CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals caused by the program itself; others are sent to the program
-SHELL = 128  # a shell's exit code is this plus the number of the signal that killed its command
+SHELL_SIGNAL_BASE = 128  # a shell's exit code is this plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
 
@@ -39,18 +39,18 @@ def last_error(failure: Failure) -> str | None:
     For a crash, return the signal's name with the program's innermost stack frame.
     """
     noise = NoiseFilter()
-    own = [line for line in failure.tail if not noise.is_noise(line)]
-    for number, line in enumerate(own):
+    lines = [line for line in failure.tail if not noise.is_noise(line)]
+    for number, line in enumerate(lines):
         if line.startswith(CRASH):
-            frames = (frame for frame in map(_FRAME.match, own[number:]) if frame and not owner_of(frame[1]))
-            own.append(f"{line}{next((frame[0] for frame in frames), '')}")
+            frames = (frame for frame in map(_FRAME.match, lines[number:]) if frame and not owner_of(frame[1]))
+            lines.append(f"{line}{next((frame[0] for frame in frames), '')}")
             break
-    return failure.exception or next(reversed(own), None)
+    return failure.exception or next(reversed(lines), None)
 
 
 def was_killed(exit_: Exit) -> bool:
     """Whether a signal from another process ended the attempt, or the command run by the attempt's shell."""
-    signal = exit_.signal if exit_.code is None else exit_.code - SHELL
+    signal = exit_.signal if exit_.code is None else exit_.code - SHELL_SIGNAL_BASE
     return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
 
 
@@ -65,19 +65,19 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     For a task that was killed for a stall, the text does not depend on the log. Numbers in the error are ignored,
     unless `numbers` is True because nothing else shows how far the attempt came.
     """
-    exit_, said = failure.exit, last_error(failure)
+    exit_, error = failure.exit, last_error(failure)
     if exit_.asked is Asked.STALL:
         return f"{failure.task} {exit_}"
     if exit_.ok:
         return str(exit_)  # its last output is not an error
-    if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
+    if error is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
         return None
     if exit_.preempted or was_killed(exit_):
         return None
     if is_mismatch(failure):
         return "the workers' collectives do not match"
-    said = _VARYING.sub("#", said)
-    return f"{exit_}: {said if numbers else _NUMBERS.sub('#', said)}"
+    error = _VARYING.sub("#", error)
+    return f"{exit_}: {error if numbers else _NUMBERS.sub('#', error)}"
 
 
 SIGABRT = 6
@@ -100,15 +100,15 @@ def looks_collateral(failure: Failure) -> bool:
     return any(PEER_GONE.search(line) for line in failure.tail if not is_info(line))
 
 
-def is_own(failure: Failure) -> bool:
+def is_own_failure(failure: Failure) -> bool:
     """Whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
     if is_mismatch(failure):
         return True
-    told = (line for line in failure.tail if not is_info(line))
-    return not looks_collateral(failure) and not any(map(_FROM_PEER.search, told))
+    errors = (line for line in failure.tail if not is_info(line))
+    return not looks_collateral(failure) and not any(map(_FROM_PEER.search, errors))
 
 
 def blame(failures: Sequence[Failure]) -> Blame:
@@ -119,20 +119,20 @@ def blame(failures: Sequence[Failure]) -> Blame:
     raise the same exception; then none of them is collateral. A task that exited with code 0 is the cause only if all
     other failures look collateral.
     """
-    in_time = sorted(failures, key=lambda failure: failure.at)
-    own = sorted((one for one in in_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
-    cause = next(iter(own), in_time[0])
-    others = [failure for failure in in_time if failure is not cause]
+    by_time = sorted(failures, key=lambda failure: failure.at)
+    own_failures = sorted((one for one in by_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
+    cause = next(iter(own_failures), by_time[0])
+    others = [failure for failure in by_time if failure is not cause]
     error = None if looks_collateral(cause) else error_signature(cause)
-    like = [error is not None and error_signature(failure) == error for failure in others]
-    same = tuple(failure for failure, is_own in zip(others, like, strict=True) if is_own)
-    return Blame(cause, same, tuple(failure for failure, is_own in zip(others, like, strict=True) if not is_own))
+    same_error = [error is not None and error_signature(failure) == error for failure in others]
+    same = tuple(failure for failure, is_own in zip(others, same_error, strict=True) if is_own)
+    return Blame(cause, same, tuple(failure for failure, is_own in zip(others, same_error, strict=True) if not is_own))
 
 
-UNSEEN = 120.0  # seconds; an attempt that lived longer may have made steps even though no task reported any
+SILENT_LIFETIME = 120.0  # seconds; an attempt that lived longer may have made steps even though no task reported any
 
 # Errors that come from outside of the program, and may not occur in the next attempt.
-_MAY_PASS = re.compile(
+_TRANSIENT = re.compile(
     r"MemoryError|ResourceExhaustedError|TimeoutError|BrokenPipeError|Connection\w*Error"
     r"|No space left on device|Disk quota exceeded|Cannot allocate memory|Too many open files"
     r"|Resource temporarily unavailable|Address already in use|Temporary failure in name resolution"
@@ -140,22 +140,22 @@ _MAY_PASS = re.compile(
 )
 
 # Failed allocations of memory. If the next attempt fails to allocate the same amount, every attempt will.
-_AMOUNT = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
+_NO_MEMORY = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
 # Errors in the program's text or in the installation, which the next attempt reads again.
-_OF_PROGRAM = re.compile(
+_PROGRAM_ERROR = re.compile(
     r"(?:NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError): "
     r"|AttributeError: (?:partially initialized )?(?:module|type object) '"
     r"|TypeError: .*(?: got an unexpected keyword argument | missing \d+ required | positional arguments? but )"
 )
 # Errors about a path, which another task may still create, as the leader does for its peers.
-_OF_PATH = re.compile(
+_PATH_ERROR = re.compile(
     r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
     r"|[\w.]*\.NotFoundError: .*; No such file or directory"
 )
-_OF_OBJECT = re.compile(r"AttributeError: '(?!NoneType')[^']+' object has no attribute ")
+_OBJECT_ERROR = re.compile(r"AttributeError: '(?!NoneType')[^']+' object has no attribute ")
 _RAISED = re.compile(r' *File "([^"]*)", line \d+')
-_USAGE = 2  # the exit code of argparse, click and most commands for wrong arguments
+_USAGE_EXIT_CODE = 2  # the exit code of argparse, click and most commands for wrong arguments
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
@@ -164,34 +164,35 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
     For a missing file, this holds only if the leader misses it, too: otherwise the leader may be about to write it.
     """
     cause = blamed.cause
-    said = cause.exception or ""
-    if cause.exit.ok or not is_own(cause) or _MAY_PASS.search(said):
+    error = cause.exception or ""
+    if cause.exit.ok or not is_own_failure(cause) or _TRANSIENT.search(error):
         return False
-    if cause.exit.code == _USAGE and any(line.lower().startswith("usage: ") for line in cause.tail):
+    if cause.exit.code == _USAGE_EXIT_CODE and any(line.lower().startswith("usage: ") for line in cause.tail):
         return True
     by_leader = any(failure.task == leader for failure in (cause, *blamed.same))
-    return bool(_OF_PROGRAM.match(said) or (by_leader and _OF_PATH.match(said)))
+    return bool(_PROGRAM_ERROR.match(error) or (by_leader and _PATH_ERROR.match(error)))
 
 
 def is_bug(failure: Failure) -> bool:
     """Whether a line of the program itself raised an error that is due to the program's text."""
     frames = [frame[1] for frame in map(_RAISED.match, failure.tail[last_traceback(failure.tail) or 0 :]) if frame]
-    said = failure.exception or ""
-    of_text = _OF_PROGRAM.match(said) or _OF_OBJECT.match(said)
-    return bool(frames and is_own_file(frames[-1]) and of_text) and is_own(failure) and not _MAY_PASS.search(said)
+    error = failure.exception or ""
+    if not frames or not is_own_file(frames[-1]) or not is_own_failure(failure) or _TRANSIENT.search(error):
+        return False
+    return bool(_PROGRAM_ERROR.match(error) or _OBJECT_ERROR.match(error))
 
 
-def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
+def repeats(previous: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
     With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came.
     Numbers in errors about a failed allocation of memory always have to be equal.
     """
-    if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
+    if previous is None or failure.attempt != previous.attempt + 1 or looks_collateral(failure):
         return False
-    said = last_error(failure) or ""
-    is_amount = _AMOUNT.search(said) is not None
-    if not is_amount and failure.exit.asked is not Asked.STALL and _MAY_PASS.search(said):
+    message = last_error(failure) or ""
+    is_amount = _NO_MEMORY.search(message) is not None
+    if not is_amount and failure.exit.asked is not Asked.STALL and _TRANSIENT.search(message):
         return False
     error = error_signature(failure, numbers or is_amount)
-    return error is not None and error == error_signature(before, numbers or is_amount)
+    return error is not None and error == error_signature(previous, numbers or is_amount)

@@ -28,29 +28,29 @@ class Census:
         self.starting: set[Task] = set()
         self.forked: set[Task] = set()
         self.cold: set[Task] = set()
-        self._gone: set[Task] = set()
+        self._given_up: set[Task] = set()
 
     def moved(self, task: Task, state: TaskState, forked: bool, ready: bool, ended_well: bool) -> None:
-        _keep(self.unsettled, task, state not in SETTLED)
-        _keep(self.starting, task, state is TaskState.STARTING)
+        _set_member(self.unsettled, task, state not in SETTLED)
+        _set_member(self.starting, task, state is TaskState.STARTING)
         if state is TaskState.STARTING:
-            _keep(self.unready, task, task in self._cluster)
+            _set_member(self.unready, task, task in self._cluster)
         runs = state is TaskState.RUNNING
-        _keep(self.forked, task, runs and forked and not ready)
-        _keep(self.cold, task, runs and not forked and not ready)
-        if task.trains and task not in self._gone:
-            _keep(self.idle, task, not runs and not ended_well)
+        _set_member(self.forked, task, runs and forked and not ready)
+        _set_member(self.cold, task, runs and not forked and not ready)
+        if task.trains and task not in self._given_up:
+            _set_member(self.idle, task, not runs and not ended_well)
 
     def give_up(self, tasks: Iterable[Task]) -> None:
         """Stop waiting for these tasks, except for the end of their running processes."""
-        self._gone.update(tasks)
-        self.unready -= self._gone
-        self.idle -= self._gone
+        self._given_up.update(tasks)
+        self.unready -= self._given_up
+        self.idle -= self._given_up
 
     def connected(self, task: Task) -> None:
         for tasks in (self.unready, self.forked, self.cold):
             tasks.discard(task)
 
 
-def _keep(tasks: set[Task], task: Task, is_in: bool) -> None:
-    (tasks.add if is_in else tasks.discard)(task)
+def _set_member(tasks: set[Task], task: Task, is_member: bool) -> None:
+    (tasks.add if is_member else tasks.discard)(task)

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.before import RunHistory
 from clusterkit.machine.blame import looks_collateral
 from clusterkit.machine.census import Census
-from clusterkit.machine.timers import Holds, Timer, Timers
+from clusterkit.machine.history import RunHistory
+from clusterkit.machine.timers import DebuggerHolds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, TrainsWith, Warned
@@ -20,9 +20,9 @@ from clusterkit.words.outcome import Asked, Exit, Failure
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
 EDIT_GRACE = 1.0  # seconds; short, since the edited program will replace the result of the task's training
-DEATH_WITHIN = 10.0  # seconds; the time that a process has to die after SIGKILL
+KILL_TIMEOUT = 10.0  # seconds; the time that a process has to die after SIGKILL
 HEAD_START = 0  # a reason for holding back the coordinator's start; other reasons are the numbers of faults
-BY_HAND = 0  # the reason for pausing a task on request; other reasons are the numbers of faults, from 1
+ON_REQUEST = 0  # the reason for pausing a task on request; other reasons are the numbers of faults, from 1
 
 
 @dataclass(slots=True)
@@ -34,17 +34,17 @@ class TaskRecord:
     attempt: int = 0
     held_by: set[int] = field(default_factory=set)  # reasons for holding back the next start: faults, HEAD_START
     held_reason: str = ""  # the value of CLUSTERKIT_RESTART_REASON in the held-back start
-    where: str = ""  # the backend's name for the process
+    process_name: str = ""  # the backend's name for the process
     forked: bool = False
     started: float = 0.0
-    stood: float = 0.0  # the total time that tasks had spent in the debugger when the attempt started
+    suspended_before: float = 0.0  # the total time that tasks had spent in the debugger when the attempt started
     spawned: float | None = None  # when the process was created
     exit: Exit | None = None
     exited: float = 0.0
-    asked: Asked | None = None
+    end_request: Asked | None = None
     grace: float = 0.0
-    terminated: float | None = None  # when SIGTERM was last sent
-    reached: tuple[int, ...] = ()  # the signals that were sent before the process exited
+    sigterm_at: float | None = None  # when SIGTERM was last sent
+    signals: tuple[int, ...] = ()  # the signals that were sent before the process exited
     sigterm_handled: bool = True  # assumed until the task reports it
     swept: bool = False
     drained: bool = False
@@ -52,7 +52,7 @@ class TaskRecord:
     exception: str | None = None
     ready: bool = False
     ready_at: float | None = None
-    listened: bool = False  # True once the task's port was seen open
+    port_was_open: bool = False  # True once the task's port was seen open
     trains_with: TrainsWith | None = None  # the last report of the task's runtime
     phases: dict[str, float] = field(default_factory=dict)  # the current phases without steps, and when each began
     paused_by: set[int] = field(default_factory=set)  # the reasons for the task's pause: faults, and BY_HAND
@@ -62,7 +62,7 @@ class TaskRecord:
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    from_step: int | None = None  # the attempt's first step; None once the checkpoint is known
+    unverified_step: int | None = None  # the attempt's first step; None once the checkpoint is known
 
     @property
     def alive(self) -> bool:
@@ -70,9 +70,9 @@ class TaskRecord:
         return self.state in ALIVE
 
     @property
-    def is_untouched(self) -> bool:
+    def is_not_ending(self) -> bool:
         """Whether the task runs and was not asked to end."""
-        return self.alive and self.asked is None
+        return self.alive and self.end_request is None
 
     @property
     def settled(self) -> bool:
@@ -83,35 +83,35 @@ class TaskRecord:
 class ClusterState:
     """The mutable state and the methods that change it, without any decisions."""
 
-    def __init__(self, job: JobSpec, seed: int, before: RunHistory) -> None:
+    def __init__(self, job: JobSpec, seed: int, history: RunHistory) -> None:
         self.job = job
         self.seed = seed
-        self.before = before
+        self.history = history
         self.now = 0.0
-        self.began = before.began or 0.0
-        self.records = {task: TaskRecord(task, attempt=before.newest.get(task, 0)) for task in job.tasks}
+        self.began = history.began or 0.0
+        self.records = {task: TaskRecord(task, attempt=history.newest_attempts.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
-        self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # functions that return reasons to hold back a start
-        self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
-        self.cut_off: set[str] = set()  # hosts without connection, which may come back or be lost
-        self.kept_up: dict[Task, float] = {}  # servers that run until the coordinator is down; see ending.py
+        self.hold_rules: tuple[Callable[[Task], set[int]], ...] = ()  # they return reasons to hold back a start
+        self.placement: Mapping[Task, str] = {}  # the host of each task; empty on one machine
+        self.cut_hosts: set[str] = set()  # hosts without connection, which may come back or be lost
+        self.kept_servers: dict[Task, float] = {}  # servers that run until the coordinator is down; see ending.py
         self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
         self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
         self.timers = Timers()
-        self.holds = Holds()
-        self.out: list[Action] = []
-        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # finished attempts
+        self.debugger_holds = DebuggerHolds()
+        self.actions: list[Action] = []
+        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(history.finished)  # finished attempts
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last made a new step
-        self.newest_checkpoint = before.checkpoint
-        self.metrics = dict(before.metrics)  # the newest metrics of each task
-        self.problem = ""  # why the current files of the program can't run; empty if they can
-        self.waiting = False  # True while the failed job, without running tasks, awaits a changed program
-        self.known: tuple[Task, ...] = ()  # the workers that were given up before the leader started
-        self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
+        self.newest_checkpoint = history.checkpoint
+        self.metrics = dict(history.metrics)  # the newest metrics of each task
+        self.program_problem = ""  # why the current files of the program can't run; empty if they can
+        self.awaits_change = False  # True while the failed job, without running tasks, awaits a changed program
+        self.omitted: tuple[Task, ...] = ()  # the workers that were given up before the leader started
+        self._transitions: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:
-        self.out.append(Record(event))
+        self.actions.append(Record(event))
 
     def warn(self, text: str, task: Task | None = None) -> None:
         """Warn the user about something that does not stop the run."""
@@ -127,9 +127,9 @@ class ClusterState:
         """Whether the leader exited with code 0 by itself, and only its remaining processes and output are awaited."""
         leader = self.records[self.job.leader]
         ok = leader.exit is not None and leader.exit.ok
-        return ok and leader.state is TaskState.DRAINING and not self.was_asked(leader)
+        return ok and leader.state is TaskState.DRAINING and not self.was_ended_on_request(leader)
 
-    def was_asked(self, record: TaskRecord) -> bool:
+    def was_ended_on_request(self, record: TaskRecord) -> bool:
         """Whether the task exited because the state machine ended it.
 
         A leader that exited with code 0 and was not reached by SIGTERM was done by itself: SIGKILL leads to no exit
@@ -138,17 +138,16 @@ class ClusterState:
         if record.exit is not None and record.exit.host is not None:
             return False
         ok = record.exit is not None and record.exit.ok
-        done = ok and record.task == self.job.leader and SIGTERM not in record.reached
-        return record.asked not in (None, Asked.STALL) and not done
+        done = ok and record.task == self.job.leader and SIGTERM not in record.signals
+        return record.end_request not in (None, Asked.STALL) and not done
 
     def failure(self, record: TaskRecord) -> Failure:
         """Return the current attempt, which has ended, as a failure."""
         assert record.exit is not None
-        key = record.task, record.attempt
-        fault = self.attempts[key].fault if key in self.attempts else None
-        told = record.tail, record.exception, record.last_step, fault
-        failure = Failure(record.task, record.attempt, record.exit, record.exited, *told)
-        paused = (task for task in sorted(self.paused) if (fault or BY_HAND) in self.records[task].paused_by)
+        ended = self.attempts.get((record.task, record.attempt))
+        output = record.tail, record.exception, record.last_step, ended.fault if ended else None
+        failure = Failure(record.task, record.attempt, record.exit, record.exited, *output)
+        paused = (one for one in sorted(self.paused) if (failure.fault or ON_REQUEST) in self.records[one].paused_by)
         return replace(failure, paused=tuple(paused)) if looks_collateral(failure) else failure
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
@@ -157,15 +156,15 @@ class ClusterState:
 
     def move(self, record: TaskRecord, state: TaskState) -> None:
         """Change a task's state. Raises ImpossibleTransition, with the task's history, if the change is not allowed."""
-        story = self._story[record.task]
-        story.append(f"{self.now:.3f} {record.state} -> {state} (attempt {record.attempt})")
+        transitions = self._transitions[record.task]
+        transitions.append(f"{self.now:.3f} {record.state} -> {state} (attempt {record.attempt})")
         if state not in TRANSITIONS[record.state]:
-            raise ImpossibleTransition(f"{record.task}:\n" + "\n".join(story))
+            raise ImpossibleTransition(f"{record.task}:\n" + "\n".join(transitions))
         record.state = state
-        well = record.exit is not None and record.exit.ok
-        self.census.moved(record.task, state, record.forked, record.ready, well)
-        asked = record.asked if state is TaskState.STOPPING else None
-        self.record(Changed(record.task, record.attempt, state, asked))
+        ended_well = record.exit is not None and record.exit.ok
+        self.census.moved(record.task, state, record.forked, record.ready, ended_well)
+        request = record.end_request if state is TaskState.STOPPING else None
+        self.record(Changed(record.task, record.attempt, state, request))
 
     def give_up(self, tasks: Collection[Task]) -> None:
         """Continue the job without these workers. Only the end of their processes is awaited."""
@@ -181,22 +180,22 @@ class ClusterState:
 
         A start with reasons to hold it back takes place when the last reason is removed.
         """
-        self.known = self.job.given_up if self.job.leader in tasks else self.known
+        self.omitted = self.job.given_up if self.job.leader in tasks else self.omitted
         for task in sorted(tasks, key=lambda task: (not self.job.is_server(task), task)):
             record = self.records[task]
             if record.state is TaskState.DOWN:
                 self.move(record, TaskState.WAITING)
-            record.held_by = {why for reasons in self.holding for why in reasons(task)}
+            record.held_by = {why for reasons in self.hold_rules for why in reasons(task)}
             record.held_reason = reason
             if not record.held_by:
                 self._start(record)
             elif record.state is not TaskState.HELD:
                 self.move(record, TaskState.HELD)
 
-    def release(self, task: Task, *why: int) -> None:
+    def release(self, task: Task, *reasons: int) -> None:
         """Remove these reasons for holding back the task's start, and start the task if none is left."""
         record = self.records[task]
-        record.held_by.difference_update(why)
+        record.held_by.difference_update(reasons)
         if record.state is TaskState.HELD and not record.held_by:
             self._start(record)
 
@@ -208,29 +207,30 @@ class ClusterState:
                 self.move(record, TaskState.DOWN)
 
     def _start(self, record: TaskRecord) -> None:
-        fresh = TaskRecord(record.task, record.state, record.attempt + 1, started=self.now, stood=self.timers.stood)
+        fresh = TaskRecord(
+            record.task, record.state, record.attempt + 1, started=self.now, suspended_before=self.timers.suspended
+        )
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
-        self.known = self.job.given_up if fresh.task == self.job.leader else self.known
+        self.omitted = self.job.given_up if fresh.task == self.job.leader else self.omitted
         # On one machine each task sees the newest checkpoint at once, maybe one that is newer than recorded here.
-        newest = self.newest_checkpoint if self.job.hosts.count else None
-        restore = None if newest is None else newest[1]
-        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.known))
+        restore = self.newest_checkpoint[1] if self.newest_checkpoint and self.job.hosts.count else None
+        self.actions.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.omitted))
 
-    def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
+    def end(self, record: TaskRecord, request: Asked, grace: float) -> None:
         """End a task: SIGTERM now, then SIGKILL after `grace` seconds; with 0, SIGKILL now.
 
         The signals go to the whole process group, and the task is stopping until the whole group has ended. If nothing
         in the task handles SIGTERM, the grace period is cut to UNHANDLED_GRACE.
         """
-        late = self.kept_up.pop(record.task, None) is not None
+        was_kept = self.kept_servers.pop(record.task, None) is not None
         if not record.sigterm_handled:
             grace = min(grace, UNHANDLED_GRACE)
-        again, record.asked = record.asked is not None, record.asked or asked
+        already_ending, record.end_request = record.end_request is not None, record.end_request or request
         if record.state is TaskState.STARTING:
             # If the process exists already, it gets the signal again after Spawned.
-            record.grace = min(record.grace, grace) if again else grace
-            self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
+            record.grace = min(record.grace, grace) if already_ending else grace
+            self.actions.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)
             if grace > 0:
@@ -241,9 +241,9 @@ class ClusterState:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
         elif record.state is TaskState.STOPPING:  # with an earlier, maybe longer grace period
-            if late:
+            if was_kept:
                 self.signal(record, SIGTERM)
-            self.timers.hurry(Timer.KILL, self.now + grace, record.task)
+            self.timers.bring_forward(Timer.KILL, self.now + grace, record.task)
 
     def end_for_edit(self, tasks: Iterable[Task]) -> None:
         """End tasks at once. A task that may handle SIGTERM gets a moment to save its state."""
@@ -253,9 +253,9 @@ class ClusterState:
             if record.alive:
                 self.end(record, Asked.EDIT, EDIT_GRACE if record.sigterm_handled else 0.0)
 
-    def close(self, record: TaskRecord, fault: int | None = None) -> None:
+    def close_attempt(self, record: TaskRecord, fault: int | None = None) -> None:
         """Record the end of the current attempt. `fault` is the number of the fault that explains a failure."""
-        self.note(AttemptEnded(
+        self.update_attempt(AttemptEnded(
             task=record.task,
             attempt=record.attempt,
             started=record.started - self.began,
@@ -268,25 +268,25 @@ class ClusterState:
             fault=fault,
         ))  # fmt: skip
 
-    def note(self, attempt: AttemptEnded) -> None:
+    def update_attempt(self, attempt: AttemptEnded) -> None:
         """Replace the recorded decision about a finished attempt."""
         key = attempt.task, attempt.attempt
         if self.attempts.get(key) != attempt:
             self.attempts[key] = attempt
             self.record(attempt)
 
-    def pause(self, record: TaskRecord, by: int) -> None:
+    def pause(self, record: TaskRecord, cause: int) -> None:
         """Pause a task until every fault or request that paused it has ended."""
         if not record.paused_by:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))
-        record.paused_by.add(by)
+        record.paused_by.add(cause)
         self.paused.add(record.task)
 
-    def unpause(self, record: TaskRecord, *by: int) -> None:
+    def unpause(self, record: TaskRecord, *causes: int) -> None:
         """Remove these reasons for pausing the task, and let the task continue if none is left."""
-        if record.paused_by.intersection(by):
-            record.paused_by.difference_update(by)
+        if record.paused_by.intersection(causes):
+            record.paused_by.difference_update(causes)
             if not record.paused_by:
                 self.signal(record, SIGCONT)
                 self.record(Paused(record.task, record.attempt, False))
@@ -294,7 +294,7 @@ class ClusterState:
     def signal(self, record: TaskRecord, signal: int, grace: float = 0.0) -> None:
         """Send a signal to a task's process. With `grace`, the process group has that many seconds to end."""
         if signal == SIGTERM:
-            record.terminated = self.now
-        self.out.append(Signal(record.task, record.attempt, signal, grace))
+            record.sigterm_at = self.now
+        self.actions.append(Signal(record.task, record.attempt, signal, grace))
         if signal == SIGKILL:
-            self.timers.set(Timer.DEATH, self.now + DEATH_WITHIN, record.task)
+            self.timers.set(Timer.DEATH, self.now + KILL_TIMEOUT, record.task)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from clusterkit.machine.alone import Alone
-from clusterkit.machine.attempts import AttemptEvents
-from clusterkit.machine.before import RunHistory
+from clusterkit.machine.attempt_events import AttemptEvents
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending, Verdict
 from clusterkit.machine.exits import Exits
-from clusterkit.machine.faults import FaultSchedule
+from clusterkit.machine.fault_schedule import FaultSchedule
 from clusterkit.machine.held_starts import DelayedStarts, HeadStart
+from clusterkit.machine.history import RunHistory
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
+from clusterkit.machine.lone_training import LoneTraining
+from clusterkit.machine.progress_monitor import ProgressMonitor, UnreportedSteps
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
 from clusterkit.machine.timers import Timer
-from clusterkit.machine.watch import Silence, Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action
 from clusterkit.words.job import JobSpec
@@ -32,29 +32,29 @@ class Machine:
     All times are in seconds of one monotonic clock, and never decrease.
     """
 
-    def __init__(self, job: JobSpec, seed: int, before: RunHistory | None = None) -> None:
-        self.state = ClusterState(job, seed, before or RunHistory())
+    def __init__(self, job: JobSpec, seed: int, history: RunHistory | None = None) -> None:
+        self.state = ClusterState(job, seed, history or RunHistory())
         self.ending = Ending(self.state)
         self.hosts = HostRecords(self.state)
         self.recoveries = Recoveries(self.state, self.ending, self.hosts)
         self.edits = Edits(self.state, self.ending, self.recoveries)
-        self.watch = Watch(self.state, self.ending)
+        self.progress = ProgressMonitor(self.state, self.ending)
         self.delayed_starts = DelayedStarts(self.state)
         self.head_start = HeadStart(self.state)
-        self.state.holding = (self.delayed_starts.reasons, self.head_start.reasons)
+        self.state.hold_rules = (self.delayed_starts.hold_reasons, self.head_start.hold_reasons)
         self.faults = FaultSchedule(self.state, self.ending, Injections(self.state, self.delayed_starts))
         injections = self.faults.injections
-        self.exits = Exits(self.state, self.ending, self.recoveries, self.watch.stalls, injections)
-        self.watch.left_judged = self.exits.judged
+        self.exits = Exits(self.state, self.ending, self.recoveries, self.progress.stalls, injections)
+        self.progress.explained_by_exits = self.exits.explains_stall
         self.ending.not_injected = self.faults.not_injected
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults)
-        self.alone = Alone(self.state)
+        self.lone_training = LoneTraining(self.state)
         self.attempts = AttemptEvents(
-            self.state, self.ending, self.recoveries, self.watch, self.faults, self.exits, self.alone
+            self.state, self.ending, self.recoveries, self.progress, self.faults, self.exits, self.lone_training
         )
-        self.ending.undistributed = self.alone.judge
-        self.silence = Silence(self.state, self.ending, self.faults)
-        self._interrupts = 0
+        self.ending.undistributed = self.lone_training.judge
+        self.unreported_steps = UnreportedSteps(self.state, self.ending, self.faults)
+        self._interrupt_count = 0
 
     def handle(self, event: ev.Happened, now: float) -> list[Action]:
         """Process an event; return the resulting actions in order.
@@ -63,23 +63,23 @@ class Machine:
         wait for a restart and hold back one of its starts, so starts come after faults. The ending comes last, when
         nothing else can add work.
         """
-        self.state.now, self.state.out = now, []
-        self.state.timers.stood = self.state.holds.seconds(now)
-        self._take(event)
+        self.state.now, self.state.actions = now, []
+        self.state.timers.suspended = self.state.debugger_holds.seconds(now)
+        self._dispatch(event)
         self.recoveries.settle()
         self.faults.settle()
         self.recoveries.respawn()
         self.head_start.settle()
-        self.silence.settle()
+        self.unreported_steps.settle()
         self.ending.settle(self.recoveries.restarts)
-        return self.state.out
+        return self.state.actions
 
     def deadline(self) -> float | None:
         """Return when to send Ticked, unless another event arrives first."""
-        times = (self.state.timers.next(), self.recoveries.next(), self.faults.next())
+        times = (self.state.timers.next_deadline(), self.recoveries.next_deadline(), self.faults.next_deadline())
         return min((at for at in times if at is not None), default=None)
 
-    def _take(self, event: ev.Happened) -> None:
+    def _dispatch(self, event: ev.Happened) -> None:
         match event:
             case ev.Began():
                 self._begin()
@@ -92,18 +92,18 @@ class Machine:
             case ev.Profiled():
                 self.requests.profiled(event)
             case ev.Inspected():
-                self.watch.inspected(event)
-                self.alone.looked(event.look)
+                self.progress.inspected(event)
+                self.lone_training.inspected(event.look)
             case ev.Interrupted():
                 self._interrupted(event)
             case ev.Requested():
-                self.requests.take(event)
+                self.requests.handle(event)
             case ev.ProgramChanged():
-                self.edits.changed(event)
+                self.edits.program_changed(event)
             case ev.FaultTook():
-                self.faults.injections.took(event)
+                self.faults.injections.reported(event)
             case ev.LifelineLost():
-                self.ending.lose(f"{event.who} is gone, so everything was ended at once")
+                self.ending.abandon(f"{event.who} is gone, so everything was ended at once")
                 self.ending.kill_all()
             case ev.Impaired():
                 self.state.warn(event.what)
@@ -116,10 +116,10 @@ class Machine:
             case ev.StorageFailed():
                 self.ending.fail(event.error)
             case ev.HostDraining(host):
-                self.hosts.take(event)
-                self._drained(host)
+                self.hosts.handle(event)
+                self._drain_host(host)
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
-                self.hosts.take(event)
+                self.hosts.handle(event)
             case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
                 pass  # these events change nothing here
             case _:
@@ -131,18 +131,18 @@ class Machine:
 
     def _continue(self, event: ev.Continued) -> None:
         """Start every task again from the newest checkpoint: all processes of the previous allocation are lost."""
-        before = self.state.before
-        self.recoveries.restarts = before.restarts
-        self.faults.injections.count, self.faults.step = before.injected, before.step
-        for ended in before.lost():
-            self.state.note(ended)
-        for number, fault in sorted(before.open.items()):
+        history = self.state.history
+        self.recoveries.restarts = history.restarts
+        self.faults.injections.count, self.faults.step = history.fault_count, history.step
+        for ended in history.lost_attempts():
+            self.state.update_attempt(ended)
+        for number, fault in sorted(history.open_faults.items()):
             why = "the allocation that it was injected in has ended"
             self.state.record(ev.FaultHealed(number, fault.fault, fault.action, fault.tasks, why))
-        if before.done is not None:
-            self.ending.verdict = Verdict(RunState.SUCCEEDED, 0, f"{before.done} exited with code 0")
-        elif before.stopped is not None:
-            self.ending.fail(f"{before.stopped}; its supervisor was lost before it had ended every task")
+        if history.successful_task is not None:
+            self.ending.verdict = Verdict(RunState.SUCCEEDED, 0, f"{history.successful_task} exited with code 0")
+        elif history.stop_reason is not None:
+            self.ending.fail(f"{history.stop_reason}; its supervisor was lost before it had ended every task")
         elif event.allocation > ALLOCATIONS:
             self.ending.fail(f"it has had {ALLOCATIONS} allocations, as many as a run may have")
         else:
@@ -150,57 +150,59 @@ class Machine:
 
     def _start(self, reason: str) -> None:
         if limit := self.state.job.limits.job:
-            self.state.timers.set(Timer.JOB, max(self.state.now, self.state.now + limit - self.state.before.spent))
+            self.state.timers.set(
+                Timer.JOB, max(self.state.now, self.state.now + limit - self.state.history.seconds_spent)
+            )
         self.faults.begin()
         self.state.spawn(self.state.job.tasks, reason)
 
-    def _drained(self, host: str) -> None:
+    def _drain_host(self, host: str) -> None:
         """Move the tasks of a host that is about to leave, together with the tasks that restart with them."""
-        there = self.state.alive(task for task, where in self.state.placed.items() if where == host)
+        on_host = self.state.alive(task for task, where in self.state.placement.items() if where == host)
         if self.ending.begun:
-            for record in there:
+            for record in on_host:
                 self.state.end(record, Asked.DRAIN, self.state.job.limits.grace)
-        elif there:
-            self.recoveries.asked({record.task for record in there}, host=host)
+        elif on_host:
+            self.recoveries.request_restart({record.task for record in on_host}, host=host)
 
     def _of_attempt(self, event: ev.OfAttempt) -> None:
         if record := self.state.current(event.task, event.attempt):
-            self.attempts.take(record, event)
+            self.attempts.handle(record, event)
             if isinstance(event, ev.Progressed) and record.task.trains:
                 self.edits.progressed(record, event)
 
     def _ticked(self) -> None:
-        for timer, task in self.state.timers.due(self.state.now):
+        for timer, task in self.state.timers.pop_due(self.state.now):
             if timer is Timer.JOB:
                 limit = self.state.job.limits.job
                 self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s")
             elif timer is Timer.FINISH:
-                self.ending.leader_is_done()
+                self.ending.end_remaining_tasks()
             elif timer is Timer.HEAD_START:
-                self.head_start.due()
+                self.head_start.on_timer()
             elif timer is Timer.STALL:
-                self.watch.stalls.due()
-            elif timer is Timer.LEFT:
-                self.exits.due()
-            elif timer is Timer.ALONE:
-                self.alone.due()
-            elif timer is Timer.PACE:
-                self.watch.paces.due()
-            elif timer is Timer.SILENCE:
-                self.silence.due()
+                self.progress.stalls.on_timer()
+            elif timer is Timer.EARLY_EXIT:
+                self.exits.on_timer()
+            elif timer is Timer.LONE_TRAINING:
+                self.lone_training.on_timer()
+            elif timer is Timer.STRAGGLER:
+                self.progress.stragglers.on_timer()
+            elif timer is Timer.UNREPORTED_STEPS:
+                self.unreported_steps.on_timer()
             elif timer is Timer.READINESS:
-                self.faults.look()
+                self.faults.check_readiness()
             elif timer is Timer.EVALUATOR:
                 for record in self.state.alive():
-                    self.ending.evaluator_is_done(record)
+                    self.ending.end_evaluator(record)
             elif timer is Timer.LATE_START and task is not None:
-                self.delayed_starts.due(task)
+                self.delayed_starts.on_timer(task)
             elif task is not None:
-                self.attempts.due(timer, self.state.records[task])
+                self.attempts.on_timer(timer, self.state.records[task])
 
     def _interrupted(self, event: ev.Interrupted) -> None:
-        self._interrupts += event.signal == SIGINT
-        if self.ending.begun and event.signal == SIGINT and self._interrupts > 1:
+        self._interrupt_count += event.signal == SIGINT
+        if self.ending.begun and event.signal == SIGINT and self._interrupt_count > 1:
             self.ending.kill_all()
         name = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}.get(event.signal, f"signal {event.signal}")
         self.ending.stop(RunState.STOPPED, 128 + event.signal, f"clusterkit got {name}", event.signal == SIGINT)

@@ -20,33 +20,33 @@ class Edits:
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    saved: float | None = None  # when the newest change was saved; None once training has made a step with the change
-    seen: float = 0.0
+    saved_at: float | None = None  # when the newest change was saved; None once training has made a step with it
+    seen_at: float = 0.0
 
     def __post_init__(self) -> None:
         if self.state.job.watches:
-            self.ending.outlive = self.wait
+            self.ending.on_failure = self.wait
 
-    def changed(self, event: ProgramChanged) -> None:
+    def program_changed(self, event: ProgramChanged) -> None:
         """Restart all tasks with the changed files, unless the new program can't run."""
         if self.ending.begun:
             return
-        self.state.problem = event.problem
+        self.state.program_problem = event.problem
         if event.problem:
             if any(one.edit is not None for one in self.recoveries.open):  # the tasks were ended already
                 self.wait(event.problem)
             return
-        if event.same and not self.state.waiting:
+        if event.same and not self.state.awaits_change:
             return
-        self.state.waiting = False
-        self.saved, self.seen = self.state.now - event.ago, self.state.now
-        self.recoveries.edited(event.files)
+        self.state.awaits_change = False
+        self.saved_at, self.seen_at = self.state.now - event.ago, self.state.now
+        self.recoveries.restart_with_edit(event.files)
 
     def wait(self, reason: str, blame: Blame | None = None) -> None:
         """End all tasks, and start none until the program changes or a user requests a restart."""
-        if self.state.waiting:
+        if self.state.awaits_change:
             return
-        self.state.waiting, self.saved = True, None
+        self.state.awaits_change, self.saved_at = True, None
         self.recoveries.open.clear()
         self.state.end_for_edit(self.state.job.tasks)
         error = blame.cause.exception if blame is not None else None
@@ -55,7 +55,7 @@ class Edits:
         self.state.record(WaitsForChange(reason, self.state.job.program.target))
 
     def progressed(self, record: TaskRecord, event: Progressed) -> None:
-        if self.saved is None or record.started <= self.seen or event.step <= (record.resumed_step or 0):
+        if self.saved_at is None or record.started <= self.seen_at or event.step <= (record.resumed_step or 0):
             return
-        self.state.record(EditTrains(event.step, self.state.now - self.saved))
-        self.saved = None
+        self.state.record(EditTrains(event.step, self.state.now - self.saved_at))
+        self.saved_at = None

@@ -51,12 +51,12 @@ class Ending:
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
-    spoiled: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
+    gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
     unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
     diverged_at: int | None = None  # the step since which the leader's loss is not a number
     warned: bool = False  # True once a warning about the loss was given
-    outlive: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run goes on (--watch)
+    on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
     @property
     def begun(self) -> bool:
@@ -86,27 +86,27 @@ class Ending:
             elif record.task.type is TaskType.EVALUATOR:
                 self.evaluator_reported(record)
 
-    def spoil(self, failure: Failure) -> None:
+    def fail_after_success(self, failure: Failure) -> None:
         """Note that a task of the leader's gang failed on its own: the job failed although the leader succeeded."""
-        self.spoiled.append(failure)
+        self.gang_failures.append(failure)
         if self.succeeded:
             self.verdict = None
             self.fail(f"{failure.task} {failure.exit}, although {self.state.job.leader} exited with code 0")
         if self.verdict is not None:
-            self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.spoiled))
+            self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.gang_failures))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
         """Fail the job, because a restart does not help. With --watch, wait for a change of the program instead."""
-        if self.outlive is None:
+        if self.on_failure is None:
             self.fail(reason, blame, repeated, usage)
         elif not self.begun:
-            self.outlive(reason, blame)
+            self.on_failure(reason, blame)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
         """Fail the job. `repeated`: it failed twice in the same way without a step between; `usage`: a usage error."""
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated, usage), self.state.job.limits.grace)
 
-    def lose(self, reason: str) -> None:
+    def abandon(self, reason: str) -> None:
         """End the run, since the supervisor lost something that it needs. Another supervisor may continue the run."""
         self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
 
@@ -122,7 +122,7 @@ class Ending:
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
         for task in self.state.census.unsettled:
-            self.state.close(self.state.records[task])
+            self.state.close_attempt(self.state.records[task])
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str, interrupted: bool = False) -> None:
@@ -136,7 +136,7 @@ class Ending:
         for record in self.state.alive():
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
-    def leader_is_done(self) -> None:
+    def end_remaining_tasks(self) -> None:
         """End the remaining training tasks like servers: their time to finish after the leader's exit is over."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
@@ -156,9 +156,9 @@ class Ending:
         """End the evaluator after success, once it has evaluated the newest checkpoint."""
         newest = self.state.newest_checkpoint
         if self.succeeded and newest and record.last_step is not None and record.last_step >= newest[0]:
-            self.evaluator_is_done(record)
+            self.end_evaluator(record)
 
-    def evaluator_is_done(self, record: TaskRecord) -> None:
+    def end_evaluator(self, record: TaskRecord) -> None:
         """End the evaluator, which has evaluated the last checkpoint or whose time is over."""
         self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
 
@@ -170,9 +170,9 @@ class Ending:
 
     def _finish(self, verdict: Verdict, restarts: int) -> None:
         self.finished = True
-        result = self._result(self._doubted(verdict), restarts)
+        result = self._result(self._qualified(verdict), restarts)
         self.state.record(Finished(result))
-        self.state.out.append(Finish(result))
+        self.state.actions.append(Finish(result))
 
     def _stop(self, verdict: Verdict, grace: float, interrupted: bool = False) -> None:
         if self.verdict is not None and not (self.suspending and verdict.state is not RunState.SUSPENDED):
@@ -188,7 +188,7 @@ class Ending:
         for record in alive:
             self.state.end(record, Asked.TEARDOWN, grace)
 
-    def _doubted(self, verdict: Verdict) -> Verdict:
+    def _qualified(self, verdict: Verdict) -> Verdict:
         """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault was omitted."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
@@ -200,8 +200,8 @@ class Ending:
             reason = f"{verdict.reason}, but the loss is not a number since step {self.diverged_at}"
             verdict = replace(verdict, reason=reason)
         if self.unfinished:
-            late = listed([failure.task for failure in self.unfinished])
-            verdict = replace(verdict, reason=f"{verdict.reason}, but {late} had not finished")
+            unfinished = listed([failure.task for failure in self.unfinished])
+            verdict = replace(verdict, reason=f"{verdict.reason}, but {unfinished} had not finished")
         if not count:
             return verdict
         what = "a fault that was" if count == 1 else f"{count} faults that were"
@@ -237,25 +237,25 @@ class Ending:
         )
 
 
-def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Asked, grace: float) -> None:
+def end_in_order(state: ClusterState, records: Iterable[TaskRecord], request: Asked, grace: float) -> None:
     """End tasks within `grace` seconds, but servers only after the coordinator is down.
 
     At the latest, servers are ended when only the time remains that they get after a success (`limits.servers`).
     """
-    leader, last = state.records[state.job.leader], state.job.limits.servers
-    saves = leader.state is TaskState.RUNNING and leader.asked is None and grace > last
+    leader, server_time = state.records[state.job.leader], state.job.limits.servers
+    may_save = leader.state is TaskState.RUNNING and leader.end_request is None and grace > server_time
     for record in list(records):
-        if saves and state.job.is_server(record.task) and record.state is TaskState.RUNNING:
-            record.asked = record.asked or asked
+        if may_save and state.job.is_server(record.task) and record.state is TaskState.RUNNING:
+            record.end_request = record.end_request or request
             state.move(record, TaskState.STOPPING)
-            state.kept_up[record.task] = state.now + grace
-            state.timers.set(Timer.KILL, state.now + grace - last, record.task)
+            state.kept_servers[record.task] = state.now + grace
+            state.timers.set(Timer.KILL, state.now + grace - server_time, record.task)
         else:
-            state.end(record, asked, grace)
+            state.end(record, request, grace)
 
 
-def end_server(state: ClusterState, task: Task) -> None:
+def end_kept_server(state: ClusterState, task: Task) -> None:
     """End a server that was kept running, within the rest of its grace period."""
-    until, record = state.kept_up[task], state.records[task]
+    until, record = state.kept_servers[task], state.records[task]
     state.timers.set(Timer.KILL, until, task)
-    state.end(record, record.asked or Asked.TEARDOWN, until - state.now)
+    state.end(record, record.end_request or Asked.TEARDOWN, until - state.now)

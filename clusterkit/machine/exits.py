@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import SHELL, SIGABRT, is_own, looks_collateral, was_killed
+from clusterkit.machine.blame import SHELL_SIGNAL_BASE, SIGABRT, is_own_failure, looks_collateral, was_killed
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.recovery import Recoveries
-from clusterkit.machine.restart import is_needed
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import is_needed, restart_scope
 from clusterkit.machine.stalls import LONGEST_PHASE, Stalls
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
@@ -20,7 +19,7 @@ from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
-SERVED = 5.0  # seconds without a step after a parameter server's exit until the coordinator is inspected
+PS_EXIT_PATIENCE = 5.0  # seconds without a step after a parameter server's exit until the coordinator is inspected
 PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs some to remove its functions from its servers
 
 
@@ -37,93 +36,95 @@ class Exits:
     recoveries: Recoveries
     stalls: Stalls
     injections: Injections
-    left: dict[Task, TaskRecord] = field(default_factory=dict)
-    asked_at: float | None = None  # when the pending inspection was requested
+    early: dict[Task, TaskRecord] = field(default_factory=dict)
+    requested_at: float | None = None  # when the pending inspection was requested
     patience: float = 1.0  # factor of the time to the next inspection; doubled whenever the other tasks were at work
 
-    def exited(self, record: TaskRecord) -> None:
+    def exited_early(self, record: TaskRecord) -> None:
         """Handle a task that exited with code 0 before the job was done."""
         state, task = self.state, record.task
         if state.is_leader_done:  # the leader's remaining processes are being killed
             return
         state.record(LeftEarly(task, record.attempt, record.last_step))
         if is_needed(state.job, task):
-            if not self.recoveries.covers(task):
-                self.left[task], self.patience = record, 1.0
-                self._wait(record.exited)
-            elif self.recoveries.is_doubtful(task):
-                self.left[task] = record
-                self._fail([record])
-        elif state.job.restart.policy is RestartPolicy.ALWAYS and not self.recoveries.covers(task):
-            self.recoveries.ended_well(record)
+            if not self.recoveries.is_restarting(task):
+                self.early[task], self.patience = record, 1.0
+                self._set_timer(record.exited)
+            elif self.recoveries.has_doubtful(task):
+                self.early[task] = record
+                self._blame([record])
+        elif state.job.restart.policy is RestartPolicy.ALWAYS and not self.recoveries.is_restarting(task):
+            self.recoveries.restart_finished(record)
 
-    def explain(self, record: TaskRecord) -> None:
+    def blame_early_exits(self, record: TaskRecord) -> None:
         """Blame the tasks that exited early for the failure of a task, if its error shows that a peer is gone."""
-        if self.left and looks_collateral(self.state.failure(record)):
-            self._fail([left for left in self._left() if record.task in restart_scope(self.state.job, left.task)])
+        if self.early and looks_collateral(self.state.failure(record)):
+            self._blame(
+                [left for left in self._current_early() if record.task in restart_scope(self.state.job, left.task)]
+            )
 
-    def due(self) -> None:
+    def on_timer(self) -> None:
         """Inspect whether the other tasks wait for the ones that exited, if no step was made in time."""
-        left, now = self._left(), self.state.now
-        if not left or self.ending.begun or self.state.waiting:
+        left, now = self._current_early(), self.state.now
+        if not left or self.ending.begun or self.state.awaits_change:
             return
         since = max(*(record.exited for record in left), self.state.progress_at or 0.0, self.stalls.phase_ended_at)
         if now < since + self._limit() or self._is_excused():
-            self._wait(since if now < since + self._limit() else now)
-        elif self.asked_at is None:
-            self.asked_at = now
-            self.state.out.append(
+            self._set_timer(since if now < since + self._limit() else now)
+        elif self.requested_at is None:
+            self.requested_at = now
+            self.state.actions.append(
                 Inspect(Look.STALL, f"{left[0].task} has exited with code 0, and no step was made since")
             )
 
-    def judged(self, vitals: Mapping[Task, Vitals]) -> bool:
+    def explains_stall(self, vitals: Mapping[Task, Vitals]) -> bool:
         """Evaluate an inspection; return whether training is blocked by the tasks that exited early."""
-        asked, self.asked_at = self.asked_at, None
-        if asked is None or self.ending.begun or (self.state.progress_at or 0.0) >= asked:
+        requested_at, self.requested_at = self.requested_at, None
+        if requested_at is None or self.ending.begun or (self.state.progress_at or 0.0) >= requested_at:
             return False
-        seen = [vitals[record.task] for record in self._others() if record.task in vitals]
-        waits = bool(seen) and all(one.doing and not one.own for one in seen)
-        if waits:
-            self.stalls.asked_at = None  # the stalled tasks' reason for waiting is known
-            self._fail(self._left())
+        inspected = [vitals[record.task] for record in self._steppers() if record.task in vitals]
+        is_blocked = bool(inspected) and all(one.doing and not one.own for one in inspected)
+        if is_blocked:
+            self.stalls.requested_at = None  # the stalled tasks' reason for waiting is known
+            self._blame(self._current_early())
         else:
             self.patience *= 2
-            self._wait(self.state.now)
-        return waits
+            self._set_timer(self.state.now)
+        return is_blocked
 
-    def _fail(self, left: list[TaskRecord]) -> None:
-        for record in left:
-            del self.left[record.task]
+    def _blame(self, records: list[TaskRecord]) -> None:
+        for record in records:
+            del self.early[record.task]
             ended = self.state.attempts[record.task, record.attempt]
-            self.state.note(replace(ended, fault=self.injections.explaining(record)))
+            self.state.update_attempt(replace(ended, fault=self.injections.fault_explaining(record)))
             self.recoveries.failed(record)
 
-    def _left(self) -> list[TaskRecord]:
+    def _current_early(self) -> list[TaskRecord]:
         """Return the tasks that exited early and have not been restarted."""
-        self.left = {task: record for task, record in self.left.items() if self.state.records[task] is record}
-        return [self.left[task] for task in sorted(self.left)]
+        self.early = {task: record for task, record in self.early.items() if self.state.records[task] is record}
+        return [self.early[task] for task in sorted(self.early)]
 
-    def _others(self) -> list[TaskRecord]:
+    def _steppers(self) -> list[TaskRecord]:
         """Return the running tasks that make steps."""
         return self.state.alive(self.state.job.steppers)
 
     def _limit(self) -> float:
         """Return the seconds without a step before the other tasks are inspected; 0 for never."""
         limits = self.state.job.limits
-        if any(task.type is TaskType.PS for task in self.left):
-            return SERVED * self.patience
+        if any(task.type is TaskType.PS for task in self.early):
+            return PS_EXIT_PATIENCE * self.patience
         stall = min((wait for wait in (limits.stall_warning, limits.stall) if wait), default=0.0)
         stepped = any(self.state.records[task].first_step is not None for task in self.state.job.training)
         return self.patience * (stall if stepped else limits.startup or stall)
 
-    def _wait(self, since: float) -> None:
+    def _set_timer(self, since: float) -> None:
         # A command that is not Python can't be inspected.
         if (limit := self._limit()) and self.state.job.program.kind is not ProgramKind.COMMAND:
-            self.state.timers.set(Timer.LEFT, max(self.state.now, since + limit))
+            self.state.timers.set(Timer.EARLY_EXIT, max(self.state.now, since + limit))
 
     def _is_excused(self) -> bool:
         """Whether another task is evaluating or writing a checkpoint."""
-        return any(self.state.now < at + LONGEST_PHASE for one in self._others() for at in one.phases.values())
+        return any(self.state.now < at + LONGEST_PHASE for one in self._steppers() for at in one.phases.values())
 
     # Overdue exits.
 
@@ -131,10 +132,10 @@ class Exits:
         """Set the deadline for the process's exit when its program has ended; clear it if the program continues."""
         if not event.begun:
             self.state.timers.clear(Timer.EXIT, record.task)
-        elif record.is_untouched and not self.state.timers.is_set(Timer.EXIT, record.task):
+        elif record.is_not_ending and not self.state.timers.is_set(Timer.EXIT, record.task):
             self.state.timers.set(Timer.EXIT, self.state.now + PATIENCE, record.task)
 
-    def overdue(self, record: TaskRecord) -> None:
+    def exit_overdue(self, record: TaskRecord) -> None:
         """Record that the task should have exited by now; a coordinator may be waiting for a worker that is down."""
         down = tuple(task for task in sorted(self.state.job.cluster - {record.task}) if self._is_down(task))
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
@@ -142,8 +143,8 @@ class Exits:
     def _is_down(self, task: Task) -> bool:
         """Whether a task can't serve its peers: it does not run, is stopped, or is restarting."""
         record = self.state.records[task]
-        away = record.state is not TaskState.RUNNING or bool(record.paused_by)
-        return away or (record.attempt > 1 and not record.ready)
+        is_away = record.state is not TaskState.RUNNING or bool(record.paused_by)
+        return is_away or (record.attempt > 1 and not record.ready)
 
     # Failures of peers of a successful leader. The leader's exit does not prove that its peers in a gang succeeded:
     # each has its share of the work. A failure due to the leader's end is ignored; a killed task leads to a
@@ -164,26 +165,26 @@ class Exits:
     def peer_failed(self, record: TaskRecord) -> None:
         """Judge a peer that failed after the leader had succeeded, without being asked to end."""
         failure = self.state.failure(record)
-        if is_own(failure):
+        if is_own_failure(failure):
             self.state.record(Failed(failure))
         self._judge_peer(failure)
 
     def _judge_peer(self, failure: Failure) -> None:
-        if is_own(failure):
-            self.ending.spoil(failure)
+        if is_own_failure(failure):
+            self.ending.fail_after_success(failure)
         elif was_killed(failure.exit) or failure.exit.host is not None:
             self.state.warn(
                 f"{failure.task} {failure.exit} when {self.state.job.leader} had finished, so the job counts as done. "
                 f"See whether {failure.task} had something left to save.",
                 failure.task,
             )
-        elif failure.exit.code not in (None, PREEMPTED, SHELL + SIGABRT):  # some programs abort at exit
+        elif failure.exit.code not in (None, PREEMPTED, SHELL_SIGNAL_BASE + SIGABRT):  # some programs abort at exit
             self.ending.unfinished.append(failure)
 
     def peer_ended(self, record: TaskRecord) -> None:
         """Note a task that was ended after the leader's success as unfinished, if it was connected to peers."""
         joined = record.trains_with is not None and record.trains_with.cluster > 1
-        if record.asked is Asked.SUCCESS and joined and record.task in self.peers:
+        if record.end_request is Asked.SUCCESS and joined and record.task in self.peers:
             failure = self.state.failure(record)
             if not failure.exit.ok:
                 self.ending.unfinished.append(failure)

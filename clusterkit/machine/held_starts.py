@@ -17,45 +17,45 @@ class DelayedStarts:
     """Task starts that are delayed by faults, given by number. A task starts when the last fault has released it."""
 
     state: ClusterState
-    expected: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back
-    until: Delays = field(default_factory=dict)  # when each fault releases the current start
-    came: set[int] = field(default_factory=set)  # the faults that have held back a start
+    planned_delays: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back
+    release_times: Delays = field(default_factory=dict)  # when each fault releases the current start
+    effective_faults: set[int] = field(default_factory=set)  # the faults that have held back a start
 
-    def expect(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
+    def delay_next_start(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
         """Hold back the next start of these tasks because of the fault with this number."""
         for task in tasks:
-            self.expected.setdefault(task, {})[number] = seconds
+            self.planned_delays.setdefault(task, {})[number] = seconds
 
-    def reasons(self, task: Task) -> set[int]:
+    def hold_reasons(self, task: Task) -> set[int]:
         """Return the faults that hold back the start of this task."""
-        if not (seconds := self.expected.pop(task, None)):
+        if not (seconds := self.planned_delays.pop(task, None)):
             return set()
-        self.until[task] = {number: self.state.now + s for number, s in seconds.items()}
+        self.release_times[task] = {number: self.state.now + s for number, s in seconds.items()}
         self.state.timers.set(Timer.LATE_START, self.state.now + max(seconds.values()), task)
-        self.came.update(seconds)
+        self.effective_faults.update(seconds)
         return set(seconds)
 
-    def is_late(self, number: int, task: Task) -> bool:
+    def is_delaying(self, number: int, task: Task) -> bool:
         """Whether the fault holds back the task's current or next start."""
-        return number in self.expected.get(task, ()) or number in self.state.records[task].held_by
+        return number in self.planned_delays.get(task, ()) or number in self.state.records[task].held_by
 
-    def hurry(self, number: int, tasks: Iterable[Task]) -> None:
+    def release(self, number: int, tasks: Iterable[Task]) -> None:
         """Release the starts of these tasks that the fault holds back."""
         for task in tasks:
-            self.expected.get(task, {}).pop(number, None)
+            self.planned_delays.get(task, {}).pop(number, None)
             if number in self.state.records[task].held_by:
-                del self.until[task][number]
+                del self.release_times[task][number]
                 self.state.release(task, number)
-                if until := self.until[task]:
+                if until := self.release_times[task]:
                     self.state.timers.set(Timer.LATE_START, max(until.values()), task)
 
-    def due(self, task: Task) -> None:
+    def on_timer(self, task: Task) -> None:
         """Start the task, whose delays are over."""
-        self.state.release(task, *self.until.pop(task, ()))
+        self.state.release(task, *self.release_times.pop(task, ()))
 
 
-LONGEST = 0.5  # seconds; the longest wait after the last server's start, since programs need not report readiness
-FOUND = 1.1  # seconds until workers reconnect to a new ps; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
+LONGEST_WAIT = 0.5  # seconds; the longest wait after the last server's start, since programs need not report readiness
+RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_reconnect_backoff_ms is 1000
 
 
 @dataclass(slots=True)
@@ -70,45 +70,47 @@ class HeadStart:
     """
 
     state: ClusterState
-    unfound: bool = False  # True while surviving workers still have to connect to a new ps
-    found_at: float | None = None  # when the surviving workers will be connected, known once the ps is up
+    reconnecting: bool = False  # True while surviving workers still have to connect to a new ps
+    reconnected_at: float | None = None  # when the surviving workers will be connected, known once the ps is up
 
-    def reasons(self, task: Task) -> set[int]:
+    def hold_reasons(self, task: Task) -> set[int]:
         """Return HEAD_START if this is the coordinator's start and a ps starts with it."""
         if self.state.job.shape is not Shape.PARAMETER_SERVER or task != self.state.job.leader:
             return set()
         self.state.timers.clear(Timer.HEAD_START)
-        self.unfound, self.found_at = self.state.records[task].attempt > 0 and self._is_unfound(), None
+        self.reconnecting, self.reconnected_at = self.state.records[task].attempt > 0 and self._must_reconnect(), None
         return {HEAD_START} if self._has_to_wait() else set()
 
     def settle(self) -> None:
         """Start the coordinator as soon as it need not wait any more."""
         if HEAD_START in self.state.records[self.state.job.leader].held_by and not self._has_to_wait():
-            self.due()
+            self.on_timer()
 
-    def due(self) -> None:
+    def on_timer(self) -> None:
         """Start the coordinator without waiting for its servers any longer."""
         self.state.timers.clear(Timer.HEAD_START)
         self.state.release(self.state.job.leader, HEAD_START)
 
     def _has_to_wait(self) -> bool:
-        if not self.unfound:
+        if not self.reconnecting:
             return False
         census, timers, now = self.state.census, self.state.timers, self.state.now
         starting, running = map(self._has_server, (census.starting, census.forked | census.cold))
-        coming = starting or running
-        if coming and not starting and not timers.is_set(Timer.HEAD_START):
-            timers.set(Timer.HEAD_START, now + LONGEST + FOUND)
-        elif not coming and self.found_at is None:
-            self.found_at = now + FOUND
-            timers.set(Timer.HEAD_START, self.found_at)
-        return coming or (self.found_at is not None and now < self.found_at)
+        servers_coming = starting or running
+        if servers_coming and not starting and not timers.is_set(Timer.HEAD_START):
+            timers.set(Timer.HEAD_START, now + LONGEST_WAIT + RECONNECTION)
+        elif not servers_coming and self.reconnected_at is None:
+            self.reconnected_at = now + RECONNECTION
+            timers.set(Timer.HEAD_START, self.reconnected_at)
+        return servers_coming or (self.reconnected_at is not None and now < self.reconnected_at)
 
-    def _is_unfound(self) -> bool:
+    def _must_reconnect(self) -> bool:
         """Whether a ps is starting that running workers have to connect to again."""
         census = self.state.census
-        old = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
-        return old and any(task.type is TaskType.PS for task in (*census.starting, *census.forked, *census.cold))
+        has_survivors = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
+        return has_survivors and any(
+            task.type is TaskType.PS for task in (*census.starting, *census.forked, *census.cold)
+        )
 
     def _has_server(self, tasks: set[Task]) -> bool:
         """Whether the tasks include a server. (They are starting or have just started, and are not held back.)"""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clusterkit.machine.cluster_state import DEATH_WITHIN, ClusterState
+from clusterkit.machine.cluster_state import KILL_TIMEOUT, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Avoid
 from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostDraining, HostJoined, HostLost, OfHost, Placed
@@ -30,11 +30,11 @@ class Rule:
     @classmethod
     def parse(cls, text: str) -> Rule:
         """Parse a rule. Raises ValueError with a sentence for anything else."""
-        who, equals, hosts = text.partition("=")
+        tasks, equals, hosts = text.partition("=")
         names = tuple(hosts.split(","))
         if not equals or not all(names):
             raise ValueError(f"{text!r} is not of the form TASK=HOST. Write 'ps=host0' or 'worker:1=n3,n4'.")
-        return cls(tasks_named(who), names)
+        return cls(tasks_named(tasks), names)
 
     def covers(self, task: Task) -> bool:
         return self.tasks in (str(task), str(task.type))
@@ -48,11 +48,11 @@ def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules:
     evaluator is on the last host. A rule for one task overrides a rule for its type; a rule without usable hosts does
     not apply.
     """
-    ruled, seats = _by_rules(usable, allocation, rules), _seats(job)
+    ruled, positions = _by_rules(usable, allocation, rules), _positions(job)
     placed: dict[Task, str] = {}
     for task in job.tasks:
         hosts = ruled.get(str(task)) or ruled.get(task.type)
-        placed[task] = hosts[task.index % len(hosts)] if hosts else usable[seats[task] % len(usable)]
+        placed[task] = hosts[task.index % len(hosts)] if hosts else usable[positions[task] % len(usable)]
     return placed
 
 
@@ -61,7 +61,7 @@ def preferred(connected: Sequence[str], avoided: Collection[str], count: int) ->
     return ([name for name in connected if name not in avoided] or list(connected))[:count]
 
 
-def _seats(job: JobSpec) -> dict[Task, int]:
+def _positions(job: JobSpec) -> dict[Task, int]:
     nth = {task: task.index for task in job.tasks}
     if job.shape is not Shape.PARAMETER_SERVER:
         nth |= {task: number for number, task in enumerate(job.training)}
@@ -71,15 +71,19 @@ def _seats(job: JobSpec) -> dict[Task, int]:
 def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
     """Return the usable hosts by the task or type in the rules; the first of equal rules applies."""
     found: dict[str, list[str]] = {}
-    there = set(usable)
+    usable_names = set(usable)
     for rule in rules:
-        hosts = [host for name in rule.hosts if (host := _named(name, allocation)) in there and host is not None]
+        hosts = [
+            host
+            for name in rule.hosts
+            if (host := _resolve_name(name, allocation)) in usable_names and host is not None
+        ]
         if hosts:
             found.setdefault(rule.tasks, hosts)
     return found
 
 
-def _named(name: str, allocation: Sequence[str]) -> str | None:
+def _resolve_name(name: str, allocation: Sequence[str]) -> str | None:
     if name in allocation:
         return name
     number = _BY_NUMBER.fullmatch(name)
@@ -93,7 +97,7 @@ def hosts_of(placed: Mapping[Task, str]) -> dict[str, list[Task]]:
     return hosts
 
 
-TOO_OFTEN = 2  # the number of failures after which a host is avoided
+AVOIDED_AFTER = 2  # the number of failures after which a host is avoided
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,94 +113,96 @@ class HostRecords:
     """The state of each host; empty for a job on one machine."""
 
     state: ClusterState
-    there: set[str] = field(default_factory=set)
+    present: set[str] = field(default_factory=set)
     avoided: set[str] = field(default_factory=set)
-    _marks: dict[str, list[HostFailure]] = field(default_factory=dict)
-    _stuck: set[str] = field(default_factory=set)  # hosts that would be avoided if other hosts existed
+    _failures: dict[str, list[HostFailure]] = field(default_factory=dict)
+    _unavoidable: set[str] = field(default_factory=set)  # hosts that would be avoided if other hosts existed
 
-    def take(self, event: OfHost) -> None:
+    def handle(self, event: OfHost) -> None:
         """Update the records after an event of a host."""
         match event:
             case Placed(hosts, _, others, readmitted):
-                self.state.placed, self.there = hosts, {*hosts.values(), *others}
+                self.state.placement, self.present = hosts, {*hosts.values(), *others}
                 for host in readmitted:
                     self._clear(host)
             case HostJoined(host):
                 self._forget(host)
-                self.there.add(host)
+                self.present.add(host)
             case HostCut(host):
-                self.state.cut_off.add(host)
-                self._excuse(host)
+                self.state.cut_hosts.add(host)
+                self._drop_failures_to_reach(host)
             case HostBack(host):
-                self.state.cut_off.discard(host)
+                self.state.cut_hosts.discard(host)
                 self._wait_for_deaths(host)
             case HostDraining(host):
-                self.there.discard(host)
+                self.present.discard(host)
             case HostLost(host):
-                self.state.cut_off.discard(host)
+                self.state.cut_hosts.discard(host)
                 self._forget(host)
-                self._excuse(host)
+                self._drop_failures_to_reach(host)
 
-    def judge(self, failures: Sequence[Failure]) -> bool:
+    def attribute(self, failures: Sequence[Failure]) -> bool:
         """Attribute failures that happened together to their hosts; return whether a host is newly avoided.
 
         A host is charged once if it caused any of them: the host lacks something that a start needs, can't reach peers
         that other hosts reach, or killed the attempt for lack of memory.
         """
-        own: dict[str, Failure] = {}
+        by_host: dict[str, Failure] = {}
         for failure in failures:
-            if (host := self.state.placed.get(failure.task)) is not None and self._is_own(failure):
-                own.setdefault(host, failure)
-        avoided = [host for host, failure in sorted(own.items()) if self._count(host, failure)]
+            if (host := self.state.placement.get(failure.task)) is not None and self._is_hosts_fault(failure):
+                by_host.setdefault(host, failure)
+        avoided = [host for host, failure in sorted(by_host.items()) if self._count_failure(host, failure)]
         return bool(avoided)
 
-    def _is_own(self, failure: Failure) -> bool:
+    def _is_hosts_fault(self, failure: Failure) -> bool:
         if not (failure.exit.unfit or failure.exit.out_of_memory):
             return False
         ended = self.state.attempts.get((failure.task, failure.attempt))
         return ended is None or ended.fault is None  # a failure explained by an injected fault is not the host's
 
-    def _count(self, host: str, failure: Failure) -> bool:
-        peers = frozenset(self.state.placed[task] for task in failure.exit.unreached if task in self.state.placed)
-        fine = self.there - self.state.cut_off - self.avoided
-        if host in self.avoided or not peers <= fine:  # the host of the peer is at fault
+    def _count_failure(self, host: str, failure: Failure) -> bool:
+        peers = frozenset(self.state.placement[task] for task in failure.exit.unreached if task in self.state.placement)
+        healthy = self.present - self.state.cut_hosts - self.avoided
+        if host in self.avoided or not peers <= healthy:  # the host of the peer is at fault
             return False
         now, since = self.state.now, self.state.now - self.state.job.restart.forgive_after
-        self._marks[host] = [mark for mark in self._marks.get(host, ()) if mark.at > since] + [HostFailure(now, peers)]
-        if len(self._marks[host]) < TOO_OFTEN:
+        self._failures[host] = [mark for mark in self._failures.get(host, ()) if mark.at > since] + [
+            HostFailure(now, peers)
+        ]
+        if len(self._failures[host]) < AVOIDED_AFTER:
             return False
-        moves = bool(fine - {host})
+        moves = bool(healthy - {host})
         if moves:
             self.avoided.add(host)
-            self._avoid()
-        if moves or host not in self._stuck:
-            self._stuck.add(host)
+            self._send_avoided()
+        if moves or host not in self._unavoidable:
+            self._unavoidable.add(host)
             self.state.record(HostAvoided(host, f"{failure.task} {failure.exit}", moves))
         return moves
 
     def _wait_for_deaths(self, host: str) -> None:
         """Set deadlines for tasks on this host that were sent SIGKILL: the signals arrive only now."""
-        for task, where in self.state.placed.items():
+        for task, where in self.state.placement.items():
             killed = self.state.records[task].state is TaskState.STOPPING
             if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
-                self.state.timers.set(Timer.DEATH, self.state.now + DEATH_WITHIN, task)
+                self.state.timers.set(Timer.DEATH, self.state.now + KILL_TIMEOUT, task)
 
-    def _avoid(self) -> None:
-        self.state.out.append(Avoid(tuple(sorted(self.avoided))))
+    def _send_avoided(self) -> None:
+        self.state.actions.append(Avoid(tuple(sorted(self.avoided))))
 
     def _forget(self, host: str) -> None:
         """Forget everything about the host, so that a later host with the same name starts without failures."""
-        self.there.discard(host)
+        self.present.discard(host)
         self._clear(host)
 
     def _clear(self, host: str) -> None:
         if host in self.avoided:
             self.avoided.remove(host)
-            self._avoid()
-        self._stuck.discard(host)
-        self._marks.pop(host, None)
+            self._send_avoided()
+        self._unavoidable.discard(host)
+        self._failures.pop(host, None)
 
-    def _excuse(self, peer: str) -> None:
+    def _drop_failures_to_reach(self, peer: str) -> None:
         """Drop the failures of other hosts that are explained by this unreachable host."""
-        for host, marks in self._marks.items():
-            self._marks[host] = [mark for mark in marks if peer not in mark.peers]
+        for host, failures in self._failures.items():
+            self._failures[host] = [mark for mark in failures if peer not in mark.peers]

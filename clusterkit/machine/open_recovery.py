@@ -9,8 +9,8 @@ from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Asked, Blame, Failure
 
-QUIET = 0.1  # seconds without another save, after which the tasks start with the changed program
-LONGEST = 1.0  # seconds after the first save; the longest wait for further saves
+SAVE_PAUSE = 0.1  # seconds without another save, after which the tasks start with the changed program
+LONGEST_SAVES = 1.0  # seconds after the first save; the longest wait for further saves
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Edit:
 
     def ready_at(self, now: float) -> float:
         """Return when the tasks may start if a file is saved `now`."""
-        return min(now + QUIET, max(now, self.since + LONGEST))
+        return min(now + SAVE_PAUSE, max(now, self.since + LONGEST_SAVES))
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class OpenRecovery:
     doubtful: bool  # True if each failure may be due to another one
     respawn_at: float | None = None  # None until the restart is decided
     key: str = ""
-    free: bool = False
-    asked: bool = False  # True for a requested restart: no backoff, not charged
+    uncharged: bool = False
+    requested: bool = False  # True for a requested restart: no backoff, not charged
     shrinks: bool = False  # True if workers are given up: not charged
     edit: Edit | None = None  # the change of the program that caused the restart
     host: str | None = None  # the host whose departure caused the restart
@@ -46,9 +46,9 @@ class OpenRecovery:
         """Return the value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
         if self.edit is not None:
             return "edited"
-        if self.asked and self.host is None:
+        if self.requested and self.host is None:
             return "asked"
-        return "preempted" if self.asked or self.free else "failure"
+        return "preempted" if self.requested or self.uncharged else "failure"
 
 
 @dataclass(slots=True)
@@ -56,49 +56,49 @@ class RestartBudget:
     """The restarts that are charged under one budget key."""
 
     used: int = 0
-    in_a_row: int = 0
-    at_once: bool = False  # True if the first restart in a row had no backoff, since the job had made steps
-    last: float = 0.0
+    consecutive: int = 0
+    first_was_immediate: bool = False  # True if the first restart in a row had no backoff, since the job had made steps
+    last_restart_at: float = 0.0
     cause: Failure | None = None  # the cause of the last restart
 
-    def forgive(self, well_until: float, after: float) -> None:
+    def reset_after_progress(self, well_until: float, after: float) -> None:
         """Reset the budget if the job has made progress for long enough since the last restart."""
-        if well_until - self.last >= after:
-            self.used = self.in_a_row = 0
+        if well_until - self.last_restart_at >= after:
+            self.used = self.consecutive = 0
 
-    def nth(self, stepped: bool) -> int:
+    def next_backoff(self, stepped: bool) -> int:
         """Return the number of the next backoff, 0 for none. `stepped`: the failed attempt had made steps."""
-        if not self.in_a_row:
-            self.at_once = stepped
-        return self.in_a_row + (not self.at_once)
+        if not self.consecutive:
+            self.first_was_immediate = stepped
+        return self.consecutive + (not self.first_was_immediate)
 
-    def note(self, now: float, charged: bool) -> None:
+    def add_restart(self, now: float, charged: bool) -> None:
         self.used += charged
-        self.in_a_row += 1
-        self.last = now
+        self.consecutive += 1
+        self.last_restart_at = now
 
 
-def reason(blamed: Blame, now: float, repeated: bool, account: RestartBudget, rules: RestartRules) -> str:
+def reason(blamed: Blame, now: float, repeated: bool, budget: RestartBudget, rules: RestartRules) -> str:
     """Return why the job fails: `worker:1 exited with code 1, and its restart budget is used up (3 of 3)`."""
     cause = blamed.cause
-    why, then = f"{cause.task} {cause.exit}", ""
+    why, advice = f"{cause.task} {cause.exit}", ""
     if cause.exit.ok:
-        where, then = _left(blamed, now)
-        why += where
-    if repeated and account.used < rules.budget:
-        got = "without a new step" if cause.step is None else f"no further than at step {cause.step}"
+        step, advice = _early_exit(blamed, now)
+        why += step
+    if repeated and budget.used < rules.budget:
+        progress = "without a new step" if cause.step is None else f"no further than at step {cause.step}"
         error = "" if cause.exit.asked is Asked.STALL else "with the same error and "
-        why += ", as the attempt before it did" + ("" if cause.exit.ok else f", {error}{got}")
-    elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
-        why += f", and its restart budget is used up ({account.used} of {rules.budget})"
-    return why + then
+        why += ", as the attempt before it did" + ("" if cause.exit.ok else f", {error}{progress}")
+    elif budget.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
+        why += f", and its restart budget is used up ({budget.used} of {rules.budget})"
+    return why + advice
 
 
-def _left(blamed: Blame, now: float) -> tuple[str, str]:
+def _early_exit(blamed: Blame, now: float) -> tuple[str, str]:
     """Explain that a task exited too early although other tasks needed it."""
     cause = blamed.cause
     step = "" if cause.step is None else f" at step {cause.step}"
     if cause.task.type is TaskType.PS:
         return step, "; a parameter server has to serve until the job is done (tf.distribute.Server.join)"
-    failed = min((failure.at for failure in blamed.collateral), default=now)
-    return f"{step}, {shown(max(0.0, failed - cause.at))} earlier", "; the workers did not stop together"
+    failed_at = min((failure.at for failure in blamed.collateral), default=now)
+    return f"{step}, {shown(max(0.0, failed_at - cause.at))} earlier", "; the workers did not stop together"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.faults.aim import live_problems_of
-from clusterkit.machine.cluster_state import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import ON_REQUEST, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.faults import FaultSchedule
+from clusterkit.machine.fault_schedule import FaultSchedule
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
@@ -27,9 +27,9 @@ class Requests:
     ending: Ending
     recoveries: Recoveries
     faults: FaultSchedule
-    _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers whose profile is running, by request
+    _profiles: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers whose profile is running, by request
 
-    def take(self, event: Requested) -> None:
+    def handle(self, event: Requested) -> None:
         """Carry out a request, or refuse it as a whole."""
         unknown = [task for task in event.tasks if task not in self.state.records]
         if unknown:
@@ -38,15 +38,15 @@ class Requests:
         records = [self.state.records[task] for task in event.tasks or self.state.job.tasks]
         match event.verb:
             case Verb.DOWN:
-                self._down(event)
+                self._stop_run(event)
             case Verb.RESTART:
                 self._restart(event, records)
             case Verb.PAUSE:
                 self._pause(event, records)
             case Verb.UNPAUSE:
-                held = [record for record in records if record.paused_by]
-                if not self._refused(event, held, "paused"):
-                    self._continue(event, held)
+                paused = [record for record in records if record.paused_by]
+                if not self._refused(event, paused, "paused"):
+                    self._unpause(event, paused)
             case Verb.KILL:
                 self._kill(event, records)
             case Verb.STACKS:
@@ -58,7 +58,7 @@ class Requests:
             case Verb.HEAL:
                 self._answer(event, self.faults.injections.heal_all("somebody asked for it"))
 
-    def _down(self, event: Requested) -> None:
+    def _stop_run(self, event: Requested) -> None:
         self.ending.stop(RunState.STOPPED, 128 + SIGTERM, "`clusterkit down` asked for it")
         if event.force:
             self.ending.kill_all()
@@ -68,64 +68,64 @@ class Requests:
         if self.ending.begun:
             self._refuse(event, "The run is being ended, so nothing is started any more.")
             return
-        if gone := [record.task for record in records if record.task in self.state.job.given_up]:
-            was, it = ("was", "it") if len(gone) == 1 else ("were", "them")
-            self._refuse(event, f"{listed(gone)} {was} given up: the job continues without {it}.")
+        if given_up := [record.task for record in records if record.task in self.state.job.given_up]:
+            was, it = ("was", "it") if len(given_up) == 1 else ("were", "them")
+            self._refuse(event, f"{listed(given_up)} {was} given up: the job continues without {it}.")
             return
-        if self.state.waiting:  # no task is running
-            self.state.waiting = False
+        if self.state.awaits_change:  # no task is running
+            self.state.awaits_change = False
             records = [self.state.records[task] for task in self.state.job.tasks]
-        self._answer(event, self.recoveries.asked({record.task for record in records}))
+        self._answer(event, self.recoveries.request_restart({record.task for record in records}))
 
     def _pause(self, event: Requested, records: list[TaskRecord]) -> None:
         running = [record for record in records if record.state is TaskState.RUNNING]
-        able = [record for record in running if BY_HAND not in record.paused_by]
-        if running and not able:
+        targets = [record for record in running if ON_REQUEST not in record.paused_by]
+        if running and not targets:
             verb = "is" if len(running) == 1 else "are"
             self._refuse(event, f"{listed([record.task for record in running])} {verb} paused already.")
-        elif not self._refused(event, able, "running"):
-            for record in able:
-                self.state.pause(record, BY_HAND)
-            self._answer(event, [record.task for record in able])
+        elif not self._refused(event, targets, "running"):
+            for record in targets:
+                self.state.pause(record, ON_REQUEST)
+            self._answer(event, [record.task for record in targets])
 
-    def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
+    def _unpause(self, event: Requested, records: list[TaskRecord]) -> None:
         """Unpause tasks that a user paused.
 
         A task that is also stopped by a fault continues once the fault is healed.
         """
         for record in records:
             if record.paused_by:
-                self.state.unpause(record, BY_HAND)
+                self.state.unpause(record, ON_REQUEST)
             else:
                 self.state.signal(record, SIGCONT)
         stopped = [record for record in records if record.paused_by]
         if stopped and len(stopped) == len(records):
-            self._refuse(event, _stay_stopped(stopped))
+            self._refuse(event, _still_stopped(stopped))
             return
         if stopped:
-            self.state.warn(_stay_stopped(stopped))
+            self.state.warn(_still_stopped(stopped))
         self._answer(event, [record.task for record in records if not record.paused_by])
 
     def _kill(self, event: Requested, records: list[TaskRecord]) -> None:
-        able = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
-        if self._refused(event, able, "running"):
+        targets = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
+        if self._refused(event, targets, "running"):
             return
         if event.signal == SIGCONT:
-            self._continue(event, able)
+            self._unpause(event, targets)
             return
-        for record in able:
+        for record in targets:
             if event.signal == SIGSTOP:
-                self.state.pause(record, BY_HAND)
+                self.state.pause(record, ON_REQUEST)
             else:
                 self.state.signal(record, event.signal)
-        self._answer(event, [record.task for record in able])
+        self._answer(event, [record.task for record in targets])
 
     def _stacks(self, event: Requested, records: list[TaskRecord]) -> None:
-        able = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
-        if self._refused(event, able, "running"):
+        targets = [record for record in records if record.state in (TaskState.RUNNING, TaskState.STOPPING)]
+        if self._refused(event, targets, "running"):
             return
-        tasks = tuple(record.task for record in able)
-        self.state.out.append(DumpStacks(f"request {event.request}", tasks))
+        tasks = tuple(record.task for record in targets)
+        self.state.actions.append(DumpStacks(f"request {event.request}", tasks))
         self._answer(event, tasks)
 
     def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
@@ -133,25 +133,25 @@ class Requests:
 
         If the coordinator does not answer, a server's profile ends after the requested time.
         """
-        able, job = [record.task for record in records if record.state is TaskState.RUNNING], self.state.job
-        if self._refused(event, able, "running"):
+        targets, job = [record.task for record in records if record.state is TaskState.RUNNING], self.state.job
+        if self._refused(event, targets, "running"):
             return
-        servers = tuple(filter(job.is_server, able))
-        own = tuple(task for task in able if task not in servers)
-        if servers and job.leader not in own and self.state.records[job.leader].state is TaskState.RUNNING:
-            own = (job.leader, *own)
+        servers = tuple(filter(job.is_server, targets))
+        others = tuple(task for task in targets if task not in servers)
+        if servers and job.leader not in others and self.state.records[job.leader].state is TaskState.RUNNING:
+            others = (job.leader, *others)
         if servers:
-            self._profiled[event.request] = servers
-            self.state.out.append(BeginProfile(event.request, servers, None, event.seconds))
-        if own:
-            self.state.out.append(BeginProfile(event.request, own, event.steps, event.seconds))
-        self._answer(event, sorted({*own, *servers}))
+            self._profiles[event.request] = servers
+            self.state.actions.append(BeginProfile(event.request, servers, None, event.seconds))
+        if others:
+            self.state.actions.append(BeginProfile(event.request, others, event.steps, event.seconds))
+        self._answer(event, sorted({*others, *servers}))
 
     def profiled(self, event: Profiled) -> None:
         """Handle a task's answer. The coordinator's answer ends the profiles of servers."""
-        leads = event.task == self.state.job.leader and event.path is not None
-        if leads and (servers := self._profiled.pop(event.request, ())):
-            self.state.out.append(EndProfile(event.request, servers))
+        is_leaders = event.task == self.state.job.leader and event.path is not None
+        if is_leaders and (servers := self._profiles.pop(event.request, ())):
+            self.state.actions.append(EndProfile(event.request, servers))
 
     def _fault(self, event: Requested) -> None:
         try:
@@ -167,8 +167,8 @@ class Requests:
         self.faults.arm(fault)
         self._answer(event, ())
 
-    def _refused(self, event: Requested, able: Sequence[object], what: str) -> bool:
-        if able:
+    def _refused(self, event: Requested, targets: Sequence[object], what: str) -> bool:
+        if targets:
             return False
         names = ", ".join(map(str, event.tasks)) or "No task"
         verb = "is" if len(event.tasks) <= 1 else "are"
@@ -177,13 +177,13 @@ class Requests:
 
     def _refuse(self, event: Requested, problem: str) -> None:
         self.state.record(RequestRefused(event.request, problem))
-        self.state.out.append(Answer(event.request, (), problem))
+        self.state.actions.append(Answer(event.request, (), problem))
 
     def _answer(self, event: Requested, tasks: tuple[Task, ...] | list[Task]) -> None:
-        self.state.out.append(Answer(event.request, tuple(tasks)))
+        self.state.actions.append(Answer(event.request, tuple(tasks)))
 
 
-def _stay_stopped(records: Sequence[TaskRecord]) -> str:
+def _still_stopped(records: Sequence[TaskRecord]) -> str:
     numbers = sorted({number for record in records for number in record.paused_by})
     stay, faults = "stay" + "s" * (len(records) == 1), "fault" + "s" * (len(numbers) > 1)
     return (

@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from clusterkit.machine.blame import looks_collateral
-from clusterkit.machine.scope import restart_scope
 from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Blame, Failure
 
-SEEN_CUT = 1.0  # seconds beyond half of a host's timeout, after which the host is known to be cut off
+DISCONNECTION_MARGIN = 1.0  # seconds beyond half of a host's timeout, after which the host is known to be cut off
+
+
+def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
+    """Return the tasks that restart when `task` fails: the table in docs/strategies.md, "When a task fails".
+
+    With `moves`, the task moves to another host, and all tasks that know its endpoint restart.
+    """
+    if moves and task in job.cluster:
+        return job.cluster
+    if job.restart.scope is RestartScope.TASK or task.type is TaskType.EVALUATOR:
+        return frozenset({task})
+    if job.restart.scope is RestartScope.JOB:
+        return job.cluster
+    if job.shape is Shape.MULTI_WORKER:
+        return job.cluster  # peers refuse a task that restarts alone: TensorFlow's "incarnation" error
+    if task.type is TaskType.PS:
+        return frozenset({task, job.leader})  # the coordinator has to restore the variables that a ps held
+    return frozenset({task})
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:
@@ -48,23 +65,23 @@ def window(job: JobSpec, failure: Failure) -> float:
     """Return the seconds to wait for other failures that may be the cause or the result of this one."""
     limits = job.limits
     if failure.exit.unreached:
-        return _until_seen(job)
+        return _until_disconnection_seen(job)
     if failure.exit.error is not None or not can_be_collateral(job, failure.task):
         return 0.0
     if failure.exit.preempted:
         # The first task has written its checkpoint; peers that were asked to stop may still be writing theirs.
         return limits.grace if len(restart_scope(job, failure.task)) > 1 else 0.0
     if job.hosts.count and looks_collateral(failure):
-        return _until_seen(job)
+        return _until_disconnection_seen(job)
     return limits.collateral
 
 
-def _until_seen(job: JobSpec) -> float:
+def _until_disconnection_seen(job: JobSpec) -> float:
     """Return the seconds after which a cut-off host, a possible cause of the failure, is certain to be detected.
 
     No time is lost: if a task's host is cut off, the task could not restart earlier anyway.
     """
-    return max(job.limits.collateral, job.hosts.timeout / 2 + SEEN_CUT)
+    return max(job.limits.collateral, job.hosts.timeout / 2 + DISCONNECTION_MARGIN)
 
 
 def workers_of(job: JobSpec) -> tuple[Task, ...]:
@@ -72,30 +89,30 @@ def workers_of(job: JobSpec) -> tuple[Task, ...]:
     return tuple(task for task in job.tasks if task.type is TaskType.WORKER)
 
 
-def given_up(job: JobSpec, blamed: Blame, repeated: bool, moved: Collection[Task]) -> tuple[Task, ...]:
+def workers_to_give_up(job: JobSpec, blamed: Blame, repeated: bool, homeless: Collection[Task]) -> tuple[Task, ...]:
     """Return the workers to give up when a restart can't help; empty if the job has to fail.
 
-    `moved` are the tasks that were lost with their host in the last recovery and need a place on another host. A chief
+    `homeless` are the tasks that were lost with their host in the last recovery and need another host. A chief
     or a parameter server is never given up. Workers are kept, too, if the program can't be started, if it fails in the
     same way each time or in several tasks, or if it is uncertain which task caused the failure.
     """
     least = job.restart.min_workers
     if least is None or job.restart.policy is RestartPolicy.NEVER or repeated:
         return ()
-    lost = tuple(sorted(task for task in _broken(job, blamed, moved) if task.type is TaskType.WORKER))
-    return lost if len(workers_of(job)) - len(lost) >= least else ()
+    failed = tuple(sorted(task for task in _failed_alone(job, blamed, homeless) if task.type is TaskType.WORKER))
+    return failed if len(workers_of(job)) - len(failed) >= least else ()
 
 
-def _broken(job: JobSpec, blamed: Blame, moved: Collection[Task]) -> Iterable[Task]:
+def _failed_alone(job: JobSpec, blamed: Blame, homeless: Collection[Task]) -> Iterable[Task]:
     """Return the tasks that failed on their own, or have no host."""
     cause = blamed.cause
     if cause.exit.host is not None:
         return {failure.task for failure in (cause, *blamed.same, *blamed.collateral) if failure.exit.host is not None}
     if cause.exit.crowded:
-        return moved
-    known = not (looks_collateral(cause) and can_be_collateral(job, cause.task))
+        return homeless
+    is_certain = not (looks_collateral(cause) and can_be_collateral(job, cause.task))
     can_start = cause.exit.error is None or cause.exit.unfit
-    return {cause.task} if known and can_start and not blamed.same else ()
+    return {cause.task} if is_certain and can_start and not blamed.same else ()
 
 
 def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -> bool:
@@ -110,20 +127,20 @@ def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -
     return not stepped or any(started[task] > started[job.leader] for task in servers)
 
 
-def scope_of(job: JobSpec, known: Collection[Task], task: Task, moves: bool = False) -> frozenset[Task]:
+def scope_of(job: JobSpec, omitted: Collection[Task], task: Task, moves: bool = False) -> frozenset[Task]:
     """Return the remaining tasks that restart together with this one.
 
-    `known` are the workers that were given up before the coordinator started. When a worker comes back, the coordinator
-    waits for all other workers of its cluster spec, so it has to restart, too, if one of them was given up later.
+    The coordinator's cluster spec lacks the `omitted` workers. When a worker comes back, the coordinator waits for all
+    other workers of its cluster spec, so it has to restart, too, if one of them was given up later.
     """
     scope = restart_scope(job, task, moves=moves)
-    outdated = job.shape is Shape.PARAMETER_SERVER and set(known) != set(job.given_up)
+    outdated = job.shape is Shape.PARAMETER_SERVER and set(omitted) != set(job.given_up)
     return scope | {job.leader} if outdated and task.type is TaskType.WORKER else scope
 
 
-def true_name(task: Task, gone: Collection[Task]) -> Task:
-    """Return the task's name in the job, given its name in TensorFlow's numbering, which omits the `gone` tasks."""
+def true_name(task: Task, given_up: Collection[Task]) -> Task:
+    """Return the task's name in the job, given its name in TensorFlow's numbering, which omits the `given_up` tasks."""
     index = task.index
-    for one in sorted(gone):
+    for one in sorted(given_up):
         index += one.type is task.type and one.index <= index
     return Task(task.type, index)

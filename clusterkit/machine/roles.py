@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import UNSEEN, blame, is_bug, is_usage_error, repeats
+from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_bug, is_usage_error, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import REFUSED, SIGKILL, Blame, Failure, FailureRole, RoleKind
 
-AT_ONCE = 0.05  # seconds to wait for further tasks that were killed together with the first one
-AT_WORK = 1.0  # seconds after its last step in which a job is regarded as making steps
+SHORT_WINDOW = 0.05  # seconds to wait for further tasks that were killed together with the first one
+STEPPING_WITHIN = 1.0  # seconds after its last step in which a job is regarded as making steps
 
 
-def patience(state: ClusterState, failure: Failure) -> float:
+def collateral_window(state: ClusterState, failure: Failure) -> float:
     """Return the seconds to wait for related failures: the cause of this failure, or its results.
 
     The wait is short if a task is killed while the job makes steps: then the job is not about to finish, and the kill
     needs no further explanation. The usual wait would add 0.3 to 0.5 s to each recovery of a gang.
     """
-    at, usual = state.progress_at, window(state.job, failure)
-    is_at_work = at is not None and failure.at - at < AT_WORK
-    return min(AT_ONCE, usual) if failure.exit.signal == SIGKILL and is_at_work else usual
+    progress_at, usual = state.progress_at, window(state.job, failure)
+    is_at_work = progress_at is not None and failure.at - progress_at < STEPPING_WITHIN
+    return min(SHORT_WINDOW, usual) if failure.exit.signal == SIGKILL and is_at_work else usual
 
 
 def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
@@ -33,11 +33,11 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
     if cause.step is None and cause.task.type is not TaskType.EVALUATOR:
         steps = [step for task in state.job.training if (step := state.records[task].last_step) is not None]
         blamed = blamed._replace(cause=replace(cause, step=max(steps, default=None)))
-    parts = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
-    for kind, failures in parts:
+    roles = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
+    for kind, failures in roles:
         for failure in failures:
             ended = state.attempts[failure.task, failure.attempt]
-            state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
+            state.update_attempt(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
     return blamed
 
 
@@ -55,25 +55,25 @@ def is_futile(state: ClusterState, blamed: Blame) -> bool:
         return False
     if stepped is not None:
         return cause.task.trains and state.newest_checkpoint is None and is_bug(cause)
-    return cause.at - record.started <= UNSEEN and is_usage_error(blamed, job.leader)
+    return cause.at - record.started <= SILENT_LIFETIME and is_usage_error(blamed, job.leader)
 
 
-def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> bool:
+def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -> bool:
     """Whether a restart was useless: the attempt failed like the previous one, and training made no progress."""
-    if before is None:
+    if previous is None:
         return False
     is_evaluator = cause.task.type is TaskType.EVALUATOR
-    stepless = before.step is None and cause.step is None and (is_evaluator or state.progress_at is None)
-    return repeats(before, cause, numbers=stepless) and not _got_further(state, before, cause)
+    stepless = previous.step is None and cause.step is None and (is_evaluator or state.progress_at is None)
+    return repeats(previous, cause, numbers=stepless) and not _made_progress(state, previous, cause)
 
 
-def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
+def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bool:
     """Whether the attempt made more steps than the previous one, or left a newer checkpoint."""
     if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
-        return cause.at - state.records[cause.task].started > UNSEEN
+        return cause.at - state.records[cause.task].started > SILENT_LIFETIME
     if not made_steps(state, cause):
         return False
-    if before.step is None or cause.step is None or cause.step > before.step:
+    if previous.step is None or cause.step is None or cause.step > previous.step:
         return True
     newest, known = state.newest_checkpoint, state.records[cause.task].checkpoint_known
     return newest is not None and (known is None or newest[0] > known[0])

@@ -29,78 +29,78 @@ class Stalls:
     state: ClusterState
     ending: Ending
     warned: bool = False
-    glancing: bool = False
-    asked_at: float | None = None  # when the pending inspection was requested
-    judged_at: float = 0.0
+    glance_pending: bool = False
+    requested_at: float | None = None  # when the pending inspection was requested
+    killed_at: float = 0.0
     phase_ended_at: float = 0.0
 
     def expect_progress(self) -> None:
         """Note that training has progressed. An existing timer is kept: it can only fire early, and is then reset."""
         if self.warned or not self.state.timers.is_set(Timer.STALL):
             self.warned = False
-            self._arm()
+            self._set_timer()
 
     def phase_ended(self) -> None:
         """Note the end of a phase without steps: the next step is expected from now on."""
         self.phase_ended_at = self.state.now
         self.expect_progress()
 
-    def due(self) -> None:
+    def on_timer(self) -> None:
         """Check how long training has made no steps, and whether there is an excuse."""
-        since, now = self._quiet_since(), self.state.now
+        since, now = self._no_progress_since(), self.state.now
         if since is None or self.ending.begun:
             return
         if not self._is_overdue(since):
-            self._arm()
+            self._set_timer()
         elif (until := self._excused_until()) > now:
-            self.glancing = True
-            self.state.out.append(Inspect())
+            self.glance_pending = True
+            self.state.actions.append(Inspect())
             self.state.timers.set(Timer.STALL, min(until, now + min(self._limits())))
         else:
-            self._look(now - since)
-            self._arm()
+            self._request_inspection(now - since)
+            self._set_timer()
 
-    def glanced(self, vitals: Mapping[Task, Vitals]) -> None:
+    def evaluate_quick(self, vitals: Mapping[Task, Vitals]) -> None:
         """Evaluate a quick inspection: request a thorough one if it shows something that no phase excuses."""
-        since = self._quiet_since()
-        if self.glancing and since is not None and self._is_overdue(since) and halted(self._steps(), vitals):
-            self._look(self.state.now - since)
-        self.glancing = False
+        since = self._no_progress_since()
+        if self.glance_pending and since is not None and self._is_overdue(since) and halted_task(self._steps(), vitals):
+            self._request_inspection(self.state.now - since)
+        self.glance_pending = False
 
-    def judge(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
+    def evaluate(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
         """Evaluate an inspection: warn about the stall, or end the stuck task if its time is over."""
-        asked, self.asked_at = self.asked_at, None
-        since, now = self._quiet_since(), self.state.now
-        if asked is None or since is None or since >= asked or self.ending.begun:
+        requested_at, self.requested_at = self.requested_at, None
+        since, now = self._no_progress_since(), self.state.now
+        if requested_at is None or since is None or since >= requested_at or self.ending.begun:
             return  # training has continued in the meantime
         steps = self._steps()
         excused = self._excused_until() > now
-        stuck = halted(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals)
+        stuck = halted_task(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals)
         if stuck is None:
             self.state.timers.set(Timer.STALL, now + min(self._limits(), default=math.inf))
             return
-        self._tell(stuck, vitals, now - since, report)
+        self._report(stuck, vitals, now - since, report)
 
-    def _tell(self, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals], idle: float, report: str | None) -> None:
+    def _report(self, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals], idle: float, report: str | None) -> None:
         limits, now = self.state.job.limits, self.state.now
-        act = limits.stall > 0 and idle >= limits.stall
-        why = verdict(self.state.job, stuck, vitals)
-        said = f"No task has reported progress for {idle:.0f} s: {why}."
-        if act:
-            said += f" {stuck[0]} is killed."
-        seen = f" What was seen of every task is in {report}." if report else ""
+        kills = limits.stall > 0 and idle >= limits.stall
+        finding = verdict(self.state.job, stuck, vitals)
+        text = f"No task has reported progress for {idle:.0f} s: {finding}."
+        if kills:
+            text += f" {stuck[0]} is killed."
+        report_text = f" What was seen of every task is in {report}." if report else ""
         hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
-        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report, why))
+        self.state.record(Stalled(text + report_text + hint, stuck[0], idle, vitals, report, finding))
         self.warned = True
-        self.judged_at = now if act else self.judged_at
-        self._arm()
-        if act:
+        self.killed_at = now if kills else self.killed_at
+        self._set_timer()
+        if kills:
             self.state.end(self.state.records[stuck[0]], Asked.STALL, 0.0)
 
-    def _look(self, idle: float) -> None:
-        if self.asked_at is None:
-            self.asked_at = self.state.now
-            self.state.out.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
+    def _request_inspection(self, idle: float) -> None:
+        if self.requested_at is None:
+            self.requested_at = self.state.now
+            self.state.actions.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
 
     def _limits(self) -> list[float]:
         """Return the limits that can still be exceeded; a warning is given only once."""
@@ -110,19 +110,19 @@ class Stalls:
     def _is_overdue(self, since: float) -> bool:
         return any(self.state.now >= since + wait for wait in self._limits())
 
-    def _arm(self) -> None:
-        if not (limits := self._limits()) or (since := self._quiet_since()) is None:
+    def _set_timer(self) -> None:
+        if not (limits := self._limits()) or (since := self._no_progress_since()) is None:
             return
-        ahead = [since + wait for wait in limits if since + wait > self.state.now]
-        if ahead:
-            self.state.timers.set(Timer.STALL, min(ahead))
+        future = [since + wait for wait in limits if since + wait > self.state.now]
+        if future:
+            self.state.timers.set(Timer.STALL, min(future))
 
     def _steps(self) -> dict[Task, int | None]:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
-    def _quiet_since(self) -> float | None:
+    def _no_progress_since(self) -> float | None:
         """Return when progress was first expected (during a recovery: now). A restarted task gets its full time."""
-        if self.state.holds.tasks:
+        if self.state.debugger_holds.tasks:
             return self.state.now
         begun = self.state.progress_at
         if begun is None:
@@ -132,19 +132,19 @@ class Stalls:
         training = [self.state.records[task] for task in self.state.job.training]
         if not all(record.alive or _is_done(record) for record in training):
             return self.state.now
-        return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
+        return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
         """Return the time until which a pause is acceptable: a past time if none is; infinity before any report."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
-        pauses = [at + LONGEST_PHASE for record in steppers for at in self._pauses(record)]
+        pauses = [at + LONGEST_PHASE for record in steppers for at in self._excuses(record)]
         startup = self.state.job.limits.startup
         starts = [record.started + startup for record in self.state.alive() if self._is_starting(record)]
         return max(pauses + starts, default=-math.inf)
 
-    def _pauses(self, record: TaskRecord) -> list[float]:
+    def _excuses(self, record: TaskRecord) -> list[float]:
         """Return when the current phases without steps began, and the first compilation if no step has followed."""
         assert self.state.progress_at is not None
         pauses = list(record.phases.values())
@@ -166,15 +166,15 @@ def _is_done(record: TaskRecord) -> bool:
 
 # Letters that denote a process's state in /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
-NAMED = 3  # the number of tasks listed by name after the first task in the same place; further tasks are counted
+MOST_NAMED = 3  # the number of tasks listed by name after the first task in the same place; further tasks are counted
 
 
-def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
-    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if there is none."""
-    for letter, wrong in _HALTED.items():
+def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
+    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if every task runs."""
+    for letter, condition in _HALTED.items():
         for task in sorted(tasks):
             if task in vitals and vitals[task].state == letter:
-                return task, wrong
+                return task, condition
     return None
 
 
@@ -187,7 +187,7 @@ def stuck_task(
     training task in its own code while another training task waits in TensorFlow; then the reporting task that is
     furthest behind; then the leader.
     """
-    if found := halted(steps, vitals):
+    if found := halted_task(steps, vitals):
         return found
     training = {task: steps[task] for task in job.steppers if task in steps}
     own = {task: step for task, step in training.items() if task in vitals and vitals[task].own}
@@ -195,27 +195,27 @@ def stuck_task(
     blamed = (_furthest_behind(own) or min(own)) if own and others_wait else _furthest_behind(steps)
     if blamed is None:
         blamed = job.leader
-        return (blamed, _with_doing(vitals, blamed, "leads the job")) if blamed in steps else None
+        return (blamed, _with_activity(vitals, blamed, "leads the job")) if blamed in steps else None
     if blamed in own and others_wait:
         return blamed, vitals[blamed].doing
-    step, most = steps[blamed], max(step for step in steps.values() if step is not None)
-    place = f"is at step {step}" if step == most else f"is the furthest behind (step {step})"
-    return blamed, _with_doing(vitals, blamed, place)
+    step, furthest = steps[blamed], max(step for step in steps.values() if step is not None)
+    place = f"is at step {step}" if step == furthest else f"is the furthest behind (step {step})"
+    return blamed, _with_activity(vitals, blamed, place)
 
 
 def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
     """Describe the stuck task, then who waits: `worker:1 is stopped (T); chief:0 waits in ClusterCoordinator.join`."""
-    alike: dict[str, list[Task]] = {}
+    by_activity: dict[str, list[Task]] = {}
     for task in job.steppers:
         if task in vitals and vitals[task].doing and task != stuck[0]:
-            alike.setdefault(vitals[task].doing, []).append(task)
-    waiting = [_alike(tasks, what) for what, tasks in alike.items()]
+            by_activity.setdefault(vitals[task].doing, []).append(task)
+    waiting = [_same_activity(tasks, what) for what, tasks in by_activity.items()]
     return "; ".join([f"{stuck[0]} {stuck[1]}", *waiting])
 
 
-def whereabouts(task: Task, vitals: Mapping[Task, Vitals]) -> str:
+def activity_of(task: Task, vitals: Mapping[Task, Vitals]) -> str:
     """Describe what a task does: `worker:1 waits for a socket at train.py:7`; only its name if nothing is known."""
-    found = halted([task], vitals)
+    found = halted_task([task], vitals)
     return f"{task} {found[1] if found else vitals[task].doing if task in vitals else ''}".strip()
 
 
@@ -224,14 +224,14 @@ def _furthest_behind(steps: Mapping[Task, int | None]) -> Task | None:
     return reported[0][1] if reported else None
 
 
-def _with_doing(vitals: Mapping[Task, Vitals], task: Task, what: str) -> str:
+def _with_activity(vitals: Mapping[Task, Vitals], task: Task, what: str) -> str:
     doing = vitals[task].doing if task in vitals else ""
     return f"{what} and {doing}" if doing else what
 
 
-def _alike(tasks: list[Task], what: str) -> str:
+def _same_activity(tasks: list[Task], what: str) -> str:
     first, *others = map(str, tasks)
     if not others:
         return f"{first} {what}"
-    more = others[:NAMED] + ([f"{len(others) - NAMED} more"] if len(others) > NAMED else [])
+    more = others[:MOST_NAMED] + ([f"{len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else [])
     return f"{first} {what}, as {'do' if len(others) > 1 else 'does'} {' and '.join(', '.join(more).rsplit(', ', 1))}"

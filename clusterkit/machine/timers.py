@@ -17,11 +17,11 @@ class Timer(enum.Enum):
     DRAIN = "the end of a task's output"
     STARTUP = "the startup of a task"
     STALL = "the next look at progress"
-    PACE = "the next look at the tasks' paces"
+    STRAGGLER = "the next look at the tasks' paces"
     EXIT = "the exit of a task whose program has ended"
-    LEFT = "the next step after a task has left its peers"
-    ALONE = "the look at tasks that may train alone"
-    SILENCE = "the first step, for which something waits"
+    EARLY_EXIT = "the next step after a task has left its peers"
+    LONE_TRAINING = "the look at tasks that may train alone"
+    UNREPORTED_STEPS = "the first step, for which something waits"
     JOB = "the time of the whole job"
     FINISH = "the time of the others after the leader's success"
     HEAD_START = "the coordinator's start after its servers'"
@@ -31,8 +31,8 @@ class Timer(enum.Enum):
 
 
 # Deadlines that are suspended while a task is held in the debugger.
-STANDING_STILL = frozenset(
-    {Timer.STARTUP, Timer.STALL, Timer.LEFT, Timer.SILENCE, Timer.JOB, Timer.FINISH, Timer.EVALUATOR}
+SUSPENDABLE = frozenset(
+    {Timer.STARTUP, Timer.STALL, Timer.EARLY_EXIT, Timer.UNREPORTED_STEPS, Timer.JOB, Timer.FINISH, Timer.EVALUATOR}
 )
 
 Key = tuple[Timer, Task | None]
@@ -47,46 +47,46 @@ class Timers:
     """
 
     def __init__(self) -> None:
-        self._set: dict[Key, Deadline] = {}
+        self._deadlines: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
-        self._count = 0
-        self._stood: dict[Key, float] = {}  # for each deadline, the suspended seconds before it was set
-        self.stood = 0.0  # total seconds for which deadlines were suspended
+        self._last_number = 0
+        self._suspended_before: dict[Key, float] = {}  # for each deadline, the suspended seconds before it was set
+        self.suspended = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
-        self._count += 1
-        deadline = self._set[timer, task] = (at, self._count)
+        self._last_number += 1
+        deadline = self._deadlines[timer, task] = (at, self._last_number)
         heappush(self._heap, (deadline, (timer, task)))
-        if timer in STANDING_STILL:
-            self._stood[timer, task] = self.stood
+        if timer in SUSPENDABLE:
+            self._suspended_before[timer, task] = self.suspended
 
-    def hurry(self, timer: Timer, at: float, task: Task) -> None:
+    def bring_forward(self, timer: Timer, at: float, task: Task) -> None:
         """Bring a deadline forward to `at`, if it is set to a later time."""
-        if (deadline := self._set.get((timer, task))) is not None and at < deadline[0]:
+        if (deadline := self._deadlines.get((timer, task))) is not None and at < deadline[0]:
             self.set(timer, at, task)
 
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
         """Whether the deadline is set and has not passed."""
-        return (timer, task) in self._set
+        return (timer, task) in self._deadlines
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:
-        self._set.pop((timer, task), None)
+        self._deadlines.pop((timer, task), None)
 
-    def next(self) -> float | None:
+    def next_deadline(self) -> float | None:
         while self._heap:
             deadline, key = self._heap[0]
-            if self._set.get(key) == deadline:
+            if self._deadlines.get(key) == deadline:
                 return deadline[0]
             heappop(self._heap)
         return None
 
-    def due(self, now: float) -> list[Key]:
+    def pop_due(self, now: float) -> list[Key]:
         """Remove and return the deadlines that have passed, earliest first. Postpone suspended ones."""
         keys = []
-        while (at := self.next()) is not None and at <= now:
+        while (at := self.next_deadline()) is not None and at <= now:
             _, key = heappop(self._heap)
-            del self._set[key]
-            if (owed := self.stood - self._stood.pop(key, self.stood)) > 0:
+            del self._deadlines[key]
+            if (owed := self.suspended - self._suspended_before.pop(key, self.suspended)) > 0:
                 self.set(key[0], at + owed, key[1])
             else:
                 keys.append(key)
@@ -94,12 +94,12 @@ class Timers:
 
 
 @dataclass(slots=True)
-class Holds:
+class DebuggerHolds:
     """The tasks held in the debugger. Meanwhile their peers wait for them, and no progress can be expected."""
 
     tasks: set[Task] = field(default_factory=set)
     since: float = 0.0  # when the first of the current tasks was held
-    before: float = 0.0  # total seconds of earlier holds
+    earlier_seconds: float = 0.0  # total seconds of earlier holds
 
     def enter(self, task: Task, now: float) -> None:
         if not self.tasks:
@@ -112,9 +112,9 @@ class Holds:
             return False
         self.tasks.discard(task)
         if not self.tasks:
-            self.before += now - self.since
+            self.earlier_seconds += now - self.since
         return not self.tasks
 
     def seconds(self, now: float) -> float:
         """Return the total time for which at least one task was held."""
-        return self.before + (now - self.since if self.tasks else 0.0)
+        return self.earlier_seconds + (now - self.since if self.tasks else 0.0)

@@ -25,7 +25,7 @@ from clusterkit.words.model import Task, TaskType
 UP_WITHIN = 10.0  # seconds; the time limit for the start, which takes 0.1 s and 10 ms for each task
 ANSWER_WITHIN = 5.0
 END_WITHIN = 2.0
-CHECKED_WITHIN = 5.0  # seconds; the time limit for a check, which takes 0.1 s
+CHECK_TIMEOUT = 5.0  # seconds; the time limit for a check, which takes 0.1 s
 _DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit for SCM_RIGHTS
 PORT = 2222  # the port of every task's server, since each task has a different address
 __all__ = ["Layer", "NetworkError", "NetworkPlan", "VirtualNetwork", "why_not"]
@@ -87,7 +87,7 @@ class VirtualNetwork:
             "parent": os.getpid(),
         }
         try:
-            self._ask(UP_WITHIN, request)
+            self._call(UP_WITHIN, request)
         except BaseException:
             self.stop()
             raise
@@ -101,20 +101,20 @@ class VirtualNetwork:
 
     def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
         """Add `layer`, with this number, between every task of `a` and every task of `b`, in both directions."""
-        self._do("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
+        self._request("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
         """Reset the TCP connections between every task of `a` and every task of `b`; return their number."""
-        count: int = self._do("reset", a=self._indices(a), b=self._indices(b))
+        count: int = self._request("reset", a=self._indices(a), b=self._indices(b))
         return count
 
     def fill_disk(self, number: int) -> None:
         """Make the plan's directory full for tasks: writing fails, except to files that are already open."""
-        self._do("fill", number=number)
+        self._request("fill", number=number)
 
     def heal(self, number: int) -> None:
         """Heal the fault with this number: remove its layer, or free the disk."""
-        self._do("heal", number=number)
+        self._request("heal", number=number)
 
     def stop(self) -> None:
         """End the switch and release the namespaces. The kernel removes a namespace once no task is in it."""
@@ -123,7 +123,7 @@ class VirtualNetwork:
         self._stopped = True
         if self._captures:
             with suppress(NetworkError):
-                self._do("flush")  # before `end`, which kills the switch after END_WITHIN
+                self._request("flush")  # before `end`, which kills the switch after END_WITHIN
         self._channel.close()
         self._helper.end(END_WITHIN)
         for descriptor in self._descriptors:
@@ -131,10 +131,10 @@ class VirtualNetwork:
         self._descriptors = []
         self._remove_scratch()
 
-    def _do(self, verb: str, **arguments: Any) -> Any:
-        return self._ask(ANSWER_WITHIN, {"do": verb, **arguments})
+    def _request(self, verb: str, **arguments: Any) -> Any:
+        return self._call(ANSWER_WITHIN, {"do": verb, **arguments})
 
-    def _ask(self, within: float, request: Mapping[str, Any]) -> Any:
+    def _call(self, within: float, request: Mapping[str, Any]) -> Any:
         with self._lock:
             number = next(self._ids)
             self._channel.settimeout(within)
@@ -177,9 +177,9 @@ def why_not(network: bool, disk: bool) -> str | None:
     """Return why this machine can't create the network or the full disk, as a clause, or None. Takes 0.1 s."""
     argv = _argv("check", *(["network"] if network else []), *(["disk"] if disk else []))
     try:
-        checked = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECKED_WITHIN)
+        checked = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_TIMEOUT)
     except subprocess.TimeoutExpired:
-        return f"a trial did not end within {CHECKED_WITHIN:g} s"
+        return f"a trial did not end within {CHECK_TIMEOUT:g} s"
     except OSError as error:
         return f"the switch can't be started: {error.strerror}"
     if checked.returncode == 0:

@@ -9,7 +9,7 @@ from itertools import accumulate, takewhile
 from weakref import WeakKeyDictionary
 
 from clusterkit.api.cluster import Cluster
-from clusterkit.cli.looking import RunSnapshot
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.notebook.display import CellDisplay
 from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.running import EVERY

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from clusterkit.cli.looking import RunSnapshot
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.notebook.curve import LossCurve
 from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.page import panes, tabs

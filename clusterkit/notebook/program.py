@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusterkit.job.spec import UNFIT
+from clusterkit.job.spec import UNFIT_CHARACTERS
 from clusterkit.task import call
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
@@ -28,7 +28,7 @@ class CellLine:
 
 def words_of(line: str) -> list[str]:
     """Split a line into words as a shell does. Raises BadJob."""
-    if UNFIT.search(line):
+    if UNFIT_CHARACTERS.search(line):
         raise BadJob(["The line of the magic has a NUL character or half a character in it."])
     try:
         return shlex.split(line)

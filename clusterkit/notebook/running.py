@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clusterkit.api.supervisor import Supervisor
-from clusterkit.cli.looking import RunSnapshot
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.job.options import GivenOptions
 from clusterkit.notebook.output import CellOutput
 from clusterkit.store.store import RunStore

@@ -36,7 +36,7 @@ def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool =
 
 
 def _in_lost(one: Attempt, at: float) -> bool:
-    return one.lost is not None and one.lost < at <= (float("inf") if one.end is None else one.end)
+    return one.lost_since is not None and one.lost_since < at <= (float("inf") if one.end is None else one.end)
 
 
 def _interrupts(one: Attempt, begin: float, end: float, works: bool, last: bool) -> bool:

@@ -22,7 +22,7 @@ from clusterkit.page.searching import Searcher
 from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
-from clusterkit.store.usage import SLOWER, UsageReader
+from clusterkit.store.usage import SLOWDOWN, UsageReader
 from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.1  # seconds between two checks whether the journal has grown
@@ -140,7 +140,7 @@ class LiveRun:
         for sample in self._uses.new():
             self.model.sample(sample)
             self._usage, self._used = sample.tasks, sample.wall
-        if time.time() - self._used > max(OLD, 3 * self.model.seconds(self._used) / SLOWER):
+        if time.time() - self._used > max(OLD, 3 * self.model.seconds(self._used) / SLOWDOWN):
             self._usage = NO_USAGE
 
     def _uses_now(self) -> Usage:

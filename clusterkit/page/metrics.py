@@ -69,9 +69,9 @@ class Scraped:
 
 def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Ledger) -> Scraped:
     """Return the state of a run, with copies of its ledger's counters, which change in another thread."""
-    faults = Counter(one.event.action for one in ledger.faults.known.values() if one.took_hold)
-    ended = tuple(ledger.incidents.ended)
-    return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved, ended)
+    faults = Counter(one.event.action for one in ledger.faults.by_number.values() if one.is_certain)
+    ended = tuple(ledger.incidents.ended_recoveries)
+    return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved_at, ended)
 
 
 class _Collector(Collector):

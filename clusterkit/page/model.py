@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusterkit.ledger.attempts import MOST_KEPT, Key
+from clusterkit.ledger.attempts import MOST_TRACES, Key
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.board import MOST_CURVES, Board, Curves
 from clusterkit.page.drawn import Drawn, drawn
@@ -75,7 +75,7 @@ class RunModel:
         if self.ledger.began is None:
             self._began = wall
         self.offset, self._wall = offset, wall
-        self.ledger.take(clock, event, wall)
+        self.ledger.add(clock, event, wall)
         at = self.ledger.now
         if isinstance(event, ev.Progressed):
             self._progressed(offset, at, event)
@@ -130,7 +130,7 @@ class RunModel:
             return None
         points = curve.points(*within, most)
         now = self._looked if self._ended is None else self._ended
-        known = next((of for one, of in self.ledger.attempts.of.items() if str(one) == task), {})
+        known = next((of for one, of in self.ledger.attempts.by_task.items() if str(one) == task), {})
         return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED, curve.usual(most))
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
@@ -204,11 +204,11 @@ class RunModel:
     def _refresh_bars(self) -> None:
         lost_at, attempts = None if self._live else self.ledger.now, self.ledger.attempts
         for (task, attempt), offset in self._bars.items():
-            known = attempts.of[task]
-            shown = attempt > next(reversed(known)) - MOST_KEPT
+            known = attempts.by_task[task]
+            shown = attempt > next(reversed(known)) - MOST_TRACES
             entity = bar(known[attempt], lost_at) if shown else None
             self.board.put(f"attempt/{task}/{attempt}", entity, offset, lost_at is not None)
-            self.board.put(f"attempt/{task}/{attempt - MOST_KEPT}", None, offset)
+            self.board.put(f"attempt/{task}/{attempt - MOST_TRACES}", None, offset)
         self._bars.clear()
         for number, link in enumerate(links(attempts)):
             self.board.put(f"link/{number}", link, self.offset)
@@ -218,7 +218,7 @@ class RunModel:
             return
         # While nothing happens, as in a stall, the time goes on.
         silent = self._live and self._looked - self.ledger.now >= SILENT
-        spent = self.ledger.time.report(self._looked if silent else None)
+        spent = self.ledger.time.goodput(self._looked if silent else None)
         self.board.put("goodput", goodput_entity(spent), self.offset, always=silent)
         for key, start in startup_entities(self.ledger.startup.report()):
             self.board.put(key, start, self.offset)

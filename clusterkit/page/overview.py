@@ -72,12 +72,12 @@ class Overview:
         if result is None:
             while (block := known.journal.next()) is not None:
                 for one in block:
-                    known.ledger.take(one.clock, one.event, one.wall)
+                    known.ledger.add(one.clock, one.event, one.wall)
             result = status.result
         wall = time.time()
         seconds = None if result is None else result.duration
         if live and result is None:
-            seconds = max(0.0, wall - (status.began or known.row.wall))
+            seconds = max(0.0, wall - (status.began_at or known.row.wall))
             state, text, _ = told(known.ledger, wall, seconds)
         else:
             state = run_state(False, status.phase, result)

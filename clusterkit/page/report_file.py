@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit import __version__
-from clusterkit.ledger.takeover import report_of
+from clusterkit.ledger.takeover import account_of
 from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import MODULES, document
 from clusterkit.page.campaigns import campaign_entities
@@ -142,7 +142,7 @@ def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
         platform={} if info is None else info.platform,
         seed=None if info is None else info.seed,
         result=None if board.get("run").ended is None else run.result(),
-        recovered=report_of(run),
+        recovered=account_of(run),
         goodput=board.get("goodput"),
     )
 

@@ -77,14 +77,14 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
     status = ledger.run
     result = now.result or status.result
     phase = RunPhase.OVER if not now.live else status.phase
-    starting = phase is RunPhase.RUNNING and not ledger.time.conditions.seen and status.restarts == 0
+    starting = phase is RunPhase.RUNNING and not ledger.time.conditions.has_steps and status.restarts == 0
     doing, text, speed = told(ledger, now.wall, now.wall - now.began) if now.live else ("", "", None)
     if now.live:
         resume, advice = None, guidance(ledger, run.id)
     else:
         resume = resume_command(run.id, ledger.job, result, status.checkpoint is not None)
         advice = end_guidance(result, ledger.incidents.report(), run.id, resume, start_command(ledger.job))
-    failure = ledger.pace.failure if now.live else None if result is None else result.cause
+    failure = ledger.interruptions.failure if now.live else None if result is None else result.cause
     return replace(
         run,
         phase="starting" if starting else phase.value,

@@ -39,7 +39,7 @@ _Unmarked = (
 
 def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
     """An attempt as it is shown; `lost_at` is when the run was lost, which ended what had not ended."""
-    end, how, text = of.end, of.how, of.text
+    end, how, text = of.end, of.outcome, of.text
     if end is None and lost_at is not None:
         end, how, text = max(lost_at, of.begin), "lost", "was lost with its supervisor"
     return Attempt(
@@ -50,15 +50,15 @@ def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
         how=how,
         text=text,
         segments=tuple(_segments(of, end)),
-        steps=None if of.first is None or of.last is None else (of.first, of.last),
-        resumed=of.resumed,
+        steps=None if of.first_step is None or of.last_step is None else (of.first_step, of.last_step),
+        resumed=of.resumed_step,
     )
 
 
 def links(attempts: Attempts) -> Iterator[CauseLink]:
     for key in attempts.collateral:
         effect = attempts.get(*key)
-        if effect is None or (told := effect.told) is None or told.role is None:
+        if effect is None or (told := effect.decision) is None or told.role is None:
             continue
         end = told.started if told.ended is None else told.ended
         cause = attempts.get(told.role.task, told.role.attempt)
@@ -69,10 +69,10 @@ def links(attempts: Attempts) -> Iterator[CauseLink]:
 
 def _segments(of: ledger.Attempt, end: float | None) -> list[Segment]:
     segments = [Segment(of.begin, end, "start")]
-    if of.working is not None:
-        segments = _over(segments, Segment(of.working, end, "run"))
-    if of.lost is not None:
-        segments = _over(segments, Segment(of.lost, end, "lost", "These steps were computed again."))
+    if of.up_at is not None:
+        segments = _over(segments, Segment(of.up_at, end, "run"))
+    if of.lost_since is not None:
+        segments = _over(segments, Segment(of.lost_since, end, "lost", "These steps were computed again."))
     for stop in of.stops:
         segments = _over(segments, Segment(stop.begin, end if stop.end is None else stop.end, stop.kind, stop.text))
     return segments

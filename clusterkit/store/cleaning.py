@@ -147,17 +147,17 @@ def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
 
 def _leaks(store: RunStore, run_id: str) -> Leaks:
     runs = [run for run in store.all() if run_id in ("", run.run_id)]
-    taken = {port_here(end): (run, task) for run in runs for task, end in run.endpoints().items()}
-    taken = {port: taken[port] for port in taken.keys() & procfs.listening_ports()}
+    used_ports = {port_here(end): (run, task) for run in runs for task, end in run.endpoints().items()}
+    used_ports = {port: used_ports[port] for port in used_ports.keys() & procfs.listening_ports()}
     processes, ports = list[str](), list[str]()
     for pid, run, task in _processes():
         if run is not None and not (store.has(run) and run_id in ("", run.run_id)):
             continue  # the port may belong to another run by now
         if run is not None:
             processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")
-        for port in taken.keys() & procfs.listening_ports_of(pid) if taken else ():
-            of, whose = taken[port]
-            ports.append(f"{_name(pid)} still listens on port {port}, which was {whose}'s in the run {of.run_id}.")
+        for port in used_ports.keys() & procfs.listening_ports_of(pid) if used_ports else ():
+            owner, whose = used_ports[port]
+            ports.append(f"{_name(pid)} still listens on port {port}, which was {whose}'s in the run {owner.run_id}.")
     live = tuple(f"The run {run.run_id} is still live." for run in runs if run.is_live())
     return Leaks(live, tuple(processes), tuple(sorted(ports)))
 

@@ -26,8 +26,8 @@ from clusterkit.words.errors import CannotLook, ClusterkitError, RunDirectoryErr
 LONGEST = 107  # bytes; the maximum length of a Unix socket's path
 STALE = 3600.0  # seconds; an older socket without a listener was left behind by a killed run
 TIMEOUT = 10.0  # seconds; the default limit for a connection attempt or a call
-LOOK_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
-APART = 0.1  # seconds between two signals, so that the system does not merge them
+RETRY_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
+SIGNALS_APART = 0.1  # seconds between two signals, so that the system does not merge them
 
 
 def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
@@ -35,7 +35,7 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
     path, part = run.control_socket, run.control_path.with_name(f".{run.control_path.name}.part")
     try:
         if len(os.fsencode(path)) > LONGEST:
-            path = _short(run.path)
+            path = _short_path(run.path)
             remove_stale(path.parent, time.time() - STALE)
             part.write_text(str(path))
         _unlink_if_stale(path)
@@ -122,7 +122,7 @@ def connect(run: RunDirectory, timeout: float) -> socket.socket:
     return client
 
 
-def temporary_for(more: int) -> str:
+def temporary_directory(more: int) -> str:
     """Return the temporary directory, or /tmp if a socket's path would be too long with `more` bytes added."""
     place = tempfile.gettempdir()
     return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
@@ -135,9 +135,9 @@ def make_private(directory: Path) -> bool:
     return seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and not directory.is_symlink()
 
 
-def _short(run: Path) -> Path:
+def _short_path(run: Path) -> Path:
     own = f"clusterkit-{os.getuid()}"
-    directory = Path(temporary_for(len(own) + 32), own)
+    directory = Path(temporary_directory(len(own) + 32), own)
     if not make_private(directory):
         raise RunDirectoryError(f"Cannot create a control socket in {directory}: other users have access to it.")
     return directory / f"{hashlib.blake2b(os.fsencode(run), digest_size=12).hexdigest()}.sock"
@@ -214,7 +214,7 @@ def _connected(run: RunDirectory, timeout: float) -> socket.socket:
                 raise NotLive(f"The run {run.run_id} does not answer yet: {why}.") from None
         except OSError as error:
             raise NotLive(f"The run {run.run_id} does not answer: {error.strerror or error}.") from None
-        time.sleep(LOOK_EVERY)
+        time.sleep(RETRY_EVERY)
 
 
 def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
@@ -223,7 +223,7 @@ def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
         if (guardian := _guardian_of(run)) is not None:
             os.kill(guardian, signal.SIGINT if at_once else signal.SIGTERM)
             if at_once:
-                time.sleep(APART)
+                time.sleep(SIGNALS_APART)
                 os.kill(guardian, signal.SIGINT)
             return True
     return False

@@ -15,8 +15,8 @@ from typing import Any
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task
 
-WITHIN = 5.0  # seconds; the timeout for connecting and closing
-AGAIN = 0.05  # seconds between two attempts to interrupt the prompt
+CONNECT_WITHIN = 5.0  # seconds; the timeout for connecting and closing
+RETRY_EVERY = 0.05  # seconds between two attempts to interrupt the prompt
 ANSWERED_WITHIN = 2.0  # seconds; the timeout for the completions of a word
 LONGEST = 1 << 24  # bytes; the maximum size of a message
 
@@ -28,9 +28,9 @@ class DebuggerConnection:
         self._socket = connected
         self._file = connected.makefile("rb")
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._main = threading.main_thread().ident
-        self.prompting = False  # True while the main thread waits for the user's input
-        self.over = False  # True once the task has closed the connection
+        self._main_thread = threading.main_thread().ident
+        self.is_prompting = False  # True while the main thread waits for the user's input
+        self.is_over = False  # True once the task has closed the connection
         self._thread = threading.Thread(target=self._read, name="debugger", daemon=True)
         self._thread.start()
 
@@ -57,10 +57,10 @@ class DebuggerConnection:
         return [str(one) for one in found] if isinstance(found, list) else []
 
     def close(self) -> None:
-        self.prompting = False
+        self.is_prompting = False
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(WITHIN)
+        self._thread.join(CONNECT_WITHIN)
         self._file.close()
         self._socket.close()
 
@@ -74,11 +74,11 @@ class DebuggerConnection:
         except (OSError, ValueError):  # ValueError: the file was closed
             pass
         finally:
-            self.over = True
+            self.is_over = True
             self._messages.put(None)
-            while self.prompting and self._main is not None:  # a signal just before the read is lost, so repeat
-                signal.pthread_kill(self._main, signal.SIGINT)  # only a signal can end the prompt
-                time.sleep(AGAIN)
+            while self.is_prompting and self._main_thread is not None:  # repeated: a signal before the read is lost
+                signal.pthread_kill(self._main_thread, signal.SIGINT)  # only a signal can end the prompt
+                time.sleep(RETRY_EVERY)
 
 
 def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
@@ -90,7 +90,7 @@ def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
         return None
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        connected.settimeout(WITHIN)
+        connected.settimeout(CONNECT_WITHIN)
         connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # allows any length, see task/debug_session.py
         connected.settimeout(None)
     except OSError:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusterkit.store.paths import Paths
-from clusterkit.system.files import cut_to_lines, take_room
+from clusterkit.system.files import allocate, truncate_to_lines
 from clusterkit.system.files import make_private as make_private
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
@@ -30,17 +30,17 @@ import json
 
 from clusterkit.system.files import write_whole
 
-CLIENTS_LOOK = 0.5  # seconds; how long to retry, since a client's `is_live` may hold the lock for a moment
-TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
-STARTING = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
+CLIENTS_CHECK = 0.5  # seconds; how long to retry, since a client's `is_live` may hold the lock for a moment
+RETRY_EVERY = 0.05  # seconds between two attempts to lock a run
+STARTING_WITHIN = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
 T = TypeVar("T")
-RESERVED = 1 << 19  # bytes; the size of the reserve file
+RESERVE_SIZE = 1 << 19  # bytes; the size of the reserve file
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a file atomically. Raises OSError."""
-    write_whole(path, (_lines(value, 2) + "\n").encode())
+    write_whole(path, (json_lines(value, 2) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -52,14 +52,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _lines(value: Any, depth: int, indent: str = "") -> str:
+def json_lines(value: Any, depth: int, indent: str = "") -> str:
     """Return JSON with one line per entry down to `depth`. (`json.dumps` with an indent would be slow.)"""
     below = indent + "  "
     if depth and value and isinstance(value, dict):
-        entries = [f"{json.dumps(str(name))}: {_lines(one, depth - 1, below)}" for name, one in value.items()]
+        entries = [f"{json.dumps(str(name))}: {json_lines(one, depth - 1, below)}" for name, one in value.items()]
         opening, closing = "{}"
     elif depth and value and isinstance(value, list | tuple):
-        entries = [_lines(one, depth - 1, below) for one in value]
+        entries = [json_lines(one, depth - 1, below) for one in value]
         opening, closing = "[]"
     else:
         return json.dumps(value)
@@ -95,7 +95,7 @@ class RunDirectory(Paths[Path]):
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard):
                 directory.mkdir(mode=0o700)
             self.journal.touch(mode=0o600)
-            take_room(self.reserve, RESERVED)
+            allocate(self.reserve, RESERVE_SIZE)
             self.checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise RunDirectoryError(
@@ -110,11 +110,11 @@ class RunDirectory(Paths[Path]):
         try:
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard, self.checkpoints):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            take_room(self.reserve, RESERVED)
+            allocate(self.reserve, RESERVE_SIZE)
             for file in (self.result_file, self.agents_key):
                 file.unlink(missing_ok=True)
             for file in (self.journal, self.arrivals):
-                cut_to_lines(file)
+                truncate_to_lines(file)
         except OSError as error:
             raise self._unusable(error) from None
 
@@ -141,15 +141,15 @@ class RunDirectory(Paths[Path]):
         """Lock the run, so that it counts as live until the returned descriptor is closed. Raises RunDirectoryError."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            # Not LOCK_NB: there is no other supervisor, but a client's `is_live` may hold the lock for a moment.
+            # Not LOCK_NB: no other supervisor exists, but a client's `is_live` may hold the lock for a moment.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise unusable(self.lock_file, error) from None
         return descriptor
 
-    def take(self, within: float) -> int:
+    def take_lock(self, within: float) -> int:
         """Lock an existing run, as `lock` does. Raises RunDirectoryError if it is still live after `within` seconds."""
-        until = time.monotonic() + within + CLIENTS_LOOK
+        until = time.monotonic() + within + CLIENTS_CHECK
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -160,7 +160,7 @@ class RunDirectory(Paths[Path]):
                 return descriptor
             except OSError:
                 if time.monotonic() < until:
-                    time.sleep(TRY_AGAIN)
+                    time.sleep(RETRY_EVERY)
                     continue
                 os.close(descriptor)
                 raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
@@ -209,7 +209,7 @@ class RunDirectory(Paths[Path]):
 
     def is_over(self) -> bool:
         """Whether the run has ended. A run that is just starting has not ended."""
-        starting = not self.lock_file.exists() and time.time() - self.changed() < STARTING
+        starting = not self.lock_file.exists() and time.time() - self.changed() < STARTING_WITHIN
         return not starting and not self.is_live()
 
     def created(self) -> float:
@@ -230,7 +230,7 @@ class RunDirectory(Paths[Path]):
         info = _decoded(RunInfo, read_json(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
-    def move(self, endpoints: Mapping[Task, str]) -> None:
+    def replace_endpoints(self, endpoints: Mapping[Task, str]) -> None:
         """Replace the endpoints in job.json. Raises OSError."""
         write_json(self.job_file, {**read_json(self.job_file), "endpoints": wire.encode(endpoints)})
 
@@ -252,7 +252,7 @@ class RunDirectory(Paths[Path]):
         """Return the run's result, or None if the run has not ended or was lost."""
         return _decoded(RunResult, self.read_result())
 
-    def recovered(self) -> Account | None:
+    def account(self) -> Account | None:
         """Return the run's account of time and recoveries, or None if the run has not written one at its end."""
         from clusterkit.words.account import Account
 

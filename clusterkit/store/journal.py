@@ -16,12 +16,12 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words import wire
 from clusterkit.words.events import Event
 
-KEPT = 40  # the number of progress reports kept for each task if only the current state matters
+KEPT_REPORTS = 40  # the number of progress reports kept for each task if only the current state matters
 LATEST = 1e11  # seconds since 1970; later times may be out of the range of `datetime`
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
-LOOK_EVERY = 0.05  # seconds between two reads in `follow`, by default
+READ_EVERY = 0.05  # seconds between two reads in `follow`, by default
 T = TypeVar("T")
 
 
@@ -61,7 +61,7 @@ class JournalReader:
 
     def newest(self) -> list[JournalLine]:
         """Return the same as `new`, but without outdated progress reports, since a day may have 100,000 of them."""
-        return list(_entries(_thinned(self._lines())))
+        return list(_entries(_without_outdated(self._lines())))
 
     def skip(self) -> None:
         self._lines()
@@ -104,13 +104,13 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+def _without_outdated(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     seen = Counter[bytes]()
     kept = []
     for offset, line in reversed(lines):
         if match := _PROGRESS.search(line, 0, 120):
             seen[match[1]] += 1
-            if seen[match[1]] > KEPT:
+            if seen[match[1]] > KEPT_REPORTS:
                 continue
         kept.append((offset, line))
     return kept[::-1]
@@ -142,7 +142,7 @@ class RunEndWaiter:
 
 
 def follow(
-    read: Callable[[], T], is_over: Callable[[float], bool], every: float = LOOK_EVERY, timeout: float | None = None
+    read: Callable[[], T], is_over: Callable[[float], bool], every: float = READ_EVERY, timeout: float | None = None
 ) -> Iterator[T]:
     """Call `read` repeatedly and yield the results, until the run is over and `read` was called once more.
 

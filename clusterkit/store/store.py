@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from clusterkit.store.directory import RunDirectory, unusable
+from clusterkit.store.paths import RunPaths
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # few commands need campaigns, and the others should start in
     from clusterkit.store.campaigns import CampaignFile
 
 T = TypeVar("T")
-SHOWN = 3  # the maximum number of runs to name in a message
+MOST_SHOWN = 3  # the maximum number of runs to name in a message
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -70,15 +71,15 @@ class RunStore:
         checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
         return RunDirectory(self.path / run_id, checkpoints)
 
-    def has(self, run: RunDirectory) -> bool:
+    def has(self, run: RunPaths) -> bool:
         """Whether a run's directory is in this store, even if its path is spelled differently."""
         with suppress(OSError):
-            return run.path.parent.samefile(self.path)
+            return os.path.samefile(run.path.parent, self.path)
         return False
 
     def all(self) -> list[RunDirectory]:
         """Return every run, sorted by run id. Raises RunDirectoryError, like all methods that search for runs."""
-        return [RunDirectory(path) for path in _found_in(self.path, Path.is_dir)]
+        return [RunDirectory(path) for path in _entries_in(self.path, Path.is_dir)]
 
     def campaign(self, campaign_id: str) -> CampaignFile:
         """Return the record of a campaign, which need not exist yet."""
@@ -95,7 +96,7 @@ class RunStore:
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
         if taken and not file.path.exists():  # an existing record is refused later, by `make`
             raise RunDirectoryError(
-                f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, SHOWN)}. "
+                f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, MOST_SHOWN)}. "
                 "Choose another --run-id, or omit it; or remove these runs with `clusterkit rm`."
             )
         return file
@@ -106,11 +107,19 @@ class RunStore:
         def is_record(path: Path) -> bool:
             return path.suffix == ".json" and not path.name.startswith(".")
 
-        return [self.campaign(path.stem) for path in _found_in(self.home / "campaigns", is_record)]
+        return [self.campaign(path.stem) for path in _entries_in(self.home / "campaigns", is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
-        """Return the run whose id begins with `prefix`. Raises NoSuchRun unless exactly one run matches."""
-        return _one({run.run_id: run for run in self.all()}, prefix, "run", self.path)
+        """Return the run whose id begins with `prefix`, or whose directory this is. Raises NoSuchRun.
+
+        Tests and programs may keep their runs outside this store. So a word with a slash is the path of a run.
+        """
+        if "/" not in prefix:
+            return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
+        run = RunDirectory(Path(prefix).absolute())
+        if not run.job_file.is_file():
+            raise NoSuchRun(f"{prefix} is not the directory of a run.")
+        return run
 
     def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
         """Return the campaign or run whose id begins with `prefix`. Raises NoSuchRun unless exactly one matches.
@@ -123,7 +132,7 @@ class RunStore:
         if not prefix.startswith(tuple(f"{name}-" for name in campaigns)):
             runs = {name: run for name, run in runs.items() if campaign_of(name, campaigns) is None}
         both: dict[str, RunDirectory | CampaignFile] = {**runs, **campaigns}
-        return _one(both, prefix, "run or campaign", self.home)
+        return _only_match(both, prefix, "run or campaign", self.home)
 
     def newest_any(self) -> RunDirectory | CampaignFile:
         """Return the newest live run, or else the newest run or campaign, without campaigns' runs. Raises NoSuchRun."""
@@ -138,18 +147,31 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def last_two(self) -> list[RunDirectory]:
-        """Return the last two runs of the same program, the older one first. Raises NoSuchRun.
+        """Return the last two runs of the same program that made steps, the older one first. Raises NoSuchRun.
 
         Runs of campaigns and exams do not count. Of several programs, it is the one that ran twice last.
         """
         seen: dict[str, RunDirectory] = {}
         for run in newest_first(self.all()):
-            info = run.info()
-            if info is None or info.job.part_of is not None:
+            info, result = run.info(), run.result()
+            if info is None or info.job.part_of is not None or (result is not None and result.last_step is None):
                 continue
-            if (newer := seen.setdefault(f"{info.job.program}", run)) is not run:
+            if (newer := seen.setdefault(f"{info.cwd} {info.job.program}", run)) is not run:
                 return [run, newer]
-        raise NoSuchRun(f"No program has run twice in {self.path}. Name the runs: clusterkit compare RUN RUN")
+        raise NoSuchRun(f"No program has made steps in two runs of {self.path}. Name them: clusterkit compare RUN RUN")
+
+    def find_or_newest(self, word: str) -> RunDirectory:
+        """Return the run that `find` finds, or else the newest run of the program `word`. Raises NoSuchRun."""
+        try:
+            return self.find(word)
+        except NoSuchRun:
+            wanted = Path(word).parts
+            for run in newest_first(self.all()):
+                info = run.info()
+                program = Path(info.cwd, info.job.program.target) if info is not None else Path()
+                if info is not None and info.job.part_of is None and program.parts[-len(wanted) :] == wanted:
+                    return run
+            raise
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
         """Return the run whose id begins with `prefix`. Raises NoSuchRun.
@@ -168,7 +190,7 @@ class RunStore:
         raise NoSuchRun(f"{none}. Start one: clusterkit up PROGRAM")
 
 
-def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
+def _entries_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
     """Return the wanted entries of a directory, sorted; an empty list if the directory does not exist."""
     try:
         return sorted(filter(is_wanted, directory.iterdir()))
@@ -184,7 +206,7 @@ def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
     return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
 
 
-def _one(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
+def _only_match(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
     names = [prefix] if prefix in found else [name for name in found if name.startswith(prefix)]
     if not names:
         raise NoSuchRun(f"There is no {what} {prefix!r} in {place}.")

@@ -16,7 +16,7 @@ from clusterkit.words.model import Task
 LARGEST = 1 << 23  # bytes; the maximum size of the file
 LONGEST = 1 << 18  # bytes; longer lines are ignored
 EVERY = 2.0  # seconds; the minimum time between two samples
-SLOWER = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
+SLOWDOWN = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
 MOST_GPUS = 64
 MOST_CORES = 1 << 16
 GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored

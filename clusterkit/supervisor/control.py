@@ -22,46 +22,46 @@ from clusterkit.words.protocol import INVALID_PARAMS, Call, RpcError
 
 LONGEST_PROFILE = 3600.0  # seconds; the longest profile that a client may request
 LONGEST_NAME = 40  # characters; the limit for a task's name (`evaluator:4095` has 14)
-MOST = 1 << 63  # the number of steps in a request must be lower than this
+STEP_LIMIT = 1 << 63  # the number of steps in a request must be lower than this
 CHUNK = 1 << 16  # bytes; the maximum amount to read from a client at once
-REST = 1.0  # seconds; the pause after a client could not be accepted
+ACCEPT_PAUSE = 1.0  # seconds; the pause after a client could not be accepted
 Post = Callable[[Requested | Impaired | Crashed], None]
 
 
-def requested(number: int, call: Call) -> Requested:
+def request_event(number: int, call: Call) -> Requested:
     """Check a call and convert it to an event; `number` identifies the request within the run. Raises RpcError."""
     params = call.params
     signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
     force, fault = params.get("force", False), params.get("fault", "")
     if not _is_count(signal, 1, 65):
-        readable = _is_count(signal, -MOST, MOST)
-        raise _wrong(call, f"{signal if readable else 'This'} is not a signal.")
-    if not (_is_count(steps, 1, MOST) and type(seconds) in (int, float) and 0 < seconds <= LONGEST_PROFILE):
-        raise _wrong(call, f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most.")
+        readable = _is_count(signal, -STEP_LIMIT, STEP_LIMIT)
+        raise _invalid(call, f"{signal if readable else 'This'} is not a signal.")
+    if not (_is_count(steps, 1, STEP_LIMIT) and type(seconds) in (int, float) and 0 < seconds <= LONGEST_PROFILE):
+        raise _invalid(call, f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most.")
     if not isinstance(fault, str):
-        raise _wrong(call, "`fault` is a string, such as 'kill worker:1'.")
+        raise _invalid(call, "`fault` is a string, such as 'kill worker:1'.")
     if not isinstance(force, bool):
-        raise _wrong(call, "`force` is true or false.")
+        raise _invalid(call, "`force` is true or false.")
     return Requested(number, Verb(call.method), _tasks(call), signal, force, fault, steps, float(seconds))
 
 
 def _tasks(call: Call) -> tuple[Task, ...]:
     names = call.params.get("tasks", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _wrong(call, '`tasks` is a list of names, such as ["worker:1"].')
+        raise _invalid(call, '`tasks` is a list of names, such as ["worker:1"].')
     if any(len(name) > LONGEST_NAME for name in names):
-        raise _wrong(call, "`tasks` has a name that no task can have.")
+        raise _invalid(call, "`tasks` has a name that no task can have.")
     try:
         return tuple(dict.fromkeys(map(Task.parse, names)))
     except ValueError as error:
-        raise _wrong(call, str(error)) from None
+        raise _invalid(call, str(error)) from None
 
 
 def _is_count(value: Any, least: int, end: int) -> bool:
     return type(value) is int and least <= value < end
 
 
-def _wrong(call: Call, problem: str) -> RpcError:
+def _invalid(call: Call, problem: str) -> RpcError:
     return RpcError(INVALID_PARAMS, problem, call.id)
 
 
@@ -83,8 +83,8 @@ class ControlServer:
         self._resumes_at: float | None = None  # monotonic seconds; None unless accepting is paused
         self._has_warned = False
         self._clients: dict[int, _Connection] = {}
-        self._asking: dict[int, tuple[_Connection, int | str | None]] = {}
-        self._count = 0
+        self._pending: dict[int, tuple[_Connection, int | str | None]] = {}
+        self._request_count = 0
         self._poller = Poller("control", post, self._resume_accepting)
         self._poller.watch(self._socket.fileno(), self._accept)
         self._poller.start()
@@ -118,7 +118,7 @@ class ControlServer:
             return
         except OSError as error:  # no descriptor is free; pause, or the pending client keeps waking the thread
             self._poller.forget(self._socket.fileno())
-            self._resumes_at = time.monotonic() + REST
+            self._resumes_at = time.monotonic() + ACCEPT_PAUSE
             self._warn(error)
             return
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -136,7 +136,7 @@ class ControlServer:
             self._post(Impaired(f"The control socket can't accept a client: {why}."))
 
     def _answer(self, answer: Answer) -> None:
-        client, call_id = self._asking.pop(answer.request)
+        client, call_id = self._pending.pop(answer.request)
         if call_id is None or client.connection.fileno() < 0:
             return
         if answer.problem is not None:
@@ -147,7 +147,7 @@ class ControlServer:
 
     def _serve(self, client: _Connection, ready: int) -> None:
         if ready & WRITABLE:
-            self._push(client)
+            self._flush(client)
         if ready & ~WRITABLE and client.connection.fileno() >= 0:
             self._receive(client)
 
@@ -166,7 +166,9 @@ class ControlServer:
             if not client.closing and client.connection.fileno() >= 0:
                 self._handle(client, line)
         if len(client.received) > protocol.LONGEST:
-            self._cut_off(client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be."))
+            self._close_with_error(
+                client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be.")
+            )
 
     def _handle(self, client: _Connection, line: bytes) -> None:
         try:
@@ -175,20 +177,20 @@ class ControlServer:
             if error.code == protocol.INVALID_PARAMS:
                 self._send(client, protocol.failure(error))
             else:
-                self._cut_off(client, error)
+                self._close_with_error(client, error)
 
     def _dispatch(self, client: _Connection, call: Call) -> None:
         if call.method == "hello":
             self._send(client, protocol.answer(call.id, self._greeting))
         elif call.method in set(Verb):
-            self._count += 1
-            event = requested(self._count, call)
-            self._asking[self._count] = (client, call.id)
+            self._request_count += 1
+            event = request_event(self._request_count, call)
+            self._pending[self._request_count] = (client, call.id)
             self._post(event)
         else:
             raise RpcError(protocol.METHOD_NOT_FOUND, f"There is no method {call.method[:40]!r}.", call.id)
 
-    def _cut_off(self, client: _Connection, error: RpcError) -> None:
+    def _close_with_error(self, client: _Connection, error: RpcError) -> None:
         client.closing = True
         client.received = b""
         self._send(client, protocol.failure(error))
@@ -198,9 +200,9 @@ class ControlServer:
             self._drop(client)
             return
         client.unsent += line
-        self._push(client)
+        self._flush(client)
 
-    def _push(self, client: _Connection) -> None:
+    def _flush(self, client: _Connection) -> None:
         """Send as much as the client accepts without blocking."""
         try:
             while client.unsent:

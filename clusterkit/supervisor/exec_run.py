@@ -15,7 +15,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.supervisor.guardian import attend, exit_after, forwarding, heed_no_tostop
+from clusterkit.supervisor.guardian import exit_after, forwarding, handle_sigttou, wait_for_supervisor
 from clusterkit.system.process import ENDING
 
 
@@ -24,32 +24,34 @@ def main() -> None:
     other, *descriptors = map(int, numbers)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    exit_after(lambda: guard(run_id, other, *descriptors) if role == "guardian" else supervise(other, *descriptors))
+    exit_after(
+        lambda: run_guardian(run_id, other, *descriptors) if role == "guardian" else run_supervisor(other, *descriptors)
+    )
 
 
-def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
+def run_guardian(run_id: str, supervisor: int, report: int, own_end: int) -> int:
     """Wait for the supervisor, and write its exit code to the pipe `report` for the command that started the run."""
     from clusterkit.store.store import RunStore
-    from clusterkit.supervisor.lost import supervisor_lost
+    from clusterkit.supervisor.crashes import supervisor_lost
     from clusterkit.supervisor.watchdog import Watchdog
 
     watchdog = Watchdog(RunStore().run(run_id))
     with forwarding(supervisor, watchdog=watchdog):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        code = attend(supervisor, held, lambda how, left: supervisor_lost(run_id, how, left), watchdog)
+        code = wait_for_supervisor(supervisor, own_end, lambda how, left: supervisor_lost(run_id, how, left), watchdog)
     with suppress(BrokenPipeError):  # the command was killed
         os.write(report, str(code).encode())
     return code
 
 
-def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
+def run_supervisor(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that is pickled in the file `job`, with a fork server that is already running."""
     from clusterkit.supervisor.prepare import PendingRun
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
     from clusterkit.warm.fork_client import StartedServer
 
-    heed_no_tostop()
+    handle_sigttou()
     with os.fdopen(job, "rb") as file:
         run: PendingRun = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)

@@ -13,10 +13,10 @@ from types import FrameType
 from typing import NoReturn
 
 from clusterkit.supervisor.watchdog import Watchdog
-from clusterkit.system.barrier import saying_what_is_used_up
+from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, become_subreaper
-from clusterkit.system.sweep import PATIENCE, ProcessesSurvived, end_descendants
+from clusterkit.system.sweep import KILL_TIMEOUT, ProcessesSurvived, end_descendants
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
@@ -27,78 +27,78 @@ Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
 
-def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
-    """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
+def guard(supervise: Supervise, on_lost: Lost, signals: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
+    """Run `supervise` in a child process and return its exit code; call `on_lost` if the child was killed.
 
-    `heeded` signals are passed on to the child; the `watchdog` ends it if it does not react. Raises OutOfResources.
+    The `signals` are passed on to the child; the `watchdog` ends it if it does not react. Raises OutOfResources.
     Call this before any thread is started: the child is forked, which takes a hundredth of an interpreter's start time.
     The child leads its own process group, so that it receives a Ctrl-C once: from this process, not from the terminal.
     """
     become_subreaper()
     flush()
     # Signals are blocked until both processes have installed handlers, so that none takes its default action before.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, heeded)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
-        with saying_what_is_used_up():
-            pid, lifeline, held = _fork()
+        with reporting_shortage():
+            pid, lifeline, own_end = _fork()
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise
     if pid == 0:
-        os.close(held)
-        exit_after(lambda: _be_the_supervisor(supervise, lifeline))
+        os.close(own_end)
+        exit_after(lambda: _run_supervisor(supervise, lifeline))
     os.close(lifeline)
     with suppress(OSError):  # the child does the same, and either process may be first
         os.setpgid(pid, pid)
-    with forwarding(pid, heeded, watchdog):
+    with forwarding(pid, signals, watchdog):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return attend(pid, held, lost, watchdog)
+        return wait_for_supervisor(pid, own_end, on_lost, watchdog)
 
 
 def _fork() -> tuple[int, int, int]:
     """Fork, and return the pid and the ends of the lifeline: a pipe without data that closes when the guardian ends."""
-    lifeline, held = os.pipe2(os.O_CLOEXEC)
+    lifeline, own_end = os.pipe2(os.O_CLOEXEC)
     try:
-        return os.fork(), lifeline, held
+        return os.fork(), lifeline, own_end
     except OSError:
         os.close(lifeline)
-        os.close(held)
+        os.close(own_end)
         raise
 
 
 @contextmanager
-def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> Iterator[None]:
+def forwarding(pid: int, signals: Signals = ENDING, watchdog: Watchdog | None = None) -> Iterator[None]:
     """Pass signals on to a process, and report them to the `watchdog`."""
 
     def forward(number: int, _: FrameType | None) -> None:
         if watchdog is not None:
-            watchdog.heard(number)
+            watchdog.note_signal(number)
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    heard = [number for number in heeded if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, forward) for number in heard}
+    handled = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, forward) for number in handled}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end the processes it left behind, close the lifeline `held`; return the exit code."""
+def wait_for_supervisor(pid: int, own_end: int, on_lost: Lost, watchdog: Watchdog | None = None) -> int:
+    """Wait for the supervisor, end the processes it left behind, close the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # with no free descriptor, a signal may have to be sent twice
         pidfd = os.pidfd_open(pid)
-        while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):
+        while not wakeup.wait(pidfd, None if watchdog is None else watchdog.check(pid)):
             pass
         os.close(pidfd)
     _, status = os.waitpid(pid, 0)
     # A supervisor that was not killed has already ended its processes.
-    left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
-    os.close(held)
+    left_behind = _end_descendants(KILL_TIMEOUT if os.WIFSIGNALED(status) else 2.0)
+    os.close(own_end)
     if os.WIFSIGNALED(status):
         killed = watchdog.killed if watchdog is not None else ""
-        return lost(killed or f"was killed by {signal_name(os.WTERMSIG(status))}", left) or 1
+        return on_lost(killed or f"was killed by {signal_name(os.WTERMSIG(status))}", left_behind) or 1
     return os.WEXITSTATUS(status)
 
 
@@ -120,7 +120,7 @@ def flush() -> None:
             stream.flush()
 
 
-def heed_no_tostop() -> None:
+def handle_sigttou() -> None:
     """Let this process write to a terminal with `stty tostop` from the background without being stopped.
 
     SIGTTOU gets a handler and is not ignored, since the tasks would inherit SIG_IGN.
@@ -140,11 +140,11 @@ def exit_after(work: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _be_the_supervisor(supervise: Supervise, lifeline: int) -> int:
+def _run_supervisor(supervise: Supervise, lifeline: int) -> int:
     with suppress(OSError):
         os.setpgid(0, 0)
     become_subreaper()
-    heed_no_tostop()
+    handle_sigttou()
     return supervise(lifeline)
 
 
@@ -157,18 +157,18 @@ def _end_descendants(within: float) -> int:
         return len(error.pids)
 
 
-def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:
+def detach(work: Callable[[], int], console: Path, kept_fd: int | None = None) -> int:
     """Run `work` in a child process with its own session; return the pid at once. Raises OutOfResources.
 
-    The child's output is appended to `console`; `kept` is a descriptor it needs. Call this before threads are started.
-    There is no second fork, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
+    The child's output is appended to `console`; `kept_fd` is a descriptor it needs. Call this before starting threads.
+    This forks only once, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
     """
     flush()
-    with saying_what_is_used_up():
+    with reporting_shortage():
         pid = os.fork()
 
     def detached() -> int:
-        _let_go(console, kept)
+        _leave_terminal(console, kept_fd)
         return work()
 
     if pid == 0:
@@ -176,7 +176,7 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
     return pid
 
 
-def _let_go(console: Path, kept: int | None) -> None:
+def _leave_terminal(console: Path, kept_fd: int | None) -> None:
     """Leave the terminal, and close inherited pipes and locks, since other processes may wait until they are closed."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -184,9 +184,9 @@ def _let_go(console: Path, kept: int | None) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     highest = os.sysconf("SC_OPEN_MAX")
-    os.closerange(3, highest if kept is None else kept)
-    if kept is not None:
-        os.closerange(kept + 1, highest)
+    os.closerange(3, highest if kept_fd is None else kept_fd)
+    if kept_fd is not None:
+        os.closerange(kept_fd + 1, highest)
 
 
 def exit_code(status: int) -> int:

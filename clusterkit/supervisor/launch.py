@@ -25,10 +25,10 @@ from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
-from clusterkit.supervisor.signals import HEEDED, SignalInterpreter, end_with, is_ending, listen, request_next
-from clusterkit.supervisor.takeover import NONE, PastRun, take_over
+from clusterkit.supervisor.signals import HANDLED, SignalInterpreter, end_with, is_ending, listen, request_next
+from clusterkit.supervisor.takeover import NEW_RUN, PastRun, take_over
 from clusterkit.supervisor.usage import UsageSampler
-from clusterkit.system.barrier import saying_what_is_used_up
+from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
@@ -59,27 +59,27 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
     allocation = _allocation(prepared, directory)
     inbox.heed_signals()
     if prepared.continues:
-        listen(SignalInterpreter(allocation, inbox).handle, HEEDED)
+        listen(SignalInterpreter(allocation, inbox).handle, HANDLED)
     else:
         listen(inbox.put)
-    past = take_over(directory, job) if prepared.continues else None
-    if prepared.continues and past is None:
+    past_run = take_over(directory, job) if prepared.continues else None
+    if prepared.continues and past_run is None:
         make_and_lock(directory)
     seed = secrets.randbits(32) if job.seed is None else job.seed
-    if past is not None and past.info is not None:
-        seed = past.info.seed
+    if past_run is not None and past_run.info is not None:
+        seed = past_run.info.seed
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
         backend = _backend(job, seed, inbox, console, allocation, ForkServerSettings(run.launch, server))
         stack.callback(backend.shut)
         try:
-            warnings = _fill(directory, run, backend, seed, past)
+            warnings = _fill_directory(directory, run, backend, seed, past_run)
         except NoHosts as error:
             if not is_ending(allocation, inbox):
                 error.exit_code = error.exit_code if inbox.interrupted_by is None else 128 + inbox.interrupted_by
                 raise
-            backend.leave()
+            backend.suspend()
             return request_next(allocation)
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
@@ -88,10 +88,10 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
             console.say(f"run {run_id}: {what}. Logs: {directory.all_tasks}")
             if any(fault.is_random for fault in job.faults):
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
-        past = past or NONE
-        observer = Observer(run, directory, inbox, console, past)
-        result = _run(run, seed, observer, backend, inbox, past)
-        end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
+        past_run = past_run or NEW_RUN
+        observer = Observer(run, directory, inbox, console, past_run)
+        result = _run(run, seed, observer, backend, inbox, past_run)
+        end_with(result.exit_code, HANDLED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=observer.account()))
     return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
 
@@ -125,7 +125,9 @@ def _backend(
     return AgentsBackend(job, seed, inbox, console.output, allocation)
 
 
-def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: PastRun) -> RunResult:
+def _run(
+    run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past_run: PastRun
+) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
     with ExitStack() as stack:  # stops every component below, even if stopping another component fails
@@ -137,11 +139,11 @@ def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox
             stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
-        machine = Machine(job, seed, past.before)
-        loop = Loop(machine, backend, inbox, observer.see, control.answer, past.first, past.clock)
+        machine = Machine(job, seed, past_run.history)
+        loop = Loop(machine, backend, inbox, observer.observe, control.answer, past_run.first, past_run.clock)
         result = explained(loop.run(), job, directory, observer.account())
         if not result.final:
-            backend.leave()
+            backend.suspend()
         observer.write_result(result)
     return result
 
@@ -164,20 +166,22 @@ def _start_companions(
         env = {**marks(directory), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(directory, inbox.put, say, job.dashboard_control, env).stop)
     if job.watches:
-        from clusterkit.supervisor.edits import EditWatcher
+        from clusterkit.supervisor.edit_watcher import EditWatcher
 
         stack.callback(EditWatcher(job, inbox.put).stop)
 
 
-def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: PastRun | None) -> Sequence[str]:
+def _fill_directory(
+    directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past_run: PastRun | None
+) -> Sequence[str]:
     """Write the files that tasks need, and kill strays; return warnings. On an error, remove a directory just made."""
     prepared = run.prepared
-    if past is not None:
+    if past_run is not None:
         warnings = _reap(run, run.run_id)
-        directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
+        directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past_run.info))
         return warnings
     try:
-        with saying_what_is_used_up():
+        with reporting_shortage():
             directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
@@ -188,12 +192,12 @@ def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int,
 
 
 def _info(
-    directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int, before: RunInfo | None = None
+    directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int, earlier: RunInfo | None = None
 ) -> RunInfo:
     engine = _engine(job)
     return RunInfo(
         run_id=directory.run_id,
-        created=time.time() if before is None else before.created,
+        created=time.time() if earlier is None else earlier.created,
         clusterkit=__version__,
         pid=os.getpid(),
         host=socket.gethostname(),

@@ -37,7 +37,7 @@ class Loop(NamedTuple):
         event: Happened = self.first
         while True:
             try:
-                if (result := self._take(event)) is not None:
+                if (result := self._handle(event)) is not None:
                     return result
                 event = self._next()
             except Exception as error:
@@ -45,7 +45,7 @@ class Loop(NamedTuple):
                     raise
                 event = crashed("its main loop", error)
 
-    def _take(self, event: Happened) -> RunResult | None:
+    def _handle(self, event: Happened) -> RunResult | None:
         """Handle one event; return the result if the run is over."""
         now = self.clock()
         self.observe(event, now)

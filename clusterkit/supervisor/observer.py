@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
+from clusterkit.supervisor.crashes import save_crash
 from clusterkit.supervisor.journal import Journal
-from clusterkit.supervisor.lost import keep_crash
 from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
@@ -28,20 +28,22 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Writes events to the journal, ledger, console and hooks. In a continued run, `past` has the earlier events.
+    """Writes events to the journal, ledger, console and hooks. In a continued run, `past_run` has the earlier events.
 
     The earlier events enter the ledger, but are not written or shown again.
     """
 
-    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: PastRun) -> None:
+    def __init__(
+        self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past_run: PastRun
+    ) -> None:
         self._job, self._level = run.prepared.job, run.display.level
         self.directory, self._inbox, self._console = directory, inbox, console
         self._storage_has_failed = False
         self._hooks: HookRunner | None = None
-        self._past = past.events
-        self._ledger, ahead = Ledger(self._job), time.time() - past.clock()
-        for at, event in past.events:
-            self._ledger.take(at, event, at + ahead)
+        self._past = past_run.events
+        self._ledger, offset = Ledger(self._job), time.time() - past_run.clock()
+        for at, event in past_run.events:
+            self._ledger.add(at, event, at + offset)
         self._status_line = console.follow(self._ledger.run)
         self._journal = Journal(directory.journal, time.time, self._storage_failed)
 
@@ -55,19 +57,19 @@ class Observer:
         warn = partial(self._console.say, bad=True)
         self._hooks = HookRunner(self._ledger, self.directory, self._inbox, warn, env)
         stack.callback(self._hooks.end)
-        self._hooks.recall(self._past)
+        self._hooks.replay(self._past)
 
-    def see(self, event: Event, now: float) -> None:
+    def observe(self, event: Event, now: float) -> None:
         """Record and show an event that was handled at `now`, the time of the run's clock."""
         self._journal.write(event, now)
         with self._status_line:
-            self._ledger.take(now, event, time.time())
+            self._ledger.add(now, event, time.time())
         if self._hooks is not None:
-            self._hooks.see(event, now)
+            self._hooks.observe(event, now)
         if isinstance(event, Crashed):
-            self._console.say(keep_crash(self.directory, event), bad=True)
+            self._console.say(save_crash(self.directory, event), bad=True)
         if isinstance(event, Placed):
-            self._move(event)
+            self._update_endpoints(event)
         self._console.tell(event, self._level)
 
     @property
@@ -92,9 +94,9 @@ class Observer:
     def close(self) -> None:
         self._journal.close()
 
-    def _move(self, placed: Placed) -> None:
+    def _update_endpoints(self, placed: Placed) -> None:
         try:
-            self.directory.move(placed.endpoints)
+            self.directory.replace_endpoints(placed.endpoints)
         except OSError as error:
             self._storage_failed(f"job.json could not be written: {error.strerror}")
 

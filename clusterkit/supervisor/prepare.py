@@ -10,7 +10,6 @@ from pathlib import Path
 from clusterkit.backends.base import Preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.job import preflight
-from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
 from clusterkit.job.program import with_program, without_interpreter
@@ -43,9 +42,9 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
     """
     preflight.refuse_deleted_directory()
     given = gather(given)
-    job, problems, clear = describe(given)
-    job, of_program = with_program(job)
-    problems += [*of_program, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
+    job, problems, is_complete = describe(given)
+    job, program_problems = with_program(job)
+    problems += [*program_problems, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
     run_id = given.options.get("run_id")
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         what = f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores"
@@ -57,14 +56,14 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         resume = _resume(job)
     except ClusterkitError as error:
         problems.append(str(error))
-    if clear:
-        job, of_machine, warnings = _preflight(job)
+    if is_complete:
+        job, machine_problems, warnings = _preflight(job)
         shown = {name for task in job.tasks for name in (str(task), str(task.type))}
         problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
-        problems += of_machine
-    if problems or not clear:
+        problems += machine_problems
+    if problems or not is_complete:
         raise BadJob(problems)
-    job = _anchored(job)
+    job = _with_absolute_paths(job)
     if must_parse:
         refuse_unparsable(job)
     if resume is not None:
@@ -109,25 +108,25 @@ def gather(flags: GivenOptions) -> GivenOptions:
         return GivenOptions(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
 
 
-def _anchored(job: JobSpec) -> JobSpec:
+def _with_absolute_paths(job: JobSpec) -> JobSpec:
     """Make the paths of the program and interpreters absolute if tasks run in other directories.
 
     With --watch, also make working directories absolute, since they may be deleted and created again.
     """
-    moves = any(setup.cwd for setup in job.every_setup.values())
+    moved = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
-    if is_file and (moves or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
+    if is_file and (moved or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
         job = replace(job, program=replace(job.program, target=str(Path(target).absolute())))
 
-    def anchored(setup: Setup, default: str = "") -> Setup:
-        if moves and setup.python is not None and "/" in setup.python:
+    def absolute(setup: Setup, default: str = "") -> Setup:
+        if moved and setup.python is not None and "/" in setup.python:
             setup = replace(setup, python=str(Path(setup.python).absolute()))
         cwd = setup.cwd or default
         return replace(setup, cwd=str(Path(cwd).absolute())) if job.watches and cwd else setup
 
-    setups = {kind: anchored(setup) for kind, setup in job.setups.items()}
-    return replace(job, setup=anchored(job.setup, "."), setups=setups)
+    setups = {kind: absolute(setup) for kind, setup in job.setups.items()}
+    return replace(job, setup=absolute(job.setup, "."), setups=setups)
 
 
 def _read(job_file: str) -> GivenOptions:
@@ -139,6 +138,8 @@ def _read(job_file: str) -> GivenOptions:
         raise BadJob([f"The job file {job_file} can't be read: {error.strerror}."]) from None
     except UnicodeDecodeError:
         raise BadJob([f"The job file {job_file} is not UTF-8 text, as TOML has to be."]) from None
+    from clusterkit.job.jobfile import read_job_file  # imported here, since most runs have no job file
+
     return read_job_file(text, job_file)
 
 
@@ -174,7 +175,7 @@ class PendingRun:
         """The run's directory, which may not exist yet."""
         return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
 
-    def warned(self, warning: str) -> PendingRun:
+    def with_warning(self, warning: str) -> PendingRun:
         return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
 
 

@@ -48,24 +48,27 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
     head = [f"{job.shape.value}; the leader is {job.leader}", f"{job.shape_text}. Run it with: clusterkit up -f FILE"]
     head += [] if prepared.run_id is None else ["A job file has no run id: --run-id is left out."]
     head += [] if job.shape is Shape.SINGLE else NETWORKS[job.network]
-    text = _comments(head) + job_text(_located(options, job), secrets)
+    text = _comments(head) + job_text(_with_absolute_paths(options, job), secrets)
     return text + (_comments(_plans(_document(prepared, secrets)["tasks"])) if tasks else "")
 
 
-def _located(options: JobOptions, job: JobSpec) -> JobOptions:
+def _with_absolute_paths(options: JobOptions, job: JobSpec) -> JobOptions:
     """Return the options with absolute paths and the full id of the run to resume."""
-    found: dict[str, Any] = {**_setup_located(dict(options)), **({"resume": job.resume} if job.resume else {})}
+    found: dict[str, Any] = {
+        **_setup_with_absolute_paths(dict(options)),
+        **({"resume": job.resume} if job.resume else {}),
+    }
     if job.program.kind is not ProgramKind.MODULE:
         target = job.program.target
         in_path = None if Path(target).exists() else shutil.which(target)
         found["program"] = str(Path(in_path or target).absolute())
     found |= {name: str(Path(found[name]).absolute()) for name in ("checkpoint_dir", "pcap") if name in found}
     if "task" in found:
-        found["task"] = {kind: _setup_located(dict(table)) for kind, table in found["task"].items()}
+        found["task"] = {kind: _setup_with_absolute_paths(dict(table)) for kind, table in found["task"].items()}
     return cast(JobOptions, found)
 
 
-def _setup_located(setup: dict[str, Any]) -> dict[str, Any]:
+def _setup_with_absolute_paths(setup: dict[str, Any]) -> dict[str, Any]:
     """Return the setup with absolute paths. An interpreter without a slash is kept, since it is looked up in PATH."""
     names = [name for name in ("cwd", "python") if name == "cwd" or "/" in str(setup.get("python", ""))]
     return setup | {name: str(Path(setup[name]).absolute()) for name in names if name in setup}

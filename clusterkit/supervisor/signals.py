@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # only runs on hosts need this import
     from clusterkit.backends.hosts.allocation import Allocation
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
-HEEDED = (*ENDING, *WARNINGS)
-GRACE = 60.0  # seconds; the time that tasks get if only a signal, and not the engine, announces the allocation's end
+HANDLED = (*ENDING, *WARNINGS)
+WARNING_GRACE = 60.0  # seconds that tasks get if only a signal, and not the engine, announces the end
 
 
-def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals] = ENDING) -> None:
-    """Post an event for each `heeded` signal that arrives. To be called by the main thread.
+def listen(post: Callable[[Interrupted], None], signals: Sequence[signal.Signals] = ENDING) -> None:
+    """Post an event for each of the `signals` that arrives. To be called by the main thread.
 
     A signal that is already ignored stays ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
     """
@@ -35,15 +35,15 @@ def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals]
     def handle(number: int, _: FrameType | None) -> None:
         post(Interrupted(number))
 
-    for number in heeded:
+    for number in signals:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)  # the signals are blocked while the guardian forks
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)  # the signals are blocked while the guardian forks
 
 
-def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:
-    """Make `heeded` signals exit with `code` at once, now that only output to a slow terminal can delay the exit."""
-    for number in heeded:
+def end_with(code: int, signals: Sequence[signal.Signals] = ENDING) -> None:
+    """Make the `signals` exit with `code` at once, now that only output to a slow terminal can delay the exit."""
+    for number in signals:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(code))
 
@@ -58,11 +58,11 @@ class SignalInterpreter:
     def handle(self, event: Interrupted) -> None:
         """Post the signal, if necessary after a query about its meaning. To be called by the signal handler."""
         if event.signal in (signal.SIGTERM, *WARNINGS):
-            self.inbox.put(partial(self._ask, event))
+            self.inbox.put(partial(self._query, event))
         else:
             self.inbox.put(event)
 
-    def _ask(self, event: Interrupted) -> None:
+    def _query(self, event: Interrupted) -> None:
         try:
             start_thread("notice", lambda: self.inbox.put(self._meaning(event)), self.inbox.put)
         except OSError:  # no thread can be started, so query the engine in the loop's thread
@@ -71,7 +71,7 @@ class SignalInterpreter:
     def _meaning(self, event: Interrupted) -> Interrupted | AllocationEnding:
         ending = None if self.allocation is None else self.allocation.ending(event.signal)
         if ending is None and event.signal in WARNINGS:
-            return AllocationEnding(f"the supervisor got {signal.Signals(event.signal).name}", GRACE)
+            return AllocationEnding(f"the supervisor got {signal.Signals(event.signal).name}", WARNING_GRACE)
         return ending or event
 
 
@@ -84,7 +84,7 @@ def is_ending(allocation: Allocation | None, inbox: Inbox) -> bool:
 
 def request_next(allocation: Allocation | None) -> int:
     """Request the next allocation of a suspended run, if the engine supports that; return the exit code."""
-    if allocation is not None and (why := allocation.again()):
+    if allocation is not None and (why := allocation.request_next()):
         with suppress(OSError):
             print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
     return SUSPENDED

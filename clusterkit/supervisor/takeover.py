@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.machine.before import RunHistory
+from clusterkit.machine.history import RunHistory
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -21,24 +21,24 @@ LOCK_TIMEOUT = 120.0  # seconds; a file server may hold a lost host's lock for t
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """The history of a run. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
+    """The history of a run. `clock_offset` is the run's clock minus the monotonic clock of this host, in seconds."""
 
-    before: RunHistory
+    history: RunHistory
     events: Sequence[Stamped] = ()  # the earlier events, stamped with the run's clock
     info: RunInfo | None = None
-    ahead: float = 0.0
+    clock_offset: float = 0.0
 
     @property
     def first(self) -> Began | Continued:
         """The loop's first event."""
-        return Continued(self.before.allocations + 1) if self.before.allocations else Began()
+        return Continued(self.history.allocations + 1) if self.history.allocations else Began()
 
     def clock(self) -> float:
         """Return the time of the run's clock, which also includes the time without a supervisor."""
-        return time.monotonic() + self.ahead
+        return time.monotonic() + self.clock_offset
 
 
-NONE = PastRun(RunHistory())
+NEW_RUN = PastRun(RunHistory())
 
 
 class RunOver(ClusterkitError):
@@ -56,31 +56,31 @@ def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
     """
     if not directory.path.exists():
         return None
-    directory.take(LOCK_TIMEOUT if job.hosts.count else 0.0)
+    directory.take_lock(LOCK_TIMEOUT if job.hosts.count else 0.0)
     result = directory.result()
     if result is not None and result.final:
         raise RunOver(directory.run_id, result)
-    past = _read(directory)
-    if (over := past.before.final) is not None:  # the supervisor was lost before it wrote result.json
+    past_run = _read(directory)
+    if (decided := past_run.history.final) is not None:  # the supervisor was lost before it wrote result.json
         with suppress(OSError):
-            directory.write_result(over, ledger_of(job, past.events).account())
-        raise RunOver(directory.run_id, over)
-    if past.info is not None and past.info.job.tasks != job.tasks:
-        what = f"The run {directory.run_id} has {past.info.job.shape_text}, and not {job.shape_text}."
+            directory.write_result(decided, ledger_of(job, past_run.events).account())
+        raise RunOver(directory.run_id, decided)
+    if past_run.info is not None and past_run.info.job.tasks != job.tasks:
+        what = f"The run {directory.run_id} has {past_run.info.job.shape_text}, and not {job.shape_text}."
         raise BadJob([f"{what} Continue it with the options that it began with."])
     directory.reopen()
-    return past
+    return past_run
 
 
 def _read(directory: RunDirectory) -> PastRun:
-    from clusterkit.ledger.takeover import before_of
+    from clusterkit.ledger.takeover import history_of
 
     lines = JournalReader(directory).new()
     events = events_of(lines, "m")
     info = directory.info()
     ledger = ledger_of(None if info is None else info.job, events)
-    before, ahead = before_of(ledger), 0.0
+    history, offset = history_of(ledger), 0.0
     if events:
-        written = max(at for at, _ in events_of(lines, "t"))
-        ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
-    return PastRun(before, events, info, ahead)
+        written_at = max(at for at, _ in events_of(lines, "t"))
+        offset = history.last_event_at + max(0.0, time.time() - written_at) - time.monotonic()
+    return PastRun(history, events, info, offset)

@@ -10,24 +10,26 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from clusterkit.store.store import new_run_id
+from clusterkit.supervisor.crashes import end_crashed, supervisor_lost
 from clusterkit.supervisor.guardian import guard
-from clusterkit.supervisor.lost import end_crashed, supervisor_lost
 from clusterkit.supervisor.prepare import Display, PendingRun, Prepared, make_and_lock
-from clusterkit.supervisor.signals import HEEDED
+from clusterkit.supervisor.signals import HANDLED
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.narrate import Level
-from clusterkit.warm.choice import can_share, launch_for, warm_places
+from clusterkit.warm.choice import can_share, launch_for
 from clusterkit.warm.fork_client import Launch, StartedServer, begin
-from clusterkit.warm.kept import suggestion
-from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
+
+if TYPE_CHECKING:  # only runs of TensorFlow's programs need this import
+    from clusterkit.warm.warm_client import WarmSession
 
 GUARDIAN = "clusterkit's guardian process"
 OWNER = "the Python process that started the run"
@@ -48,31 +50,31 @@ def up(
     starters = frozenset({*starters, *lineage(os.getpid())})
     run = PendingRun(prepared, prepared.run_id or new_run_id(), display, starters=starters)
     on_hosts = prepared.job.hosts.count > 0  # each agent has its own fork server
-    heeded = HEEDED if prepared.continues else ENDING
+    signals = HANDLED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
-    run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
-    for place in () if prepared.continues else warm_places(run.launch, session, lifeline):
-        from clusterkit.supervisor.handover import hand_over
+    run = run.with_warning(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
+    if can_share(run.launch) and not prepared.continues:
+        from clusterkit.supervisor.handover import start_from_server  # imported here, for TensorFlow's programs only
 
-        code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
-        if isinstance(code, int):
-            return code
-        run = run.warned(code)
+        started = start_from_server(run, session, lifeline)
+        if isinstance(started, int):
+            return started
+        run = started
 
-    def lost(how: str, left: int) -> int:
+    def on_lost(how: str, left: int) -> int:
         supervisor_lost(run.run_id, how, left)
         return SUSPENDED if prepared.continues else 1
 
     owner = {} if lifeline is None else {lifeline: OWNER}
     code = guard(
-        lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}),
-        lost,
-        heeded,
-        Watchdog(run.directory),
+        lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}), on_lost, signals, Watchdog(run.directory)
     )
     shown = display.level <= Level.INFO and sys.stdout.isatty()
-    if code == 0 and shown and can_share(run.launch) and (line := suggestion(run.launch)):
-        print(f"  {line}")
+    if code == 0 and shown and can_share(run.launch):
+        from clusterkit.warm.shared_servers import suggestion  # imported here, as above
+
+        if line := suggestion(run.launch):
+            print(f"  {line}")
     return code
 
 
@@ -82,7 +84,7 @@ def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: StartedS
     try:
         if not run.prepared.continues:
             make_and_lock(directory)
-            inherited = inherited or _early(run.launch)
+            inherited = inherited or _start_fork_server(run.launch)
         from clusterkit.supervisor.launch import launch  # imported here, while the fork server starts
 
         return launch(run, directory, lifelines, inherited)
@@ -93,7 +95,7 @@ def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: StartedS
         return end_crashed(directory, crashed("its supervisor", error))
 
 
-def _early(launch: Launch | None) -> StartedServer | None:
+def _start_fork_server(launch: Launch | None) -> StartedServer | None:
     """Start the fork server. After a failure, the run tries again later, when a journal can record the reason."""
     try:
         return None if launch is None else begin(launch)

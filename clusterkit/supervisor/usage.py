@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from clusterkit.store.usage import EVERY, SLOWER, UsageLog, UsageSample
+from clusterkit.store.usage import EVERY, SLOWDOWN, UsageLog, UsageSample
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.gpus import Gpus
 from clusterkit.system.procfs import Meter
@@ -33,7 +33,7 @@ class UsageSampler:
 
     def _run(self) -> None:
         meter, gpus, began, cores = Meter(), Gpus(), time.monotonic(), len(os.sched_getaffinity(0))
-        while not self._stopped.wait(max(EVERY, (time.monotonic() - began) / SLOWER)):
+        while not self._stopped.wait(max(EVERY, (time.monotonic() - began) / SLOWDOWN)):
             try:
                 used = meter.sample(dict(self._pids()))
             except CannotLook:

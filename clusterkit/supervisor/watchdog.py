@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.supervisor.signals import GRACE
+from clusterkit.supervisor.signals import WARNING_GRACE
 from clusterkit.system import procfs
 from clusterkit.system.process import ENDING
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
 REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
-DYING = 10.0  # seconds; extra time for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
+EXTRA_TIME = 10.0  # seconds more for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
 SIGINT = 2
 
 
@@ -40,36 +40,36 @@ class HangDetector:
     """
 
     grace: float
-    asked: float  # the time at which the first signal arrived
+    first_signal_at: float  # the time at which the first signal arrived
     size: int  # bytes; the size of the journal before the first signal, then at the last check
-    hurried: float | None = None  # the time at which the second Ctrl-C arrived
-    moved: float | None = None  # the time at which the journal last grew
-    told: bool = False  # True once `look` has returned TERM
+    interrupted_again_at: float | None = None  # the time at which the second Ctrl-C arrived
+    journal_grew_at: float | None = None  # the time at which the journal last grew
+    terminated: bool = False  # True once `next_action` has returned TERM
 
-    def heard(self, number: int, now: float) -> None:
+    def note_signal(self, number: int, now: float) -> None:
         """Note that another signal was forwarded to the supervisor."""
-        if number == SIGINT and self.hurried is None:
-            self.hurried = now
+        if number == SIGINT and self.interrupted_again_at is None:
+            self.interrupted_again_at = now
 
-    def look(self, size: int, has_result: bool, now: float) -> WatchdogAction:
+    def next_action(self, size: int, has_result: bool, now: float) -> WatchdogAction:
         """Return the guardian's next action, given the journal's `size`."""
         if size != self.size:
-            self.size, self.moved = size, now
-        idle = now - max(self.asked, self.hurried or 0.0, self.moved or 0.0)
-        more = 0.0 if self.moved is None else DYING
-        if self.hurried is not None:
-            return WatchdogAction.KILL if idle >= REACTS_WITHIN + more else WatchdogAction.WAIT
+            self.size, self.journal_grew_at = size, now
+        idle = now - max(self.first_signal_at, self.interrupted_again_at or 0.0, self.journal_grew_at or 0.0)
+        extra = 0.0 if self.journal_grew_at is None else EXTRA_TIME
+        if self.interrupted_again_at is not None:
+            return WatchdogAction.KILL if idle >= REACTS_WITHIN + extra else WatchdogAction.WAIT
         if has_result:
             return WatchdogAction.WAIT
-        if idle >= self.grace + REACTS_WITHIN + more:
+        if idle >= self.grace + REACTS_WITHIN + extra:
             return WatchdogAction.KILL
-        if self.moved is None and idle >= REACTS_WITHIN and not self.told:
-            self.told = True
+        if self.journal_grew_at is None and idle >= REACTS_WITHIN and not self.terminated:
+            self.terminated = True
             return WatchdogAction.TERM
         return WatchdogAction.WAIT
 
 
-LOOK_EVERY = 0.25  # seconds between two checks of the journal
+CHECK_EVERY = 0.25  # seconds between two checks of the journal
 
 
 class Watchdog:
@@ -77,31 +77,31 @@ class Watchdog:
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
-        self._heard: list[tuple[int, float, int]] = []  # appended to by signal handlers
-        self._patience: HangDetector | None = None
+        self._signals: list[tuple[int, float, int]] = []  # appended to by signal handlers
+        self._detector: HangDetector | None = None
         self.killed = ""
 
-    def heard(self, number: int) -> None:
+    def note_signal(self, number: int) -> None:
         """Note that a signal is about to be forwarded to the supervisor. To be called by the signal handler."""
         if number in ENDING:
-            self._heard.append((number, time.monotonic(), self._size()))
+            self._signals.append((number, time.monotonic(), self._size()))
 
-    def look(self, supervisor: int) -> float | None:
+    def check(self, supervisor: int) -> float | None:
         """Check the supervisor, and end it if it hangs; return the seconds until the next check, or None."""
-        while self._heard:
-            number, at, size = self._heard.pop(0)
-            if self._patience is None:
+        while self._signals:
+            number, at, size = self._signals.pop(0)
+            if self._detector is None:
                 info = self._run.info()
                 grace = Limits().grace if info is None else info.job.limits.grace
                 if info is not None and info.job.hosts.count:  # tasks get more time in an ending allocation
-                    grace = max(grace, GRACE)
-                self._patience = HangDetector(grace, at, size)
+                    grace = max(grace, WARNING_GRACE)
+                self._detector = HangDetector(grace, at, size)
                 self._name = signal.Signals(number).name
             else:
-                self._patience.heard(number, at)
-        if self._patience is None or self.killed:
+                self._detector.note_signal(number, at)
+        if self._detector is None or self.killed:
             return None
-        match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
+        match self._detector.next_action(self._size(), self._run.result_file.exists(), time.monotonic()):
             case WatchdogAction.TERM:
                 what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
                 with suppress(OSError, ValueError):  # the output may be closed
@@ -110,10 +110,10 @@ class Watchdog:
                     )
                 _end_tasks(supervisor)
             case WatchdogAction.KILL:
-                waited = time.monotonic() - self._patience.asked
+                waited = time.monotonic() - self._detector.first_signal_at
                 self.killed = f"did not react to {self._name} within {waited:.0f} s and was killed by its guardian"
                 os.kill(supervisor, signal.SIGKILL)
-        return LOOK_EVERY
+        return CHECK_EVERY
 
     def _size(self) -> int:
         with suppress(OSError):

@@ -37,7 +37,7 @@ def shortage(error: BaseException) -> str:
 
 
 @contextmanager
-def saying_what_is_used_up() -> Iterator[None]:
+def reporting_shortage() -> Iterator[None]:
     """Turn an OSError that reports a lack of descriptors, processes or memory into OutOfResources."""
     try:
         yield

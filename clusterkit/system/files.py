@@ -18,7 +18,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     part.replace(path)
 
 
-def take_room(path: Path, size: int) -> None:
+def allocate(path: Path, size: int) -> None:
     """Create a file with `size` bytes allocated on disk. Raises OSError."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -27,7 +27,7 @@ def take_room(path: Path, size: int) -> None:
         os.close(file)
 
 
-def cut_to_lines(path: Path) -> None:
+def truncate_to_lines(path: Path) -> None:
     """Create the file, or if it exists, remove an incomplete last line. Raises OSError."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)

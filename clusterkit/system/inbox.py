@@ -14,7 +14,7 @@ from clusterkit.system.poller import LONGEST_WAIT, Bell, Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
-LOOK_EVERY = 32  # events between two checks of the lifelines, since each check releases the GIL
+CHECK_EVERY = 32  # events between two checks of the lifelines, since each check releases the GIL
 ENDING = LifelineLost | Interrupted | AllocationEnding | Crashed  # events that end the wait in `work_until`
 
 
@@ -28,7 +28,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._events = queue.SimpleQueue[Happened | Work]()  # its `put` may be called from a signal handler
-        self._kept = deque[Happened]()  # events that arrived during `work_until`
+        self._kept_events = deque[Happened]()  # events that arrived during `work_until`
         self._bell = Bell()
         self._wakeup: Wakeup | None = None
         self._lifelines: dict[int, str] = {}
@@ -57,52 +57,52 @@ class Inbox:
         self._events.put(item)
         self._bell.ring()
 
-    def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
+    def work_until(self, done: Callable[[], bool], timeout: float, despite_ending: bool = False) -> bool:
         """Call incoming work until `done` returns True; return False if that takes more than `timeout` seconds.
 
-        Events are kept for `get`. An event that ends the run also ends this wait, unless `stubborn` is true.
+        Events are kept for `get`. An event that ends the run also ends this wait, unless `despite_ending` is true.
         """
         until = time.monotonic() + timeout
-        while not done() and (stubborn or not self.is_ending):
+        while not done() and (despite_ending or not self.is_ending):
             item = self._next(max(0.0, until - time.monotonic()))
             if item is None:
                 break
             if callable(item):
                 item()
             else:
-                self._kept.append(item)
+                self._kept_events.append(item)
         return done()
 
     @property
     def is_ending(self) -> bool:
         """Whether `work_until` has kept an event that ends the run."""
-        return any(isinstance(event, ENDING) for event in self._kept)
+        return any(isinstance(event, ENDING) for event in self._kept_events)
 
     @property
     def interrupted_by(self) -> int | None:
         """Return the signal of the first Interrupted that `work_until` has kept, or None."""
-        return next((event.signal for event in self._kept if isinstance(event, Interrupted)), None)
+        return next((event.signal for event in self._kept_events if isinstance(event, Interrupted)), None)
 
     @property
     def is_moving(self) -> bool:
         """Whether `work_until` has kept an AllocationEnding, after which the run moves to another allocation."""
-        return any(isinstance(event, AllocationEnding) for event in self._kept)
+        return any(isinstance(event, AllocationEnding) for event in self._kept_events)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
         """Return the next event or work, a lost lifeline first; None after `timeout` seconds, or after a day."""
-        return self._kept.popleft() if self._kept else self._next(timeout)
+        return self._kept_events.popleft() if self._kept_events else self._next(timeout)
 
     def _next(self, timeout: float | None) -> Happened | Work | None:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             if waiting := not self._events.empty():
                 self._since_check += 1
-                if self._since_check < LOOK_EVERY:
+                if self._since_check < CHECK_EVERY:
                     return self._events.get_nowait()
             self._since_check = 0
             wait = 0.0 if waiting else None if until is None else max(0.0, until - time.monotonic())
-            found = self._poll.poll(None if wait is None else math.ceil(min(wait, LONGEST_WAIT) * 1000))
-            for descriptor, _ in found:
+            ready = self._poll.poll(None if wait is None else math.ceil(min(wait, LONGEST_WAIT) * 1000))
+            for descriptor, _ in ready:
                 if descriptor in self._lifelines:
                     self._poll.unregister(descriptor)
                     return LifelineLost(self._lifelines.pop(descriptor))
@@ -111,5 +111,5 @@ class Inbox:
                 self._wakeup.clear()
             with suppress(queue.Empty):
                 return self._events.get_nowait()
-            if not found:  # otherwise the bell was rung for an item that was returned before
+            if not ready:  # otherwise the bell was rung for an item that was returned before
                 return None

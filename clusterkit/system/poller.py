@@ -27,7 +27,7 @@ class Wakeup:
 
     def __init__(self) -> None:
         self._descriptor, self._written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._before = signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
+        self._previous_fd = signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
 
     def __enter__(self) -> Wakeup:
         return self
@@ -53,7 +53,7 @@ class Wakeup:
         return descriptor in found
 
     def close(self) -> None:
-        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._previous_fd, warn_on_full_buffer=False)
         os.close(self._descriptor)
         os.close(self._written)
 
@@ -94,12 +94,12 @@ class Poller:
     """
 
     def __init__(self, name: str, post: Callable[[Crashed], None], turn: Callable[[], float | None]) -> None:
-        self._name, self._post, self._turn = name, post, turn
+        self._name, self._post, self._on_turn = name, post, turn
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._work = queue.SimpleQueue[Callable[[], None]]()
         self._stopped = False
         self._accepting = threading.Lock()
-        self._accepts = True
+        self._accepts_work = True
         self._bell = Bell()
         self._epoll = select.epoll()
         self.watch(self._bell.fileno(), lambda _: self._do_work())
@@ -110,7 +110,7 @@ class Poller:
     def do(self, work: Callable[[], None]) -> None:
         """Queue a function for the thread to call; after `stop`, do nothing. For any thread; never blocks."""
         with self._accepting:
-            if self._accepts:
+            if self._accepts_work:
                 self._work.put(work)
                 self._bell.ring()
 
@@ -134,14 +134,14 @@ class Poller:
         self._bell.ring()
         join(self._thread)
         with self._accepting:
-            self._accepts = False
+            self._accepts_work = False
         self._do_work()
         self._epoll.close()
         self._bell.close()
 
     def _run(self) -> None:
         while not self._stopped:
-            turn = self._turn()
+            turn = self._on_turn()
             for descriptor, events in self._epoll.poll(None if turn is None else min(turn, LONGEST_WAIT)):
                 if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may forget it
                     handler(events)

@@ -18,7 +18,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
-HELPERS: set[int] = set()  # pids of the helper processes, which only `Helper.end` reaps
+HELPER_PIDS: set[int] = set()  # pids of the helper processes, which only `Helper.end` reaps
 KILLED_WITHIN = 2.0  # seconds; how long to wait for a helper process to end after SIGKILL
 
 
@@ -31,7 +31,7 @@ class AttemptChild:
     pipe: str  # the name of its output pipe in /proc
     oom_kills: int  # the system's count of OOM kills when the process started
     process: subprocess.Popen[bytes] | None = None  # None if a fork server started the process
-    reached: list[int] = field(default_factory=list)  # the signals sent while the first process ran
+    signals_sent: list[int] = field(default_factory=list)  # the signals sent while the first process ran
     grace_until: float = 0.0  # monotonic time; the end of the grace period
 
 
@@ -65,7 +65,7 @@ class Helper:
             self.channel.close()
             raise
         self.pid = self._process.pid
-        HELPERS.add(self.pid)
+        HELPER_PIDS.add(self.pid)
         self.pidfd = os.pidfd_open(self.pid)
 
     def end(self, within: float) -> None:
@@ -75,7 +75,7 @@ class Helper:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(KILLED_WITHIN)
-        HELPERS.discard(self.pid)
+        HELPER_PIDS.discard(self.pid)
         os.close(self.pidfd)
 
 
@@ -94,10 +94,10 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def heed_children(ended: Callable[[], None]) -> Callable[[], object]:
-    """Call `ended` whenever a child has ended; return a function that stops this. Both run in the main thread."""
-    before = signal.signal(signal.SIGCHLD, lambda *_: ended())
-    return lambda: signal.signal(signal.SIGCHLD, before)
+def on_child_end(callback: Callable[[], None]) -> Callable[[], object]:
+    """Call `callback` whenever a child has ended; return a function that stops this. Both run in the main thread."""
+    previous = signal.signal(signal.SIGCHLD, lambda *_: callback())
+    return lambda: signal.signal(signal.SIGCHLD, previous)
 
 
 def signal_attempt(child: AttemptChild, number: int) -> None:
@@ -107,7 +107,7 @@ def signal_attempt(child: AttemptChild, number: int) -> None:
     restarted once more. With the opposite order, a program that obeyed the signal could count as finished.
     """
     if first_readable((child.pidfd,), 0) is None:
-        child.reached.append(number)
+        child.signals_sent.append(number)
     signal_group(child, number)
 
 

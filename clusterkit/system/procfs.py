@@ -20,8 +20,8 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the longest wait for an environment, and the time between two reads
-OF_KERNEL, EXITING = 0x00200000, 0x00000004  # process flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
+STARTS_WITHIN, RETRY_EVERY = 1.0, 0.001  # seconds; the longest wait for an environment, and the time between two reads
+KERNEL_THREAD, EXITING = 0x00200000, 0x00000004  # process flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
 # Indexes of fields in /proc/PID/stat, counted from the state.
 ENV_START, ENV_END = 47, 48  # both are 0 while a program is being started
 UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # units: clock ticks, clock ticks, clock ticks since boot, pages
@@ -42,9 +42,9 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     todo = [pid]
     while todo:
-        below = children(todo.pop())
-        found += below
-        todo += below
+        members = children(todo.pop())
+        found += members
+        todo += members
     return found
 
 
@@ -69,7 +69,7 @@ def start_of(pid: int) -> int | None:
     return None if fields is None else int(fields[STARTTIME])
 
 
-def use(pid: int) -> tuple[float, int, float] | None:
+def cpu_and_memory(pid: int) -> tuple[float, int, float] | None:
     """Return a process's CPU seconds, memory (RSS) in bytes and age in seconds; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     if fields is None:
@@ -104,16 +104,16 @@ def is_zombie(pid: int) -> bool:
 def environ(pid: int) -> dict[str, str]:
     """Return a process's initial environment. Wait for a moment if the process is just starting and shows none yet."""
     until = time.monotonic() + STARTS_WITHIN
-    while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _has_none(pid) and time.monotonic() < until:
-        time.sleep(LOOK_AGAIN)
+    while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _is_empty_for_good(pid) and time.monotonic() < until:
+        time.sleep(RETRY_EVERY)
     pairs = (item.partition(b"=") for item in (raw or b"").split(b"\0") if item)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
-def _has_none(pid: int) -> bool:
+def _is_empty_for_good(pid: int) -> bool:
     """Whether an empty environment is final: the process has ended, is a kernel thread, or was started without one."""
     fields = _stat(f"/proc/{pid}")
-    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (OF_KERNEL | EXITING):
+    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (KERNEL_THREAD | EXITING):
         return True
     return fields[ENV_START] == fields[ENV_END] != b"0"
 
@@ -236,7 +236,7 @@ class Meter:
         seen = stat(pid)
         if seen is None or seen[2] != pid:  # a task leads its session; otherwise the pid has been reused
             return None
-        uses = [used for member in (pid, *descendants(pid)) if (used := use(member)) is not None]
+        uses = [used for member in (pid, *descendants(pid)) if (used := cpu_and_memory(member)) is not None]
         now, cpu, memory = time.monotonic(), sum(used[0] for used in uses), sum(used[1] for used in uses)
         age = max((used[2] for used in uses), default=0.0)  # the task's first process is the oldest
         since, until_then = self._before.get(pid, (now - age, 0.0))

@@ -14,7 +14,7 @@ from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
 RETRY_EVERY = 0.05  # seconds; the pause before another try when no descriptor is free
-PATIENCE = 10.0  # seconds to wait for a process to die of SIGKILL; a process that hangs in the kernel may take longer
+KILL_TIMEOUT = 10.0  # seconds for a process to die of SIGKILL; a process that hangs in the kernel may take longer
 
 
 class ProcessesSurvived(ClusterkitError):
@@ -39,13 +39,13 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
     default PATIENCE, raises ProcessesSurvived.
     """
     seen, killed = set[int](), set[int]()
-    within = PATIENCE if within is None else within
+    within = KILL_TIMEOUT if within is None else within
     until = time.monotonic() + within
     while True:
         try:
-            if not (found := [pid for pid in find() if pid not in seen or _lives(pid)]):
+            if not (found := [pid for pid in find() if pid not in seen or _is_alive(pid)]):
                 return len(killed)
-            living = [pid for pid in found if _lives(pid)]
+            living = [pid for pid in found if _is_alive(pid)]
             if time.monotonic() > until:  # for example, because the processes fork faster than they are killed
                 raise ProcessesSurvived(living or found, within)
             seen.update(found)
@@ -67,7 +67,7 @@ def end_descendants(parent: int, within: float | None = None) -> int:
     return kill_until_gone(find, within)
 
 
-def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE) -> None:
+def kill_and_wait(pids: Collection[int], until: float, within: float = KILL_TIMEOUT) -> None:
     """Kill processes, and wait for each. Raises ProcessesSurvived at `until` (monotonic), or CannotLook."""
     with contextlib.ExitStack() as stack:
         waiting = dict(_pidfds(pids, stack))  # perhaps not for all processes; the caller tries the others again
@@ -92,7 +92,7 @@ def reap_zombies(pids: Collection[int]) -> None:
             os.waitpid(pid, os.WNOHANG)
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     """Whether any thread of the process is left, which is possible for a zombie if only its first thread has ended."""
     with contextlib.ExitStack() as stack:
         poll = select.poll()

@@ -48,7 +48,7 @@ class ScalarConverter:
         """
         if at - self._sampled >= EVERY or isinstance(event, Exited):
             yield from self.sample(at)
-        self._ledger.take(at, event)
+        self._ledger.add(at, event)
         if isinstance(event, Progressed):
             for name, value in event.metrics.items():
                 if value is not None:
@@ -57,9 +57,9 @@ class ScalarConverter:
     def sample(self, at: float, usage: Mapping[Task, tuple[float, int]] = NO_USAGE) -> Iterator[Scalar]:
         """Yield each task's step, speed and usage. `usage` has each task's percentage of a core and bytes of memory."""
         self._sampled = at
-        if self.status.began is None:
+        if self.status.began_at is None:
             return
-        seconds = max(0, round(at - self.status.began))
+        seconds = max(0, round(at - self.status.began_at))
         for task, of in self.status.tasks.items():
             values = {"step": of.step if of.alive else None, "steps_per_second": of.speed(at)}
             if task in usage:

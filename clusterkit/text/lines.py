@@ -83,7 +83,7 @@ CRASH = "Fatal Python error: "  # precedes the stack of a thread that was ended 
 _ABORTS = re.compile(
     r"F\d{4} [\d:.]+ |\d{4}-\d\d-\d\d [\d:.]+: F |terminate called |double free|free\(\): |malloc\(\): |corrupted "
 )
-# TensorFlow's errors when a peer is gone. If there is no exception, the end of the log is searched for them.
+# TensorFlow's errors when a peer is gone. Without an exception, the end of the log is searched for them.
 PEER_GONE = re.compile(
     r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
     r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"

@@ -27,6 +27,8 @@ _KNOWN = re.compile(
     r"|oneDNN supports DT_\w+ only on platforms with"
     r"|RecvTensor cancelled for "
     r"|Ignoring an error encountered when deleting remote tensors handles"
+    r"|Type inference failed\. .* INVALID_ARGUMENT: expected PRODUCT element type for input"
+    r"|UserWarning: To make it possible to preserve tf\.data options across serialization boundaries"
     r"|Device filters can only be specified when initializing the cluster"
     r"|UserWarning: `shuffle=True` was passed, but will be ignored since the data `x` was provided as a tf\.data"
     r"|preemption_notifier\.cc:\d+\] SIGTERM caught at "
@@ -36,6 +38,7 @@ _KNOWN = re.compile(
 _CONTINUED = re.compile(
     r"/job:\w+/replica:\d+/task:\d+$|\t \[\[|Additional GRPC error information from remote target|:UNKNOWN:|:\{|$"
     r"|  self\.data_adapter = |The error could be from a previous operation\.|The tasks have crashed\."
+    r"|type_id: TFT_|\twhile inferring type of node "
 )
 
 _OPTIONS = "SessionOptions: "  # followed by a protobuf in text form, over many lines
@@ -51,8 +54,8 @@ _CLUES = (
     (b"M", (b"SIGTERM caught",)),
     (b"A", (b"Aborting Ring", b"StartAbort")),
     (b"F", (b"Failed to register function",)),
-    (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT")),
-    (b"U", (b"Unable to register cu", b"GPU devices", b"UserWarning: `shuffle")),
+    (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT", b"Type inference")),
+    (b"U", (b"Unable to register cu", b"GPU devices", b"UserWarning: `shuffle", b"UserWarning: To make")),
     (b"C", (b"Could not find cuda",)),
     (b"L", (b"Local rendezvous",)),
     (b"y", (b"computation placer already",)),

@@ -21,7 +21,7 @@ def listed(things: Iterable[object], most: int | None = None) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], these: str = "There are") -> str:
-    """Return the sentence that follows "there is no …": the closest known word, or else all known words."""
+    """Return the sentence that follows an unknown word: the closest known word, or else all known words."""
     known = [*known]
     close = closest(word, known)
     return f"Did you mean {close}?" if close else f"{these} {', '.join(known)}."

@@ -37,7 +37,7 @@ class Background:
 
     def start(self, step: int, write: Callable[[], None]) -> None:
         """Call `write` in the thread. No checkpoint may be in progress: call `wait` first."""
-        _used.add(self)
+        _writers_in_use.add(self)
         job = partial(self._run, write)
         self._busy.acquire()
         self._step = step
@@ -125,23 +125,23 @@ def not_saved(step: int, directory: str, error: BaseException) -> CheckpointNotS
 
 
 _writer = _Writer()
-_used: set[Background] = set()  # the Background of each `Checkpointer` that has saved
+_writers_in_use: set[Background] = set()  # the Background of each `Checkpointer` that has saved
 
 
 def finish_all() -> None:
     """Wait until no checkpoint of this process is in progress, so that a directory can be read or cleaned."""
-    for each in tuple(_used):
-        each.finish()
+    for background in tuple(_writers_in_use):
+        background.finish()
 
 
 @atexit.register
 def _end() -> None:
     """Wait for the last checkpoint. If it failed and `wait` was not called, print the error and exit with code 1."""
-    if any(each.is_busy() for each in _used):
+    if any(each.is_busy() for each in _writers_in_use):
         with progress.phase(PHASE):
             finish_all()
     _writer.close()
-    if failures := [failure for each in _used if (failure := each.failure()) is not None]:
+    if failures := [failure for each in _writers_in_use if (failure := each.failure()) is not None]:
         for failure in failures:
             print(f"clusterkit: {this_task.task()}: {failure}", file=sys.stderr)
         for stream in (sys.stdout, sys.stderr):

@@ -93,7 +93,7 @@ class Backup(ReportProgress):
         """
         self._saved_position.assign(self._position)
         self._saved_results.assign(json.dumps(self._results()))
-        self._unsaved = 0
+        self._batches_unsaved = 0
         return self._checkpointer.save(step, wait=wait)
 
     def wait(self) -> None:
@@ -106,8 +106,8 @@ class Backup(ReportProgress):
         self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
-        self._unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
-        self._trained = False
+        self._batches_unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
+        self._has_trained = False
         self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
         self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
@@ -116,7 +116,7 @@ class Backup(ReportProgress):
         # `partial`, since Keras creates the metrics only in the first step (and resets them in each epoch anyway).
         self._checkpointer.restore(partial=True)
         if (restored := self._checkpointer.restored) is not None:
-            self._done = restored.step
+            self._batches_done = restored.step
             self._resume(restored.step)
         if self._preemptible:
             self._handler = preempting.on_preemption(self)
@@ -130,21 +130,21 @@ class Backup(ReportProgress):
         if batch < self._skipped:
             return
         super().on_train_batch_end(batch, logs)
-        self._unsaved += batch + 1 - self._position.batches
+        self._batches_unsaved += batch + 1 - self._position.batches
         self._position, self._logs = self._position._replace(batches=batch + 1), logs or {}
         if batch + 1 >= (self.params.get("steps") or math.inf):  # `on_epoch_end` saves, including the epoch's results
             return
         self._exit_if_preempted()
-        if self._save_every and self._unsaved >= self._save_every:
+        if self._save_every and self._batches_unsaved >= self._save_every:
             self.save(self._steps())
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_end(epoch, logs)
         self._skipped = 0
         self._position = FitProgress(epoch + 1, 0, 0)
-        self._trained = True
+        self._has_trained = True
         self._exit_if_preempted()
-        if self._save_every is None or self._unsaved >= self._save_every:
+        if self._save_every is None or self._batches_unsaved >= self._save_every:
             self.save(self._steps())
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -153,7 +153,7 @@ class Backup(ReportProgress):
         self._order.end()
         if self._handler is not None:
             self._handler.close()
-        if self._trained:  # saves changes that other callbacks made in `on_train_end`, such as restored best weights
+        if self._has_trained:  # saves changes that other callbacks made in `on_train_end`, such as the best weights
             self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
         self.wait()
@@ -175,7 +175,7 @@ class Backup(ReportProgress):
             print(f"fit was stopped early in epoch {epoch}, after {step} steps", flush=True)
             return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
-        self._order.resume(self._restored_results().get("iterators", 0), epoch)
+        self._order.resume(self._find_results().get("iterators", 0), epoch)
         if batches:
             self._skipped = batches
             resumption.skip_batches(self.model, batches, self._restore_results)
@@ -183,7 +183,7 @@ class Backup(ReportProgress):
     def _results(self) -> dict[str, Any]:
         """Return the number of data iterators and, within an epoch, the logs and metrics so far over all workers."""
         in_epoch = self._position.batches > 0
-        iterators = {"iterators": self._order.before(in_epoch)}
+        iterators = {"iterators": self._order.iterators_before(in_epoch)}
         if not in_epoch:
             return iterators
         logs = {name: float(np.asarray(value)) for name, value in self._logs.items() if np.ndim(value) == 0}
@@ -191,14 +191,14 @@ class Backup(ReportProgress):
         values = [tf.convert_to_tensor(variable.value).numpy().tolist() for variable in variables]
         return {**iterators, "logs": logs, "metrics": values}
 
-    def _restored_results(self) -> dict[str, Any]:
+    def _find_results(self) -> dict[str, Any]:
         text = self._saved_results.numpy().decode()
         found: dict[str, Any] = json.loads(text) if text else {}
         return found
 
     def _restore_results(self) -> Mapping[str, Any]:
         """Restore the metrics, and return the logs. The chief's first replica gets the values of all replicas."""
-        saved = {"logs": {}, "metrics": [], **self._restored_results()}
+        saved = {"logs": {}, "metrics": [], **self._find_results()}
         variables, strategy = resumption.metric_variables(self.model), self.model.distribute_strategy
         if len(variables) == len(saved["metrics"]):
             for variable, value in zip(variables, saved["metrics"], strict=True):

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 MANIFEST: Final = "manifest.json"
-AGAIN_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds before each further attempt to read a file
+RETRY_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds before each further attempt to read a file
 MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # errors that mean damage
-LOOK_EVERY = 0.1  # seconds between two checks whether a checkpoint has become visible
+CHECK_EVERY = 0.1  # seconds between two checks whether a checkpoint has become visible
 T = TypeVar("T")
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
@@ -109,10 +109,10 @@ class CheckpointStore:
             if name.startswith(self._prefix):
                 remove(path)
             elif finish and (match := _REPLACED.fullmatch(name)):
-                if (final := self.directory / f"ckpt-{match[1]}").exists():
+                if (target := self.directory / f"ckpt-{match[1]}").exists():
                     remove(path)
                 else:
-                    path.rename(final)
+                    path.rename(target)
 
     def found(self) -> list[Checkpoint]:
         """Return all checkpoints, newest first, without checking whether they are damaged."""
@@ -136,7 +136,7 @@ class CheckpointStore:
         while not any(found.step >= int(named[1]) for found in self.found()):
             if time.monotonic() >= until:
                 return False
-            time.sleep(LOOK_EVERY)
+            time.sleep(CHECK_EVERY)
         return True
 
     def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
@@ -154,10 +154,10 @@ class CheckpointStore:
 
         Checkpoints of steps after `newest` are kept, since they belong to another run.
         """
-        doomed = {Path(path) for path in damaged if Path(path).name != f"ckpt-{newest}"}
+        removable = {Path(path) for path in damaged if Path(path).name != f"ckpt-{newest}"}
         earlier = [Path(found.path) for found in self.found() if found.step <= newest]
-        doomed |= set([path for path in earlier if path not in doomed][keep:])
-        for path in doomed:
+        removable |= set([path for path in earlier if path not in removable][keep:])
+        for path in removable:
             # Renamed first, so that no task reads a partly removed checkpoint.
             with contextlib.suppress(FileNotFoundError):
                 remove(path.rename(self._unused()))
@@ -184,10 +184,10 @@ def verify(found: Checkpoint) -> None:
     directory = Path(found.path)
     for name, (size, digest) in _manifest(directory, found.step).items():
         try:
-            actual = _patiently(lambda path: path.stat().st_size, directory / name)
+            actual = _retried(lambda path: path.stat().st_size, directory / name)
             if actual != size:
                 raise Damaged(f"{name} has {actual} bytes where its manifest says {size}")
-            if _patiently(_sha256, directory / name) != digest:
+            if _retried(_sha256, directory / name) != digest:
                 raise Damaged(f"{name} is not what was saved: its SHA-256 differs from the manifest's")
         except OSError as error:
             raise Damaged(f"{name} cannot be read ({error.strerror})") from None
@@ -206,7 +206,7 @@ def is_intact(checkpoint: Checkpoint) -> bool:
 
 def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
     try:
-        content = json.loads(_patiently(Path.read_bytes, directory / MANIFEST))
+        content = json.loads(_retried(Path.read_bytes, directory / MANIFEST))
         if content["step"] != step:
             raise Damaged(f"its {MANIFEST} is of step {content['step']}")
         return {name: (entry["bytes"], entry["sha256"]) for name, entry in content["files"].items()}
@@ -216,9 +216,9 @@ def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
         raise Damaged(f"its {MANIFEST} is not a checkpoint's manifest, or was cut short") from None
 
 
-def _patiently(read: Callable[[Path], T], path: Path) -> T:
+def _retried(read: Callable[[Path], T], path: Path) -> T:
     """Call `read`, and repeat it after errors. Raises OSError if the file is missing, else CheckpointUnreadable."""
-    waits = iter(AGAIN_AFTER)
+    waits = iter(RETRY_AFTER)
     while True:
         try:
             return read(path)

@@ -25,10 +25,10 @@ from clusterkit.training.checkpoint_store import (
     verify,
 )
 from clusterkit.training.snapshot import Snapshots
-from clusterkit.training.trackables import Directory, arranged
+from clusterkit.training.trackables import Directory, split_arguments
 
 PREFIX = "state"  # the beginning of the names of TensorFlow's files in a checkpoint's directory
-SOON = 1.0  # seconds; the wait for a checkpoint before a message is printed
+BRIEF_WAIT = 1.0  # seconds; the wait for a checkpoint before a message is printed
 VISIBLE_WITHIN = 60.0  # seconds; the time in which a shared file system shows files that another host has saved
 _restores = itertools.count(1)  # numbers the calls of `restore`; the numbers are the same in all workers
 
@@ -80,7 +80,7 @@ class Checkpointer:
             raise ValueError(f"Checkpointer(keep={keep}) is invalid: keep must be at least 1.")
         if not isinstance(background, bool):
             raise ValueError(f"Checkpointer(background={background!r}) is invalid: background must be True or False.")
-        directory, trackables = arranged([directory, *given], trackables)
+        directory, trackables = split_arguments([directory, *given], trackables)
         path = this_task.checkpoint_dir() if directory is None else str(Path(directory).absolute())
         self._store = CheckpointStore(path, this_task.task())
         self._in_background = background
@@ -195,7 +195,7 @@ class Checkpointer:
 
     def _wait_for(self, named: str) -> None:
         """Wait for the checkpoint that this attempt must resume from, which another host has saved."""
-        if self._store.has(named, SOON):
+        if self._store.has(named, BRIEF_WAIT):
             return
         _warn(f"waits up to {VISIBLE_WITHIN:g} s for {named}, which its host does not see yet.")
         if not self._store.has(named, VISIBLE_WITHIN):
@@ -273,10 +273,10 @@ class Checkpointer:
         return True
 
 
-def _mismatch(found: Checkpoint, error: Exception) -> CheckpointMismatch:
+def _mismatch(checkpoint: Checkpoint, error: Exception) -> CheckpointMismatch:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return CheckpointMismatch(
-        f"The checkpoint {found.path} is intact but does not fit this program in {this_task.task()}: {lines[0]} "
+        f"The checkpoint {checkpoint.path} is intact but does not fit this program in {this_task.task()}: {lines[0]} "
         "If the program was changed on purpose, start it with another checkpoint directory; "
         "if not, build the model and the optimizer before restore()."
     )

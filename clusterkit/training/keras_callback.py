@@ -46,20 +46,20 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         self._every = every
         self._total: int | None = None  # the step at the end of `fit`, if it is known
         self._skipped = 0  # the number of batches of the epoch that were trained before a restart
-        self._done = 0  # the number of steps done
-        self._counted = 0  # the number of batches of the epoch that `_done` includes
+        self._batches_done = 0  # the number of steps done
+        self._epoch_start = 0  # the number of batches of the epoch that `_done` includes
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        self._done = _Fits.done + (0 if self.model.optimizer in _Fits.optimizers else self._iterations())
+        self._batches_done = _Fits.done + (0 if self.model.optimizer in _Fits.optimizers else self._iterations())
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        self._counted = self._skipped
+        self._epoch_start = self._skipped
         steps = self.params.get("steps")  # None if Keras does not know the number before the end of the first epoch
         left = None if steps is None else (self.params["epochs"] - epoch) * steps - self._skipped
         self._total = None if left is None else self._steps() + left
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        self._done, self._counted = self._done + batch + 1 - self._counted, batch + 1
+        self._batches_done, self._epoch_start = self._batches_done + batch + 1 - self._epoch_start, batch + 1
         if (batch + 1) % self._every == 0:
             self._report(logs)
 
@@ -86,7 +86,7 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
 
     def _steps(self) -> int:
         """Return the number of steps done, including those before a restart."""
-        return self._iterations() if this_task.has_ps() else self._done
+        return self._iterations() if this_task.has_ps() else self._batches_done
 
     def _iterations(self) -> int:
         iterations = getattr(self.model.optimizer, "iterations", None)  # None if the model has no optimizer

@@ -56,9 +56,9 @@ def on_preemption(checkpointer: Saver) -> Preemption:
     if this_task.is_evaluator() or (this_task.has_ps() and not this_task.is_coordinator()):
         raise RuntimeError(f"{this_task.task()} called on_preemption, but only tasks that save checkpoints can use it.")
     kind = _MultiWorker if this_task.is_in_step() else _SingleTask
-    before = signal.getsignal(signal.SIGTERM)
+    previous = signal.getsignal(signal.SIGTERM)
     try:
-        return kind(checkpointer, before)
+        return kind(checkpointer, previous)
     except ValueError as error:
         if "main thread" in str(error):
             raise RuntimeError("on_preemption must be called in the main thread, since it handles a signal.") from None
@@ -68,9 +68,9 @@ def on_preemption(checkpointer: Saver) -> Preemption:
 class Preemption:
     """Handles SIGTERM from `on_preemption` until `close`. The program calls `run` or `step` for each step."""
 
-    def __init__(self, checkpointer: Saver, before: Any) -> None:
+    def __init__(self, checkpointer: Saver, previous: Any) -> None:
         self._checkpointer = checkpointer
-        self._before = before
+        self._previous_handler = previous
         self._done = checkpointer.step
 
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -83,7 +83,7 @@ class Preemption:
 
     def close(self) -> None:
         """Restore the previous SIGTERM handler."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if self._previous_handler is None else self._previous_handler)
 
     def _save(self) -> None:
         wait = {"wait": True} if hasattr(self._checkpointer, "wait") else {}  # the program's own Saver may lack `wait`
@@ -103,8 +103,8 @@ class Preemption:
 class _SingleTask(Preemption):
     """Saves and exits at the next step, without agreement with other tasks."""
 
-    def __init__(self, checkpointer: Saver, before: Any) -> None:
-        super().__init__(checkpointer, before)
+    def __init__(self, checkpointer: Saver, previous: Any) -> None:
+        super().__init__(checkpointer, previous)
         self._is_preempted = False
         signal.signal(signal.SIGTERM, self._on_sigterm)
 
@@ -131,8 +131,8 @@ class _SingleTask(Preemption):
 class _MultiWorker(Preemption):
     """Uses TensorFlow's handler to agree on a step, but saves with `checkpointer`."""
 
-    def __init__(self, checkpointer: Saver, before: Any) -> None:
-        super().__init__(checkpointer, before)
+    def __init__(self, checkpointer: Saver, previous: Any) -> None:
+        super().__init__(checkpointer, previous)
         global _current
         _current = self
         self._handler, on_sigterm = _tensorflow_handler()

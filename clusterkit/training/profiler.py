@@ -35,8 +35,8 @@ class Profile:
         self.seconds = seconds
         self.until = time.monotonic() + seconds
         self._steps = steps
-        self._first: int | None = None  # the step at which the profile started
-        self._newest = 0
+        self._first_step: int | None = None  # the step at which the profile started
+        self._newest_step = 0
         self._is_running = self._is_over = False
         self._process = os.getpid()
         self._lock = threading.RLock()  # reentrant, since a signal handler may report progress too
@@ -64,11 +64,11 @@ class Profile:
         with self._lock:
             if self._is_over:
                 return
-            self._newest = step
-            if self._first is None:
-                self._first = step
+            self._newest_step = step
+            if self._first_step is None:
+                self._first_step = step
                 self._start()
-            elif self._is_running and self._steps is not None and step >= self._first + self._steps:
+            elif self._is_running and self._steps is not None and step >= self._first_step + self._steps:
                 with progress.phase("profile"):  # it takes seconds to write thousands of operations
                     self._stop()
 
@@ -88,7 +88,7 @@ class Profile:
         import tensorflow as tf
 
         self._is_running = False
-        steps = None if self._first is None else self._newest - self._first
+        steps = None if self._first_step is None else self._newest_step - self._first_step
         try:
             tf.profiler.experimental.stop()
             found = Path(this_task.tensorboard_dir()).glob("plugins/profile/*/*.xplane.pb")

@@ -40,7 +40,10 @@ class ProgressChannel:
             self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send a message that must not be lost: if the FIFO is full, the message is sent before the next one."""
+        """Send a message, or keep it while the FIFO is full: it is then sent before the next one.
+
+        A message that is too long for an atomic write, such as one with a path of 4,000 characters, is not sent.
+        """
         if self._fd is None:
             return
         line = json.dumps({"kind": kind, "attempt": self._attempt, **fields}, separators=(",", ":")).encode() + b"\n"
@@ -51,14 +54,14 @@ class ProgressChannel:
         assert self._fd is not None
         try:
             while self._unsent:
-                self._send_first_unsent(self._fd)
+                self._resend(self._fd)
             os.write(self._fd, line)
         except OSError:
             # The FIFO is full (EAGAIN), or the supervisor is gone (EPIPE). Drop the report: training must not wait.
             return False
         return True
 
-    def _send_first_unsent(self, fd: int) -> None:
+    def _resend(self, fd: int) -> None:
         try:
             line = self._unsent.popleft()
         except IndexError:  # another thread has sent the message
@@ -74,19 +77,19 @@ class ObservedChannel(ProgressChannel):
     """A channel that also passes the step of each report to a callback, after sending it."""
 
     def __init__(self, plain: ProgressChannel, call: Callable[[int], None]) -> None:
-        self.plain = plain
+        self.inner = plain
         self._call = call
 
     def progress(self, step: int, total: int | None = None) -> None:
-        self.plain.progress(step, total)
+        self.inner.progress(step, total)
         self._call(step)
 
     def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
-        self.plain.progress_with(step, metrics, total)
+        self.inner.progress_with(step, metrics, total)
         self._call(step)
 
     def send(self, kind: str, **fields: object) -> None:
-        self.plain.send(kind, **fields)
+        self.inner.send(kind, **fields)
 
 
 _channel: ProgressChannel | None = None
@@ -108,9 +111,9 @@ def channel() -> ProgressChannel:
 def on_report(call: Callable[[int], None] | None) -> None:
     """Call `call` with the step of each report from now on; None removes the callback."""
     global _channel
-    opened = channel()
-    plain = opened.plain if isinstance(opened, ObservedChannel) else opened
-    _channel = plain if call is None else ObservedChannel(plain, call)
+    current = channel()
+    inner = current.inner if isinstance(current, ObservedChannel) else current
+    _channel = inner if call is None else ObservedChannel(inner, call)
 
 
 def report(step: int, *, total: Number | None = None, **metrics: Number) -> None:

@@ -20,7 +20,7 @@ def build(optimizer: Any, variables: list[Any]) -> None:
 
 
 LAYER, OPTIMIZER = "keras.src.layers.layer", "keras.src.optimizers.base_optimizer"  # the modules of the base classes
-OWN = "own_"  # the prefix of the names under which Backup saves a model's own optimizers
+OWN_PREFIX = "own_"  # the prefix of the names under which Backup saves a model's own optimizers
 
 
 def own_optimizers(model: Any) -> dict[str, Any]:
@@ -33,12 +33,12 @@ def own_optimizers(model: Any) -> dict[str, Any]:
     # TensorFlow stores its own attributes under names with `_self_`.
     attributes = {name: value for name, value in vars(model).items() if not name.startswith("_self_")}
     for name, value in attributes.items():
-        several = (
+        numbered = (
             value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
         )
-        found |= {f"{OWN}{name}_{key}": each for key, each in several if _is_of_keras_3(each, OPTIMIZER)}
+        found |= {f"{OWN_PREFIX}{name}_{key}": each for key, each in numbered if _is_of_keras_3(each, OPTIMIZER)}
         if _is_of_keras_3(value, OPTIMIZER):
-            found[f"{OWN}{name}"] = value
+            found[f"{OWN_PREFIX}{name}"] = value
     return {name: each for name, each in found.items() if each is not getattr(model, "optimizer", None)}
 
 
@@ -46,7 +46,7 @@ def _is_of_keras_3(value: Any, module: str) -> bool:
     return any(kind.__module__ == module for kind in type(value).__mro__)
 
 
-class _Counters:
+class _FirstEpoch:
     """Replaces `model._training_state`, from which Keras 2's `fit` reads its first epoch after `on_train_begin`."""
 
     def __init__(self, epoch: int) -> None:
@@ -60,7 +60,7 @@ class _Counters:
 def start_at(model: Any, epoch: int | None) -> None:
     """Make `fit` start at this epoch, as Keras's BackupAndRestore does in `on_train_begin`. None resets this."""
     if is_keras_2(model):
-        model._training_state = None if epoch is None else _Counters(epoch)
+        model._training_state = None if epoch is None else _FirstEpoch(epoch)
     else:
         model._initial_epoch = epoch
 
@@ -132,7 +132,7 @@ def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -
     return {
         name: each
         for name, each in objects.items()
-        if name in saved or not (name == RESULTS or name.endswith(SEEDS) or name.startswith(OWN))
+        if name in saved or not (name == RESULTS or name.endswith(SEEDS) or name.startswith(OWN_PREFIX))
     }
 
 
@@ -145,9 +145,9 @@ class DataOrder:
     """
 
     def __init__(self) -> None:
-        self._made = 0
-        self._due = 0
-        self._epochs = 0
+        self._iterators_made = 0
+        self._iterators_due = 0
+        self._epochs_due = 0
         self._data: Any = None  # the TFEpochIterator of this `fit`
 
     def begin(self) -> None:
@@ -159,8 +159,8 @@ class DataOrder:
         def _get_iterator(data: Any) -> Any:
             if self._data is None:
                 self._data = data
-                self._catch_up(data, plain(data))
-            self._made += data is self._data
+                self._skip_permutations(data, plain(data))
+            self._iterators_made += data is self._data
             return plain(data)
 
         _get_iterator.__wrapped__ = plain  # type: ignore[attr-defined]
@@ -168,23 +168,23 @@ class DataOrder:
 
     def resume(self, iterators: int, epochs: int) -> None:
         """Continue after this many iterators and epochs of the earlier attempt. Call this in `on_train_begin`."""
-        self._due, self._epochs = iterators, epochs
+        self._iterators_due, self._epochs_due = iterators, epochs
 
-    def before(self, in_epoch: bool) -> int:
+    def iterators_before(self, in_epoch: bool) -> int:
         """Return how many iterators were created before the current epoch or, between epochs, before the next one."""
-        return self._made - in_epoch
+        return self._iterators_made - in_epoch
 
     def end(self) -> None:
         if (kind := _iterators()) is not None:
             kind._get_iterator = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
 
-    def _catch_up(self, data: Any, dataset: Any) -> None:
+    def _skip_permutations(self, data: Any, dataset: Any) -> None:
         permutations = getattr(data.data_adapter, "permutations", None)  # a counter of task/patches/order.py for arrays
-        if permutations is not None and self._epochs:
-            permutations.assign_add(self._epochs)
-        for _ in range(self._due):
+        if permutations is not None and self._epochs_due:
+            permutations.assign_add(self._epochs_due)
+        for _ in range(self._iterators_due):
             iter(dataset)
-        self._made = self._due
+        self._iterators_made = self._iterators_due
 
 
 def _iterators() -> Any:

@@ -39,7 +39,7 @@ class Rounds:
         self._step = tf.function(step, autograph=False)
         self._tally = tally
         self._scheduled = int(tally.numpy()[0])
-        self._seen = (float(self._scheduled), 0.0)
+        self._tally_read = (float(self._scheduled), 0.0)
         self._coordinator: Any = None
         if not this_task.has_ps():
             self._batches = iter(make_batches())
@@ -96,7 +96,7 @@ class Rounds:
         return True
 
     def _read_tally(self, all_done: bool) -> tuple[int, float]:
-        before, self._seen = self._seen, tuple(self._tally.numpy())
-        count, total = self._seen[0] - before[0], self._seen[1] - before[1]
-        done = self._scheduled if all_done else min(int(self._seen[0]), self._scheduled - 1)
+        before, self._tally_read = self._tally_read, tuple(self._tally.numpy())
+        count, total = self._tally_read[0] - before[0], self._tally_read[1] - before[1]
+        done = self._scheduled if all_done else min(int(self._tally_read[0]), self._scheduled - 1)
         return done, float(total / max(1, count))

@@ -45,5 +45,5 @@ def _skip_coordinator_shutdown() -> None:
     That method waits for a lock that the thread which watches for lost workers may hold. The thread no longer runs at
     interpreter exit, so the program would never end (TensorFlow 2.21). Skipping the method is safe: the process ends.
     """
-    if (tf := sys.modules.get("tensorflow")) is not None:  # otherwise there is no coordinator
+    if (tf := sys.modules.get("tensorflow")) is not None:  # only TensorFlow creates a coordinator
         tf.distribute.coordinator.ClusterCoordinator.__del__ = lambda self: None

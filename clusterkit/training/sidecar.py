@@ -79,8 +79,8 @@ def _sigterm_event() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():  # other threads can't install signal handlers
         yield ended
         return
-    before = signal.signal(signal.SIGTERM, on_sigterm)
+    previous = signal.signal(signal.SIGTERM, on_sigterm)
     try:
         yield ended
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if previous is None else previous)

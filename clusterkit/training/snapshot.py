@@ -62,11 +62,11 @@ class Snapshots:
     def take(self) -> Snapshot | None:
         """Copy all values. Returns None if that is impossible, or would take too much of a coordinator's memory."""
         try:
-            return Snapshot(self._from_ps() if this_task.has_ps() else self._from_here())
+            return Snapshot(self._read_from_ps() if this_task.has_ps() else self._read_here())
         except NotCopyable:
             return None
 
-    def _from_ps(self) -> list[TensorEntry]:
+    def _read_from_ps(self) -> list[TensorEntry]:
         """Fetch all values in one call, since one call per value takes several times as long."""
         if self._fetch is None:
             variables = {id(child): child for _, child in _edges(self._checkpoint) if isinstance(child, tf.Variable)}
@@ -91,7 +91,7 @@ class Snapshots:
 
         return fetch.get_concrete_function()
 
-    def _from_here(self) -> list[TensorEntry]:
+    def _read_here(self) -> list[TensorEntry]:
         entries, edges = self._entries, _edges(self._checkpoint)
         known = [
             (name, id(child)) for name, child in self._edges
@@ -99,9 +99,9 @@ class Snapshots:
         if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
             # The entries can be reused if all of them read the current values, and no object creates hidden variables.
-            stay = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
-            stay &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
-            self._entries, self._edges = (entries if stay else None), edges
+            variables = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
+            variables &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
+            self._entries, self._edges = (entries if variables else None), edges
         values = [(entry, _read(entry)) for entry in entries]
         return [entry._replace(value=_copy(value)) for entry, value in values if value is not None]
 

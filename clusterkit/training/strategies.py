@@ -167,12 +167,12 @@ def device_names(count: int | None) -> list[str] | None:
     """
     if count is None:
         return None
-    visible = len(gpus())
-    if visible == 0:
+    devices = len(gpus())
+    if devices == 0:
         split_cpu(count)
         return [f"/cpu:{number}" for number in range(count)]
-    if visible < count:
-        raise StrategyUnavailable(f"{count} devices were requested, but {this_task.task()} sees only {visible} GPUs.")
+    if devices < count:
+        raise StrategyUnavailable(f"{count} devices were requested, but {this_task.task()} sees only {devices} GPUs.")
     return [f"/gpu:{number}" for number in range(count)]
 
 

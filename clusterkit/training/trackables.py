@@ -11,7 +11,7 @@ import tensorflow as tf
 Directory = str | os.PathLike[str] | None
 
 
-def arranged(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory, dict[str, Any]]:
+def split_arguments(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory, dict[str, Any]]:
     """Return the directory, and the objects to save by name: those in `named`, and those in `given` under usual names.
 
     The usual names are `model` and `optimizer`. A tf.train.Checkpoint stands for the objects in it. Raises TypeError
@@ -25,7 +25,7 @@ def arranged(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory,
         if isinstance(one, str | os.PathLike) and directory is None:
             directory = one
         elif one is not None:
-            objects = _named(one)
+            objects = _with_name(one)
             if twice := objects.keys() & found.keys():
                 raise TypeError(f"Checkpointer got {' and '.join(sorted(twice))} twice: give each its own name.")
             found |= objects
@@ -34,7 +34,7 @@ def arranged(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory,
     return directory, found
 
 
-def _named(one: Any) -> dict[str, Any]:
+def _with_name(one: Any) -> dict[str, Any]:
     """Return an object with its usual name, or the objects in a checkpoint with their names."""
     if isinstance(one, tf.train.Checkpoint):
         return {name: each for name, each in vars(one).items() if not name.startswith("_")} or {"checkpoint": one}

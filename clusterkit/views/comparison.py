@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
 
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.text.durations import shown
@@ -85,8 +86,10 @@ def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) 
         curves = [run.metrics.get(chosen, {}) for run in runs]
         last = max((step for curve in curves for step in curve), default=0)
         ticks = sorted({round(last * part / POINTS) for part in range(1, POINTS + 1)})
-        rows += [(f"{chosen} at {tick}", *(_at(curve, tick) for curve in curves)) for tick in ticks]
-    rows += [(f"last {name}", *(_at(run.metrics.get(name, {}), None) for run in runs)) for name in names]
+        for since, to in pairwise([-1, *ticks]):
+            cells = [_newest(curve, since, to) for curve in curves]
+            rows += [(f"{chosen} at {to}", *cells)] if {*cells} != {"-"} else []
+    rows += [(f"last {name}", *(_newest(run.metrics.get(name, {}), -1, inf) for run in runs)) for name in names]
     return table(["", *(Column(run.run_id, right=True, least=8) for run in runs)], rows, width)
 
 
@@ -109,9 +112,7 @@ def _together(args: Sequence[str]) -> list[str]:
     return found
 
 
-def _at(curve: Curve, step: int | None) -> str:
-    """The newest value at a step; none beyond the curve's end. None: the last one."""
-    steps = list(curve)
-    if not steps or (step is not None and not steps[0] <= step <= steps[-1]):
-        return "-"
-    return number(curve[steps[-1 if step is None else bisect_right(steps, step) - 1]])
+def _newest(curve: Curve, since: float, to: float) -> str:
+    """Return the newest value after the step `since` and no later than `to`; a dash if none was reported then."""
+    steps = [step for step in curve if since < step <= to]
+    return number(curve[steps[-1]]) if steps else "-"

@@ -37,7 +37,7 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
     """Return the reason for what a live run does, and what to do about it."""
     found, reason = situation_of(ledger), printable(ledger.run.reason)
     logs = f"clusterkit logs --follow {run_id}"
-    match found.doing:
+    match found.activity:
         case RunActivity.STARTING:
             return Guidance(_faults(found), "Nothing: wait for the first step.", (logs,))
         case RunActivity.TRAINING:
@@ -68,11 +68,11 @@ def guidance_lines(found: Guidance, width: int | None) -> list[str]:
 
 
 def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    logs, ended = f"clusterkit logs --follow {run_id}", ledger.incidents.ended
-    if idle := sorted(ledger.pace.paused):
+    logs, ended = f"clusterkit logs --follow {run_id}", ledger.incidents.ended_recoveries
+    if idle := sorted(ledger.interruptions.paused_since):
         paused = _paused(found, idle, run_id)
         return Guidance(paused.why, "Training continues without it. Let it continue:", paused.commands)
-    if found.aside:
+    if found.tasks_aside:
         why = _broken(ledger) or _faults(found) or "A restart was requested."
         return Guidance(why, "Nothing: training continues meanwhile.", (logs,))
     if found.faults:
@@ -102,7 +102,7 @@ def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 
 def _from(ledger: Ledger, tasks: Sequence[Task]) -> str:
     """Where a restart of these tasks continues, and what that costs."""
-    saved, step = ledger.run.checkpoint, ledger.run.trained
+    saved, step = ledger.run.checkpoint, ledger.run.trained_step
     if not any(map(ledger.attempts.trains, tasks)):
         return "alone, and no step is lost"
     again = 0 if step is None else max(0, step - (0 if saved is None else saved[0]))
@@ -121,7 +121,7 @@ def _paused(found: Situation, idle: Sequence[Task], run_id: str) -> Guidance:
 
 
 def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    restart, number = ledger.pace.restart, ""
+    restart, number = ledger.interruptions.newest_restart, ""
     if restart is not None and restart.charged:
         number = f", restart {restart.charged} of {restart.budget}"
     todo = f"Nothing: it restarts by itself{number}, {_from(ledger, found.tasks)}."
@@ -220,13 +220,15 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 def _broken(ledger: Ledger) -> str:
     """Return the reason for the death that the present restart repairs; empty if no task died."""
-    incident = next((one for one in ledger.incidents.mending() if one.deaths), None)
+    incident = next((one for one in ledger.incidents.open_restarts() if one.deaths), None)
     if incident is None:
         return ""
-    death, failure = incident.deaths[0], ledger.pace.failure
+    death, failure = incident.deaths[0], ledger.interruptions.failure
     if death.requested:
         return f"A user asked for that: `clusterkit kill` of {death.task}, or the same on the page."
-    known = [ledger.faults.known[number].event.fault for number in incident.faults if number in ledger.faults.known]
+    known = [
+        ledger.faults.by_number[number].event.fault for number in incident.faults if number in ledger.faults.by_number
+    ]
     exit_ = death.exit
     if not known and exit_.signal == SIGKILL and exit_.asked is None and not exit_.out_of_memory:
         unseen = "neither clusterkit nor, as far as the kernel says, a lack of memory"

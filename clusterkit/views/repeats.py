@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from clusterkit.text.lines import CRASH, PEER_GONE, TRACEBACK
+from clusterkit.views.closure_errors import ClosureErrors
 from clusterkit.views.tracebacks import (
     EXTENSIONS,
     RUNTIME,
@@ -25,6 +26,7 @@ MOST = 64  # tracebacks and warnings that are remembered
 AFTER = 40  # lines after a traceback that may belong to it
 
 _TITLE, _CRASH = TRACEBACK.encode(), CRASH.encode()
+_CLOSURE = b"ERROR:tensorflow:"  # begins a line about a closure's error
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
 _LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # in Python's format; code may follow
@@ -53,21 +55,18 @@ class Repeats:
         self._gone = False  # True while lines may belong to the error about a peer that is gone
         self._crashed = False  # True in the stacks that a crash prints
         self._warned = False  # True if the next line may be the code that a warning is about
+        self._closures = ClosureErrors()
 
     def may_hide(self, whole: bytes) -> bool:
         """Return whether `feed` may change or hide any of the lines."""
         is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
-        return (
-            bool(is_open)
-            or self._crashed
-            or _CRASH in whole
-            or _TITLE in whole
-            or b"Warning: " in whole
-            or b"\nclusterkit: " in whole
-        )
+        is_open = is_open or self._closures.is_open or _CLOSURE in whole or self._crashed or _CRASH in whole
+        return bool(is_open) or _TITLE in whole or b"Warning: " in whole or b"\nclusterkit: " in whole
 
     def feed(self, line: str) -> list[str]:
         """Take a line; return the lines to show now."""
+        if not self._held and self._closures.hides(line):
+            return []
         before, title, rest = line.partition(TRACEBACK)
         if title and not rest and (not before or before.strip(" |+-").removesuffix("Exception Group")):
             held = [*self._held, *self._counted()]
@@ -139,7 +138,8 @@ class Repeats:
         if not held[-1].startswith(" ") and PEER_GONE.search(held[-1]):
             self._gone = True
             said = _NODE.sub("", without_module(held[-1]))
-            return [f"{said} … {number_of('line', len(held) - 1)} of traceback: a peer is gone"]
+            why = f"cancelled by the {failed} above" if (failed := self._closures.failed) else "a peer is gone"
+            return [f"{said} … {number_of('line', len(held) - 1)} of traceback: {why}"]
         key = tuple(_VARYING.sub("", line) for line in held[1:])
         told = self._known.get(key)
         if told is None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from clusterkit.store.paths import RunPaths
+from clusterkit.store.store import RunStore
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
@@ -127,7 +128,7 @@ def _blame(
     if cause.exit.error is None:
         path = f"    its log: {run.log(cause.task, cause.attempt)}"
         by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
-        yield [(path if len(path) <= width else by_command, ())]
+        yield [(path if len(path) <= width or not RunStore().has(run) else by_command, ())]
     if result.repeated:
         where = "before any step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]

@@ -22,19 +22,19 @@ def told(ledger: Ledger, wall: float, now: float) -> tuple[str, str, float | Non
     `wall` is a wall time that is `now` seconds after the run began.
     """
     at, found, run = max(now, ledger.now), situation_of(ledger), ledger.run
-    speed = run.speed(wall) if found.doing is RunActivity.TRAINING else None
-    silence = 0.0 if found.stepped is None else at - found.stepped
+    speed = run.speed(wall) if found.activity is RunActivity.TRAINING else None
+    silence = 0.0 if found.last_step_at is None else at - found.last_step_at
     if silence > max(QUIET, MISSED / speed if speed else 0.0):
         speed = None
     else:
         silence = 0.0
-    return found.doing.value, printable(_sentence(found, run, speed, silence, at)), speed
+    return found.activity.value, printable(_sentence(found, run, speed, silence, at)), speed
 
 
 def _sentence(found: Situation, run: RunStatus, speed: float | None, silence: float, now: float) -> str:
     tasks, since = named(found.tasks), found.since
     long = "" if since is None else f" for {shown(max(0.0, now - since))}"
-    match found.doing:
+    match found.activity:
         case RunActivity.STARTING:
             return _starting(run)
         case RunActivity.TRAINING:
@@ -59,7 +59,7 @@ def _sentence(found: Situation, run: RunStatus, speed: float | None, silence: fl
 
 
 def _starting(run: RunStatus) -> str:
-    if run.began is None:
+    if run.began_at is None:
         return "The supervisor is preparing the run."
     for state in (TaskState.HELD, TaskState.WAITING):
         if tasks := [task for task, of in run.tasks.items() if of.state is state]:
@@ -83,7 +83,9 @@ def _training(found: Situation, run: RunStatus, speed: float | None, silence: fl
     text = ", ".join(parts)
     if silence:
         text += f"; no step for {shown(silence)}"
-    text += f". {named(found.aside)} {_are(found.aside)} paused or restarting; training continues" * bool(found.aside)
+    text += f". {named(found.tasks_aside)} {_are(found.tasks_aside)} paused or restarting; training continues" * bool(
+        found.tasks_aside
+    )
     return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
 
 

@@ -45,7 +45,7 @@ def _room(parts: Mapping[str, str], width: int) -> int:
 
 def _waiting(status: RunStatus, width: int) -> str:
     """Return the answer to Ctrl-C while the run waits for tasks to end, else an empty string."""
-    tasks = [task for task in status.waits_for if task in status.tasks and status.tasks[task].alive]
+    tasks = [task for task in status.awaited_tasks if task in status.tasks and status.tasks[task].alive]
     if not tasks:
         return ""
     named = waiting(list(map(str, tasks)), status.grace)
@@ -66,8 +66,8 @@ def _parts(status: RunStatus, now: float) -> dict[str, str]:
         parts["metric"] = measured(status.metrics, 1)
     if status.restarts:
         parts["restarts"] = number_of("restart", status.restarts)
-    if status.began is not None:
-        seconds = max(0, int(now - status.began))
+    if status.began_at is not None:
+        seconds = max(0, int(now - status.began_at))
         parts["time"] = f"{seconds} s" if seconds < 60 else shown(seconds)
     return parts
 

@@ -6,8 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeGuard
 
@@ -17,14 +16,11 @@ from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.fork_client import Launch
-from clusterkit.warm.kept import kept_server
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-OTHERS_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
 # In a pickle, a short string is preceded by its opcode and its length, each one byte long.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
@@ -38,10 +34,10 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
-    log, ours = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
+    log, environ = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
     is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
     if is_command and not serves:
-        return Launch(sys.executable, ours, Preload(tensorflow=False), log)
+        return Launch(sys.executable, environ, Preload(tensorflow=False), log)
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
     program = [] if is_command else imports.program_files(file, root, packages)
@@ -50,13 +46,20 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     if not tensorflow and not job.preload:
         return None
     most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
-    own = job.setups.get(most, Setup())
-    env = {**ours, "PYTHONUNBUFFERED": "1", **usual_env(job.devices), **job.setup.env, **own.env, **chosen_env(job)}
+    own_setup = job.setups.get(most, Setup())
+    env = {
+        **environ,
+        "PYTHONUNBUFFERED": "1",
+        **usual_env(job.devices),
+        **job.setup.env,
+        **own_setup.env,
+        **chosen_env(job),
+    }
     env.pop("TF_CONFIG", None)
     variables = own_variables_of(program, packages, root)
     if variables.unclear and job.start is not StartMode.WARM:
         return variables.unclear
-    python = own.python or job.setup.python or sys.executable
+    python = own_setup.python or job.setup.python or sys.executable
     return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
 
 
@@ -89,46 +92,6 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
 def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
     """Return whether a warm server could serve a run with this launch."""
     return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable
-
-
-def warm_places(
-    launch: Launch | None, session: WarmSession | None, lifeline: int | None
-) -> Iterator[SharedServer | str]:
-    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
-
-    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
-    """
-    if not can_share(launch):
-        return
-    users = warm_dir() if session is None else session.users
-    for home in dict.fromkeys((warm_dir(), users)):
-        if (place := SharedServer(home, launch)).socket.exists():
-            yield place
-    kept = kept_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
-    if kept is not None:
-        yield kept
-    if session is not None and lifeline is not None:
-        with session.watched(lifeline) as ended:
-            own = None if ended is None else _session_place(launch, session, ended)
-        if own is not None:
-            yield own
-
-
-def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
-    try:
-        session.make_directory()
-        place = SharedServer(session.directory, _without_marks(launch), launch.preload.needed_path)
-        first = all(path == place.socket for path in session.directory.glob("*.sock"))
-        place.start(None if first else OTHERS_IDLE, ended, clears=True)
-    except WarmServerError as error:
-        return str(error)
-    return place
-
-
-def _without_marks(launch: Launch) -> Launch:
-    """Return the launch without the first run's marks, since the server is not a process of that run."""
-    env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
-    return replace(launch, env=env)
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:

@@ -70,30 +70,30 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference from the client, such as "another cgroup namespace"; None if there is none.
+    """Return the first difference from the client, such as "another cgroup namespace"; None if all are equal.
 
     `of_client` has the `own_attributes` that the client has sent.
     """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 
 
-def _differences(pid: int, of_client: Mapping[Any, Any]) -> Iterator[str]:
-    me = str(os.getpid())
+def _differences(pid: int, client: Mapping[Any, Any]) -> Iterator[str]:
+    own = str(os.getpid())
     for names, read in ((LINKS, os.readlink), (FILES, _text)):
         for name, what in names.items():
-            mine = _or_none(read, f"{PROC}/{me}/{name}")
-            if mine is not None and mine != _or_none(read, f"{PROC}/{pid}/{name}"):
+            own_value = _or_none(read, f"{PROC}/{own}/{name}")
+            if own_value is not None and own_value != _or_none(read, f"{PROC}/{pid}/{name}"):
                 yield what
-    ours, theirs, first = (_or_none(_status, f"{PROC}/{one}/status") or {} for one in (me, pid, 1))
+    ours, client_value, reference = (_or_none(_status, f"{PROC}/{one}/status") or {} for one in (own, pid, 1))
     for name, what in STATUS.items():
-        if ours.get(name) != theirs.get(name):
+        if ours.get(name) != client_value.get(name):
             yield what
-        elif name in HIDDEN and ours.get(name) not in (None, "0", first.get(name)):
+        elif name in HIDDEN and ours.get(name) not in (None, "0", reference.get(name)):
             yield f"{what}, as far as can be seen"
-    if _scheduling(int(me)) != _scheduling(pid):
+    if _scheduling(int(own)) != _scheduling(pid):
         yield "another scheduling policy"
     for name, value in own_attributes().items():
-        if of_client.get(name) != value:
+        if client.get(name) != value:
             yield CONTROLS.get(int(name) if name.isdecimal() else 0, name.replace("personality", "another personality"))
 
 

@@ -18,12 +18,12 @@ from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
 from clusterkit.system.poller import Bell
-from clusterkit.system.process import HELPERS, first_readable
+from clusterkit.system.process import HELPER_PIDS, first_readable
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
-PATIENCE = 5.0  # seconds; a server that takes longer for a fork is killed
+ANSWER_WITHIN = 5.0  # seconds; a server that takes longer for a fork is killed
 TRIES = 3  # tasks start cold after this number of servers in a row that ended without having forked a task
 UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
 KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
@@ -38,11 +38,11 @@ class Launch:
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own: Mapping[str, str | None] = field(default_factory=dict)  # variables that the program sets before its imports
+    own_variables: Mapping[str, str | None] = field(default_factory=dict)  # set by the program before its imports
 
     @property
     def whole_env(self) -> dict[str, str]:
-        return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
+        return {name: value for name, value in {**self.env, **self.own_variables}.items() if value is not None}
 
 
 class StartedServer(NamedTuple):
@@ -55,17 +55,17 @@ class StartedServer(NamedTuple):
 
 def begin(launch: Launch) -> StartedServer:
     """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
-    with ExitStack() as ours, ExitStack() as theirs:
+    with ExitStack() as own_stack, ExitStack() as server_stack:
         channel, other = socket.socketpair()
-        ours.enter_context(channel)
-        theirs.enter_context(other)
-        lifeline, held = os.pipe2(os.O_CLOEXEC)
-        ours.callback(os.close, lifeline)
-        theirs.callback(os.close, held)
+        own_stack.enter_context(channel)
+        server_stack.enter_context(other)
+        lifeline, own_lifeline = os.pipe2(os.O_CLOEXEC)
+        own_stack.callback(os.close, lifeline)
+        server_stack.callback(os.close, own_lifeline)
         output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        theirs.callback(os.close, output)
+        server_stack.callback(os.close, output)
         imports = {"tensorflow": launch.preload.tensorflow, "preload": launch.preload.modules}
-        options = json.dumps({"lifeline": held, **imports, "path": launch.preload.path})
+        options = json.dumps({"lifeline": own_lifeline, **imports, "path": launch.preload.path})
         process = subprocess.Popen(
             [launch.python, ENTRY, str(os.getpid()), str(other.fileno()), "serve", options],
             stdin=subprocess.DEVNULL,
@@ -73,10 +73,10 @@ def begin(launch: Launch) -> StartedServer:
             stderr=output,
             env=launch.whole_env,
             start_new_session=True,
-            pass_fds=(other.fileno(), held),
+            pass_fds=(other.fileno(), own_lifeline),
         )
         process.returncode = 0  # keeps Popen from reaping the pid when garbage-collected; stop() reaps the process
-        ours.pop_all()
+        own_stack.pop_all()
         return StartedServer(process.pid, channel.detach(), lifeline)
 
 
@@ -100,23 +100,23 @@ class ForkServer:
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # from each top-level module that the server has imported to its directory
-        self.ready = self.gone = False
+        self.ready = self.is_gone = False
         self.tries = tries  # the number of servers, including this one, that may still end in a row without a fork
         self._forked = False
-        self._why = ""  # the reason why this process abandoned or retired the server
+        self._end_reason = ""  # the reason why this process abandoned or retired the server
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
-        HELPERS.add(self._pid)
+        HELPER_PIDS.add(self._pid)
         self._channel = socket.socket(fileno=channel)
         self._received = bytearray()  # received answers that `fork` has not parsed yet; the last may be incomplete
         self._pidfd = os.pidfd_open(self._pid)
-        self._bell = Bell()
-        self._thread = start_thread("fork server", self._attend, post)
+        self._retire_bell = Bell()
+        self._thread = start_thread("fork server", self._watch, post)
 
-    def ask(self, start: Start) -> PendingFork:
+    def request_fork(self, start: Start) -> PendingFork:
         """Request a fork; several may be pending until `fork` is called. Raises NoForkServer, or OSError like Popen."""
-        if not self.ready or self.gone:
+        if not self.ready or self.is_gone:
             raise NoForkServer
         with ExitStack() as stack:
             plan = start.plan
@@ -128,49 +128,49 @@ class ForkServer:
                 descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
                 argv, command, how = [plan.target, *plan.args], plan.command, plan.kind
                 request = {"parent": os.getpid(), "how": how, "argv": argv, "command": command, "env": dict(start.env)}
-                return PendingFork(start, ask(self._channel, request, descriptors, PATIENCE), opened)
+                return PendingFork(start, ask(self._channel, request, descriptors, ANSWER_WITHIN), opened)
             except OSError as error:
                 os.close(opened)
-                raise self._given_up(error) from None
+                raise self._give_up(error) from None
 
-    def fork(self, asked: PendingFork) -> int:
+    def finish_fork(self, pending: PendingFork) -> int:
         """Return the pid of the oldest pending fork, which is now a child of this process. Raises like `ask`."""
         try:
-            if self.gone:
+            if self.is_gone:
                 raise NoForkServer
             try:
-                found = answer(self._channel, asked.until, self._received)
+                found = answer(self._channel, pending.until, self._received)
             except OSError as error:
-                raise self._given_up(error) from None
+                raise self._give_up(error) from None
             number, pid = found.get("errno"), found.get("pid")
             if isinstance(number, int) and number in errno.errorcode:
-                raise OSError(number, os.strerror(number), asked.start.plan.python)
+                raise OSError(number, os.strerror(number), pending.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
-                raise self._given_up(BadAnswer())
+                raise self._give_up(BadAnswer())
             with suppress(BrokenPipeError):  # the task has already been killed; its exit is reported like any other
-                os.write(asked.opened, b"!")
+                os.write(pending.opened, b"!")
             self._forked = True
             return pid
         finally:
-            os.close(asked.opened)
+            os.close(pending.opened)
 
     def retire(self, why: str) -> None:
         """Stop the server because another one replaces it. `why` is a clause for the user."""
-        self._why, self._retired = why, True
+        self._end_reason, self._retired = why, True
         self.stop()
 
     def stop(self) -> None:
         """Kill the server, which has no state to save. If it survives, it is killed again at the end of the run."""
-        self.gone = True
+        self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)
-        self._bell.ring()
+        self._retire_bell.ring()
         join(self._thread)
         with suppress(ChildProcessError):  # already reaped with this process's other children
             os.waitpid(self._pid, os.WNOHANG)
-        HELPERS.discard(self._pid)
+        HELPER_PIDS.discard(self._pid)
         self._channel.close()
-        self._bell.close()
+        self._retire_bell.close()
         for descriptor in (self._lifeline, self._pidfd):
             os.close(descriptor)
 
@@ -178,35 +178,35 @@ class ForkServer:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _given_up(self, error: OSError) -> NoForkServer:
+    def _give_up(self, error: OSError) -> NoForkServer:
         if isinstance(error, TimeoutError):
-            self._why = f"it did not answer within {PATIENCE:g} s"
+            self._end_reason = f"it did not answer within {ANSWER_WITHIN:g} s"
         elif isinstance(error, BadAnswer):
-            self._why = str(error)
-        self.gone = True
+            self._end_reason = str(error)
+        self.is_gone = True
         self._kill()
         return NoForkServer()
 
-    def _attend(self) -> None:
+    def _watch(self) -> None:
         problem: str | None = None
         match self._read_report():
             case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
                 self.modules, self.ready = {str(name): str(place) for name, place in modules.items()}, True
                 self._post(Noted(f"The fork server is ready after {seconds:.1f} s (pid {self._pid}).", minor=True))
-                first_readable((self._pidfd, self._bell.fileno()))
+                first_readable((self._pidfd, self._retire_bell.fileno()))
             case {"problem": str(problem)}:
                 pass
-        was_ready, self.gone, self.ready = self.ready, True, False
+        was_ready, self.is_gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked or self._retired else 0 if problem else self.tries - 1
         self._kill()
-        why = self._why or problem or ("it was killed" if was_ready else "it did not become ready")
+        why = self._end_reason or problem or ("it was killed" if was_ready else "it did not become ready")
         self._post(lost_event(why, self.tries > 0))
 
     def _read_report(self) -> Any:
         """Wait for the server's report on its imports; return None if the server ends first or sends no valid JSON."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
-            if first_readable((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
+            if first_readable((self._retire_bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
                 return None
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None
@@ -216,8 +216,8 @@ class ForkServer:
 
 def lost_event(why: str, again: bool) -> Noted:
     """Return the event that reports the end of a fork server. `again` is True if another server is being started."""
-    then = "another one starts in the background" if again else "tasks start cold from now on"
-    return Noted(f"The fork server is gone ({why}); {then}.")
+    next_step = "another one starts in the background" if again else "tasks start cold from now on"
+    return Noted(f"The fork server is gone ({why}); {next_step}.")
 
 
 def _is_child(pid: int) -> bool:

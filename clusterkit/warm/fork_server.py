@@ -24,21 +24,21 @@ from typing import Any, NamedTuple
 
 CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the number of the system call clone(2)
 CLONE_PARENT = 0x8000
-AT_ONCE = 8  # the largest number of unanswered requests
+MOST_PENDING = 8  # the largest number of unanswered requests
 
 
 class PendingAnswer(NamedTuple):
     """A fork that has begun, or has failed with the errno `error`."""
 
     reader: int  # the pipe from which the pid is read
-    middle: int | None  # the pid of the intermediate process, if there is one
+    helper: int | None  # the pid of the intermediate process, if there is one
     error: int | None = None
 
 
 class ForkedProgram(NamedTuple):
     """The program that a fork has to run, and the descriptor to which its stack dumps are written."""
 
-    how: str
+    kind: str
     target: str
     stacks: int
 
@@ -107,15 +107,17 @@ class Server:
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
-        self.begun: list[PendingAnswer] = []  # the unanswered forks, in the order of the requests
+        self.pending: list[PendingAnswer] = []  # the unanswered forks, in the order of the requests
         # Computed once, since a loop over all signals takes half as long as a fork.
-        self.handled = [one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)]
+        self.handled_signals = [
+            one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)
+        ]
 
     def work(self) -> ForkedProgram | None:
         """Answer requests until the socket closes. Returns the program in each fork, and None at the end."""
         while True:
-            if self.begun and (len(self.begun) == AT_ONCE or not self.has_request()):
-                answer(self.channel, self.begun.pop(0))
+            if self.pending and (len(self.pending) == MOST_PENDING or not self.has_request()):
+                answer(self.channel, self.pending.pop(0))
             elif (request := receive(self.channel)) is None:
                 return None
             elif forked := self.fork(*request):
@@ -138,12 +140,12 @@ class Server:
                 os.close(writer)
                 raise
         except OSError as error:
-            self.begun.append(PendingAnswer(-1, None, error.errno))
+            self.pending.append(PendingAnswer(-1, None, error.errno))
         else:
             if pid == 0:
                 return self.continue_as_task(is_direct, request, descriptors, reader, writer)
             os.close(writer)
-            self.begun.append(PendingAnswer(reader, None if is_direct else pid))
+            self.pending.append(PendingAnswer(reader, None if is_direct else pid))
         for descriptor in descriptors:
             os.close(descriptor)
         return None
@@ -155,11 +157,11 @@ class Server:
         try:
             if not is_direct:
                 fork_again(writer)
-            others = [begun.reader for begun in self.begun if begun.error is None]
+            others = [begun.reader for begun in self.pending if begun.error is None]
             for descriptor in (reader, self.channel.detach(), *others):
                 os.close(descriptor)
             self.announce(request["how"], writer)
-            return become(self.entry, request, *descriptors)
+            return become_task(self.entry, request, *descriptors)
         except BaseException as error:
             os.write(2, f"clusterkit's fork server can't start this task: {error!r}\n".encode(errors="replace"))
             os._exit(1)
@@ -168,7 +170,7 @@ class Server:
         """Start a session and process group with default signal handling, then report the pid to the server."""
         os.setsid()
         if how == "command":  # a signal that a Python handler received before exec would be lost
-            for number in self.handled:
+            for number in self.handled_signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
         else:
@@ -201,14 +203,14 @@ def fork_sibling() -> int:
     return pid
 
 
-def answer(channel: socket.socket, begun: PendingAnswer) -> None:
+def answer(channel: socket.socket, pending: PendingAnswer) -> None:
     """Send the pid of a task once it is a child of the supervisor, or the errno of a failed fork."""
     try:
-        if begun.error is not None:
-            raise OSError(begun.error, "fork")
-        if begun.middle is not None:
-            os.waitpid(begun.middle, 0)
-        with os.fdopen(begun.reader, "rb") as reader:
+        if pending.error is not None:
+            raise OSError(pending.error, "fork")
+        if pending.helper is not None:
+            os.waitpid(pending.helper, 0)
+        with os.fdopen(pending.reader, "rb") as reader:
             pid = int(reader.read() or 0)  # the pid from `announce`, or a negative errno from `fork_again`
         if pid <= 0:
             raise OSError(-pid or errno.EAGAIN, "fork")
@@ -226,7 +228,7 @@ def quiet_fork() -> int:
         return os.fork()
 
 
-def become(
+def become_task(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
 ) -> ForkedProgram:
     """Give this fork the state of a fresh interpreter that starts the task's program; if it is a command, exec it."""

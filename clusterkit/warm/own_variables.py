@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
-from clusterkit.warm.servable import for_itself, tensorflows
+from clusterkit.warm.servable import has_early_effect, is_for_tensorflow
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
 _HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that do not read the variables of TensorFlow and NumPy
@@ -42,7 +42,7 @@ def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
     return OwnVariables(reader.values, frozenset(reader.defaults), reader.unclear)
 
 
-class _Here(NamedTuple):
+class _SourceFile(NamedTuple):
     path: str
     is_main: bool
 
@@ -60,7 +60,7 @@ class _Reader:
         self.unclear: str | None = None
         self.aliases: set[str] = set()  # names to which the program has bound os.environ
         self.seen: set[str] = set()
-        self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _Here]]] = defaultdict(list)
+        self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _SourceFile]]] = defaultdict(list)
         self.maybe_imported = False  # True once TensorFlow may have been imported
         self.others_imported = False  # True once another installed module, such as NumPy, may have been imported
 
@@ -69,113 +69,117 @@ class _Reader:
         if path in self.seen:
             return False
         self.seen.add(path)
-        here = _Here(path, is_main)
+        source = _SourceFile(path, is_main)
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, MemoryError):  # the task's Python version may be able to parse the file
             if b"environ" in text or b"putenv" in text:
-                self.doubt(None, here, 1)
+                self.mark_unclear(None, source, 1)
             return False
-        return self.block(tree.body, here, sure)
+        return self.block(tree.body, source, sure)
 
-    def block(self, statements: Iterable[ast.stmt], here: _Here, sure: bool) -> bool:
-        return any(self.statement(statement, here, sure) for statement in statements)
+    def block(self, statements: Iterable[ast.stmt], source: _SourceFile, sure: bool) -> bool:
+        return any(self.statement(statement, source, sure) for statement in statements)
 
-    def either(self, here: _Here, *blocks: Iterable[ast.stmt]) -> bool:
+    def branches(self, source: _SourceFile, *blocks: Iterable[ast.stmt]) -> bool:
         """Read alternative blocks, exactly one of which is executed."""
-        imports = [self.block(block, here, False) for block in blocks]
+        imports = [self.block(block, source, False) for block in blocks]
         self.maybe_imported |= any(imports)
         return all(imports)
 
-    def statement(self, node: ast.stmt, here: _Here, sure: bool) -> bool:
+    def statement(self, node: ast.stmt, source: _SourceFile, sure: bool) -> bool:
         match node:
             case ast.Import(names=names):
-                return any(self.imported(alias.name, here, sure) for alias in names)
+                return any(self.import_module(alias.name, source, sure) for alias in names)
             case ast.ImportFrom():
-                return self.imported_from(node, here, sure)
+                return self.import_from(node, source, sure)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return self.definition(node, here, sure)
+                return self.definition(node, source, sure)
             case ast.If(test=test, body=body, orelse=orelse):
-                if (chosen := _chosen(node, here.is_main)) is not None:
-                    return self.block(chosen, here, sure)
-                return self.expression(test, here, sure) or self.either(here, body, orelse)
+                if (chosen := _chosen(node, source.is_main)) is not None:
+                    return self.block(chosen, source, sure)
+                return self.expression(test, source, sure) or self.branches(source, body, orelse)
             case ast.Try() | ast.TryStar():
                 handlers = [handler.body for handler in node.handlers]
-                imports = self.block([*node.body, *node.orelse], here, sure) or self.either(here, [], *handlers)
-                return imports or self.block(node.finalbody, here, sure)
+                imports = self.block([*node.body, *node.orelse], source, sure) or self.branches(source, [], *handlers)
+                return imports or self.block(node.finalbody, source, sure)
             case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-                return any(self.expression(item, here, sure) for item in items) or self.block(body, here, sure)
+                return any(self.expression(item, source, sure) for item in items) or self.block(body, source, sure)
             case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
                 head = node.test if isinstance(node, ast.While) else node.iter
-                return self.expression(head, here, sure) or self.either(here, [], body)
+                return self.expression(head, source, sure) or self.branches(source, [], body)
             case ast.Match(subject=subject, cases=cases):
-                return self.expression(subject, here, sure) or self.either(here, [], *(case.body for case in cases))
-        return self.expression(node, here, sure)
+                return self.expression(subject, source, sure) or self.branches(
+                    source, [], *(case.body for case in cases)
+                )
+        return self.expression(node, source, sure)
 
-    def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, here: _Here, sure: bool) -> bool:
+    def definition(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: _SourceFile, sure: bool
+    ) -> bool:
         """Store the body of a function, or of a class's special methods, to be read where its name is used."""
-        if any(self.expression(decorator, here, sure) for decorator in node.decorator_list):
+        if any(self.expression(decorator, source, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
-            self.functions[node.name].append((node.body, here))
+            self.functions[node.name].append((node.body, source))
             return False
-        imports = self.block(node.body, here, sure)
+        imports = self.block(node.body, source, sure)
         for part in node.body:
             if isinstance(part, ast.FunctionDef) and part.name.startswith("__"):
-                self.functions[node.name].append((part.body, here))
+                self.functions[node.name].append((part.body, source))
         return imports
 
-    def imported(self, name: str, here: _Here, sure: bool) -> bool:
-        files, top = list(self.find(name, here.path)), name.partition(".")[0]
+    def import_module(self, name: str, source: _SourceFile, sure: bool) -> bool:
+        files, top = list(self.find(name, source.path)), name.partition(".")[0]
         if not files and _TENSORFLOW.fullmatch(top):
             return True
         self.others_imported |= not files and bool(top) and top not in _HARMLESS
         return any(self.file(file, False, sure) for file in files)
 
-    def imported_from(self, node: ast.ImportFrom, here: _Here, sure: bool) -> bool:
+    def import_from(self, node: ast.ImportFrom, source: _SourceFile, sure: bool) -> bool:
         base = "." * node.level + (node.module or "")
-        if self.imported(base, here, sure):
+        if self.import_module(base, source, sure):
             return True
         for alias in node.names:
             name = base + alias.name if base.endswith(".") else f"{base}.{alias.name}"
-            if any(self.file(file, False, sure) for file in self.find(name, here.path)):
+            if any(self.file(file, False, sure) for file in self.find(name, source.path)):
                 return True
             if alias.asname:
                 self.functions[alias.asname] += self.functions.get(alias.name, [])
                 self.aliases |= {alias.asname} if alias.name == "environ" else set()
         return False
 
-    def expression(self, root: ast.AST, here: _Here, sure: bool) -> bool:
+    def expression(self, root: ast.AST, source: _SourceFile, sure: bool) -> bool:
         """Read an expression, or a statement that contains no other statements."""
         called = set[int]()
         for node, reached in executed(root, sure):
             for write in writes(node, self.aliases):
-                self.write(write, here, getattr(node, "lineno", 1), reached)
+                self.write(write, source, getattr(node, "lineno", 1), reached)
             match node:
                 case ast.Assign(targets=targets, value=value) if is_environ(value, self.aliases):
                     self.aliases |= {target.id for target in targets if isinstance(target, ast.Name)}
                 case ast.Call(func=function, args=arguments):
                     called.add(id(function))
-                    if (name := _module_named(function, arguments)) and self.imported(name, here, reached):
+                    if (name := _module_named(function, arguments)) and self.import_module(name, source, reached):
                         return True
                 case ast.Name(id=name) | ast.Attribute(attr=name):
-                    if self.named(name) and reached and isinstance(node, ast.Name) and id(node) in called:
+                    if self.read_functions(name) and reached and isinstance(node, ast.Name) and id(node) in called:
                         return True
         return False
 
-    def named(self, name: str) -> bool:
+    def read_functions(self, name: str) -> bool:
         """Read the functions with this name, since a use of the name may call one of them."""
-        imports = [self.block(body, here, False) for body, here in self.functions.pop(name, ())]
+        imports = [self.block(body, source, False) for body, source in self.functions.pop(name, ())]
         self.maybe_imported |= any(imports)
         return bool(imports) and all(imports)
 
-    def write(self, write: Write, here: _Here, line: int, sure: bool) -> None:
+    def write(self, write: Write, source: _SourceFile, line: int, sure: bool) -> None:
         name = write.name
-        if name is not None and not for_itself(name):
+        if name is not None and not has_early_effect(name):
             return
-        too_late = self.maybe_imported or (self.others_imported and name is not None and not tensorflows(name))
+        too_late = self.maybe_imported or (self.others_imported and name is not None and not is_for_tensorflow(name))
         if name is None or not write.is_known or not sure or too_late:
-            self.doubt(name, here, line)
+            self.mark_unclear(name, source, line)
         elif not write.is_default:
             self.values[name] = write.value
             self.defaults.discard(name)
@@ -183,9 +187,9 @@ class _Reader:
             self.defaults |= {name} - self.values.keys()
             self.values[name] = write.value
 
-    def doubt(self, name: str | None, here: _Here, line: int) -> None:
+    def mark_unclear(self, name: str | None, source: _SourceFile, line: int) -> None:
         what = f"{name}, which is" if name else "variables that are"
-        where = f"{PurePosixPath(here.path).name}, line {line}"
+        where = f"{PurePosixPath(source.path).name}, line {line}"
         self.unclear = self.unclear or f"{where}, may set {what} read when TensorFlow is imported"
 
 

@@ -11,7 +11,7 @@ from clusterkit.job.keras import LEGACY, YES
 # Variables that are read while the interpreter starts, or while TensorFlow, Keras, NumPy and their dependencies are
 # imported (found by tracing every getenv()). All others, such as CUDA_VISIBLE_DEVICES, TF_CONFIG, XLA_FLAGS and GRPC_*,
 # are read only after the fork, when each task has its own values.
-_AT_IMPORT = re.compile(
+_READ_AT_IMPORT = re.compile(
     r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|FLAG_|XLA_FLAGS$|DETERMINISTIC_"
     r"|FORCE_GPU_ALLOW_GROWTH$).*"
     r"|TF2_BEHAVIOR|XLA_(?!FLAGS$).*|CUDA_(?!VISIBLE_DEVICES$).*|NVIDIA_.*|ROCM_.*|HIP_.*"
@@ -20,18 +20,18 @@ _AT_IMPORT = re.compile(
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
 # Variables that are read before a program's first line runs, so a program can't set them for its own imports.
-_NOT_FOR_ITSELF = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
-_TENSORFLOWS = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
+_TOO_LATE = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
+_TENSORFLOW_ONLY = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
 
-def for_itself(name: str) -> bool:
+def has_early_effect(name: str) -> bool:
     """Return whether a variable has an effect if a program sets the variable before it imports TensorFlow."""
-    return _AT_IMPORT.fullmatch(name) is not None and not _NOT_FOR_ITSELF.fullmatch(name)
+    return _READ_AT_IMPORT.fullmatch(name) is not None and not _TOO_LATE.fullmatch(name)
 
 
-def tensorflows(name: str) -> bool:
+def is_for_tensorflow(name: str) -> bool:
     """Return whether a variable is read only by TensorFlow and Keras, and not by NumPy or another dependency."""
-    return _TENSORFLOWS.fullmatch(name) is not None
+    return _TENSORFLOW_ONLY.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,17 @@ class Preload:
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are read at import. TF_USE_LEGACY_KERAS is normalized, or omitted if it is off."""
-    counts = {name: value for name, value in env.items() if _AT_IMPORT.fullmatch(name)}
+    counts = {name: value for name, value in env.items() if _READ_AT_IMPORT.fullmatch(name)}
     legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
     return {**counts, **legacy}
 
 
-def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
+def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
     """Return the names of the variables that are read at import and have different values in two environments."""
-    ours, theirs = at_import(server), at_import(task)
-    return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    server_values, task_values = at_import(server), at_import(task)
+    return sorted(
+        name for name in server_values.keys() | task_values.keys() if server_values.get(name) != task_values.get(name)
+    )
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:

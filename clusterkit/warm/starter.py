@@ -14,7 +14,7 @@ from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.fork_client import TRIES, ForkServer, Launch, StartedServer, begin, lost_event
-from clusterkit.warm.servable import differing, shadowed
+from clusterkit.warm.servable import differing_variables, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
@@ -26,7 +26,7 @@ class ForkServerSettings(NamedTuple):
     """The settings with which a run starts its fork servers."""
 
     launch: Launch | None = None  # None if the run has no fork servers
-    inherited: StartedServer | None = None  # the first fork server, if it already runs
+    running_server: StartedServer | None = None  # the first fork server, if it already runs
 
 
 class WarmStarter:
@@ -36,12 +36,12 @@ class WarmStarter:
     `replace_lost`.
     """
 
-    def __init__(self, warmth: ForkServerSettings, post: Post, changed: Callable[[], None]) -> None:
-        self._launch, inherited = warmth
+    def __init__(self, settings: ForkServerSettings, post: Post, on_change: Callable[[], None]) -> None:
+        self._launch, inherited = settings
         self._post = post
-        self._changed = changed
+        self._on_change = on_change
         self._server: ForkServer | None = None
-        self._first = True
+        self._is_first = True
         if inherited is not None:
             self._server = ForkServer(inherited, self._report)
         else:
@@ -50,7 +50,7 @@ class WarmStarter:
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
         """Return whether the attempt should wait for the first server; no attempt waits for later servers."""
         server = self._server
-        waits = self._first and server is not None and not server.ready and not server.gone
+        waits = self._is_first and server is not None and not server.ready and not server.is_gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
@@ -59,7 +59,7 @@ class WarmStarter:
         Raises FileNotFoundError if the attempt is to start in the current directory, but that has been deleted.
         """
         server = self._server
-        if server is None or server.gone:
+        if server is None or server.is_gone:
             return None, None
         why_cold = self._difference(plan, env) or self._shadows(plan)
         return (server if server.ready and not why_cold else None), why_cold
@@ -67,15 +67,15 @@ class WarmStarter:
     def replace_lost(self) -> None:
         """If the server is lost, start another one unless too many servers in a row have failed."""
         server = self._server
-        if server is None or not server.gone:
+        if server is None or not server.is_gone:
             return
-        self._first = False
+        self._is_first = False
         server.stop()
         self._server = None
         if server.tries > 0:
             self._start_server(server.tries)
 
-    def renew(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
+    def replace_outdated(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
         """Replace the fork server if it has imported one of the program's changed files or no longer suits the program.
 
         Call this while no task of the program runs. Attempts then wait for the new server.
@@ -88,10 +88,10 @@ class WarmStarter:
             if old is not None:
                 self._post(Noted(f"Tasks start cold: {launch}."))
             launch = None
-        why = _why_renewed(old, launch) or (server is not None and _imported(server, changed, old))
+        why = _why_outdated(old, launch) or (server is not None and _why_imported(server, changed, old))
         if not why:
             return
-        self._launch, self._server, self._first = launch, None, True
+        self._launch, self._server, self._is_first = launch, None, True
         if server is not None:
             server.retire(str(why))
         self._start_server(TRIES)
@@ -112,7 +112,7 @@ class WarmStarter:
     def _report(self, event: Noted | Crashed) -> None:
         self._post(event)
         if isinstance(event, Noted):
-            self._changed()
+            self._on_change()
 
     def _difference(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
         assert self._launch is not None
@@ -120,7 +120,7 @@ class WarmStarter:
             return None
         if plan.python != self._launch.python:
             return f"it runs with another interpreter, {plan.python}"
-        if names := differing(self._launch.env, env):
+        if names := differing_variables(self._launch.env, env):
             differs, is_read = ("differs", "is") if len(names) == 1 else ("differ", "are")
             return f"its {', '.join(names)} {differs} from the fork server's, and {is_read} read at import"
         return None
@@ -143,15 +143,15 @@ def _directory(plan: TaskPlan) -> Path:
         raise FileNotFoundError(error.errno, error.strerror, os.readlink("/proc/self/cwd")) from None
 
 
-def _why_renewed(old: Launch | None, new: Launch | None) -> str:
+def _why_outdated(old: Launch | None, new: Launch | None) -> str:
     """Return why a server with the old launch does not suit a program that needs the new launch; "" if it does."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
-    same = (old.python, old.preload, old.own) == (new.python, new.preload, new.own)
+    same = (old.python, old.preload, old.own_variables) == (new.python, new.preload, new.own_variables)
     return "" if same else "the changed program sets or imports something else first"
 
 
-def _imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
+def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
     """Return a reason if the server has, or may have, imported one of the changed files; otherwise ""."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from clusterkit.job.options import GivenOptions
 from clusterkit.store import control
-from clusterkit.store.control import LONGEST, temporary_for
+from clusterkit.store.control import LONGEST, temporary_directory
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
@@ -71,7 +71,7 @@ class SharedServer:
             try:
                 if owner is not None and given_up.exists():
                     raise WarmServerError(given_up.read_text())
-                return self._up(idle, owner, clears)
+                return self._start_or_join(idle, owner, clears)
             except OSError as error:
                 raise WarmServerError(f"{self.socket.parent} can't be used: {error.strerror or error}.") from None
             except WarmServerError as error:
@@ -80,7 +80,7 @@ class SharedServer:
                         given_up.write_text(str(error))
                 raise
 
-    def _up(self, idle: float | None, owner: int | None, clears: bool) -> dict[str, Any]:
+    def _start_or_join(self, idle: float | None, owner: int | None, clears: bool) -> dict[str, Any]:
         is_new = not self._listens()
         if is_new:
             self._start(idle, owner, clears)
@@ -134,7 +134,7 @@ def ask(
         return exchange.answer(client, exchange.ask(client, message, descriptors, timeout), bytearray())
 
 
-def handed_over(run_id: str, home: Path) -> dict[str, int]:
+def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
     """Return the pids of a run that a warm server has started, by role (`guardian`, `supervisor`), if still alive."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
@@ -172,7 +172,7 @@ def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str,
             yield path, {"problem": f"it does not answer ({error.strerror or error})"}
 
 
-def described(server: Mapping[str, Any]) -> str:
+def description(server: Mapping[str, Any]) -> str:
     """Return a server's status as text: its process, imports and memory, and how long it stays."""
     if server["problem"]:
         return str(server["problem"])
@@ -203,13 +203,13 @@ class WarmSession:
 
     pid: int
     directory: Path
-    users: Path
+    users_directory: Path
 
     @classmethod
     def new(cls) -> WarmSession:
         """Return this process's session. Creates and opens nothing."""
         name = f"clusterkit-warm-{token_hex(8)}"
-        return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
+        return cls(os.getpid(), Path(temporary_directory(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
         """Create the directory; raise WarmServerError unless it is private. Other users can see its name with `ps`."""

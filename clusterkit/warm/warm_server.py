@@ -43,7 +43,7 @@ class WarmServer:
         self.imported_files = module_files()
         self.last_used = time.monotonic()
         self.runs: dict[int, int] = {}  # from the pidfd of each run's guardian to its pid
-        self.made = 0
+        self.runs_started = 0
         self.clients: dict[int, tuple[socket.socket, float]] = {}  # from descriptor to socket and request deadline
 
     def work(self) -> Continuation:
@@ -52,7 +52,7 @@ class WarmServer:
             selector.register(self.listener, selectors.EVENT_READ)
             if (owner := self.options.get("owner")) is not None:
                 selector.register(owner, selectors.EVENT_READ)
-            while (events := selector.select(self.timeout())) or self.idle_left() != 0.0:
+            while (events := selector.select(self.timeout())) or self.idle_seconds() != 0.0:
                 for key, _ in events:
                     if key.fd == owner:
                         self.exit_and_clear() if self.options["clears"] else self.exit()
@@ -76,11 +76,11 @@ class WarmServer:
 
     def timeout(self) -> float:
         """Return the seconds until a client's deadline or the end of the idle time, but at most a day, for epoll."""
-        now, idle = time.monotonic(), self.idle_left()
+        now, idle = time.monotonic(), self.idle_seconds()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min([86400.0, *times])
 
-    def idle_left(self) -> float | None:
+    def idle_seconds(self) -> float | None:
         """Return the seconds until the server exits for lack of runs; None if it has live runs or no idle limit."""
         idle = self.options.get("idle")
         return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
@@ -137,7 +137,7 @@ class WarmServer:
             return None if why else self.start_run(client, message, descriptors)
         state = {"pid": os.getpid(), "problem": self.problem, "seconds": self.report["seconds"], "runs": len(self.runs)}
         state |= {"kept": self.options["owner"] is not None, "preload": self.options["preload"]}
-        send(client, {**state, "made": self.made, "left": self.idle_left()})
+        send(client, {**state, "made": self.runs_started, "left": self.idle_seconds()})
         if message["do"] == "stop":
             self.exit()
         return None
@@ -154,7 +154,7 @@ class WarmServer:
         """Fork a guardian, which forks further processes. Returns None here, a continuation in the fork server."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
-            self.made += 1
+            self.runs_started += 1
             self.runs[os.pidfd_open(guardian)] = guardian
             return None
         try:
@@ -189,7 +189,7 @@ class WarmServer:
         send(client, {"pid": os.getpid()})
         return exec_role(message, "guardian", [report, held], supervisor)
 
-    def become_supervisor(self, message: dict[str, Any], kept: list[int]) -> Continuation:
+    def become_supervisor(self, message: dict[str, Any], kept_fds: list[int]) -> Continuation:
         """Fork the fork server, and exec the supervisor."""
         os.setpgid(0, 0)
         become_subreaper(self.entry)
@@ -198,7 +198,7 @@ class WarmServer:
         supervisor = os.getpid()
         fork_server = self.fork_server.quiet_fork()
         if fork_server:
-            exec_role(message, "supervisor", [channel.fileno(), lifeline, *kept], fork_server)
+            exec_role(message, "supervisor", [channel.fileno(), lifeline, *kept_fds], fork_server)
         channel.close()
         os.close(lifeline)
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
@@ -269,11 +269,11 @@ def adopt_settings(message: Mapping[str, Any]) -> None:
         signal.signal(number, signal.SIG_IGN if number in message["ignored"] else usual)
 
 
-def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int) -> NoReturn:
+def exec_role(message: Mapping[str, Any], role: str, kept_fds: list[int], other: int) -> NoReturn:
     """Exec the guardian or the supervisor. `other` is the pid of its child: the supervisor or the fork server."""
-    for descriptor in kept:
+    for descriptor in kept_fds:
         os.set_inheritable(descriptor, True)
-    argv = [*message["command"], role, str(other), *map(str, kept)]
+    argv = [*message["command"], role, str(other), *map(str, kept_fds)]
     os.execve(argv[0], argv, message["env"])
 
 

@@ -27,7 +27,7 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Send a signal to every process in the attempt's group. If there is no process, the answer is SpawnFailed.
+    """Send a signal to every process in the attempt's group. Without a process, the answer is SpawnFailed.
 
     With `grace`, the whole group has that many seconds to end, and Exited is posted only when
     all its processes have ended.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ LATE = 5.0  # seconds; the default delay of hang-start
 HOW = ("flip", "truncate")
 MOST_STEPS = 10**15  # the highest step, checkpoint or restart number; a float holds whole numbers up to this exactly
 MOST_BYTES = 1e18
-_RANDOM = re.compile(r"random\((\d+)\)")
+_RANDOM = re.compile(r"random\((\d+)\)", re.ASCII)
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
 _FACTORS = {None: 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "kbit": 125, "Mbit": 125e3, "Gbit": 125e6}
 _STEPS = re.compile(r"(\d+)steps?", re.ASCII)
@@ -54,7 +55,11 @@ class _FaultParser:
         what, at, when = self._text.partition("@")
         first, *words = what.split() or [""]
         action = self._action(first)
-        settings = dict(word.split("=", 1) for word in words if "=" in word)
+        given = [word.split("=", 1) for word in words if "=" in word]
+        settings = dict(given)
+        for name, count in Counter(name for name, _ in given).items():
+            if count > 1:
+                self._wrong(f"{name} is given {count} times.")
         near, bar, far = " ".join(word for word in words if "=" not in word).partition("|")
         targets, others = self._targets(near), self._targets(far) if bar else ()
         trigger = self._trigger(when) if at else None
@@ -143,9 +148,9 @@ def parse_target(name: str) -> Target:
     if name in ("any", "all"):
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):
-        if int(match[1]) < 1:
+        if (count := _count(match[1])) < 1:
             raise ValueError("random(0) selects no task.")
-        return Target(count=int(match[1]))
+        return Target(count=count)
     kind, colon, index = name.partition(":")
     if kind not in set(TaskType) or (colon and index != "*" and not (index.isascii() and index.isdecimal())):
         raise ValueError(f"{name!r} is not a target. Write worker:1, worker, worker:*, any, all or random(2).")

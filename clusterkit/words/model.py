@@ -57,7 +57,7 @@ class Task:
     def parse(cls, text: str) -> Task:
         """Parse `worker:1`. Raises ValueError with a sentence for anything else."""
         name, _, index = text.partition(":")
-        if name not in set(TaskType) or not index.isdecimal():
+        if name not in set(TaskType) or not (index.isascii() and index.isdecimal()):
             raise ValueError(f"{text!r} is not a task. Write a task type and an index, such as worker:1.")
         return cls(TaskType(name), int(index))
 

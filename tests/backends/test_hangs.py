@@ -84,7 +84,7 @@ def test_a_stopped_task_is_named_killed_and_started_again(ck: Clusterkit, tmp_pa
 
 def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here it would wait for a task that catches the signal and writes nothing; nobody may miss the answer."""
-    monkeypatch.setattr(hang_inspector, "PATIENCE", 600.0)  # seconds: it ends because of `stop` alone
+    monkeypatch.setattr(hang_inspector, "STACKS_TIMEOUT", 600.0)  # seconds: it ends because of `stop` alone
     posted = queue.SimpleQueue[Any]()
     (tmp_path / "stacks").mkdir()
     code = f"import signal; signal.signal({STACKS_SIGNAL}, lambda *_: None); print(flush=True); input()"

@@ -24,7 +24,7 @@ def test_times_during_whose_reading_this_thread_was_held_are_read_again(monkeypa
 
     monkeypatch.setattr(pace_inspector, "time", SimpleNamespace(monotonic=lambda: moment))
     monkeypatch.setattr(procfs, "thread_times", thread_times)
-    me = PacedAttempt(1, os.getpid(), looked_at=moment)
+    me = PacedAttempt(1, os.getpid(), searched_at=moment)
     monkeypatch.setattr(procfs, "stat", lambda pid: ("R", 1, pid))  # it leads its session
     for _ in range(2):
         seen = _measured(me)

@@ -18,9 +18,9 @@ def is_complete(path: Path, text: str, quiet: float) -> bool:
     """Whether a dump is, once it has not grown for so long."""
     path.write_text(HEADER + text)
     dump = Dump(path, HEADER.encode())
-    assert not dump.look(), "it has just grown"
+    assert not dump.read(), "it has just grown"
     dump.grew_at -= quiet
-    return dump.look()
+    return dump.read()
 
 
 @pytest.mark.parametrize("text", ["", THREAD, THREAD + BEGUN, THREAD + BEGUN[:-7]])
@@ -48,16 +48,16 @@ def test_what_a_host_sends_is_waited_for(tmp_path: Path) -> None:
     for before in (None, "", "--- worker:0, attempt 1: request 0\n" + BEGUN):
         if before is not None:
             path.write_text(before)
-        assert here.look(), "nothing more comes"
-        assert not remote.look()
+        assert here.read(), "nothing more comes"
+        assert not remote.read()
         assert (here.text, remote.text) == ("", ""), "another request's"
         assert "is not a Python program" in here.silence
         assert "its host can't be reached" in remote.silence
     path.write_text(HEADER)
-    assert not remote.look()
+    assert not remote.read()
     assert remote.silence == "does not answer. Is it paused?"
     path.write_text(HEADER + BEGUN + OUTERMOST)
-    assert not remote.look()
+    assert not remote.read()
     remote.grew_at -= 2 * QUIET
-    assert remote.look()
+    assert remote.read()
     assert remote.text == BEGUN + OUTERMOST

@@ -100,4 +100,4 @@ def test_a_search_that_takes_too_long_is_the_last_one(monkeypatch: pytest.Monkey
     assert len(told) == 1
     assert "worker:1" in told[0].what
     assert posted.count(Progressed(WORKER, 1, 1)) == 1
-    assert logs.SLOW < 3
+    assert logs.SEARCH_LIMIT < 3

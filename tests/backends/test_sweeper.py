@@ -17,7 +17,7 @@ import pytest
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.system import procfs
-from clusterkit.system.process import AttemptChild, Helper, heed_children
+from clusterkit.system.process import AttemptChild, Helper, on_child_end
 from clusterkit.words.model import Task, TaskType
 from tests.support import wait_until
 
@@ -107,7 +107,7 @@ def test_what_one_left_behind_is_killed_and_counted(
 def test_orphans_are_reaped_while_their_attempt_lives(family: ProcessFamily, sweeper: Sweeper) -> None:
     """As init would do it; first processes of attempts, which something waits for, are left alone."""
     before = set(procfs.children(os.getpid()))  # of tests that this process ran earlier
-    undo = heed_children(sweeper.child_ended.ring)
+    undo = on_child_end(sweeper.child_ended.ring)
     try:
         over(first := ended(family, 0, "true"))
         busy = begun(family, 1, "sh", "-c", "for i in $(seq 40); do (sleep 0.01 &); done; echo; exec sleep 1000")

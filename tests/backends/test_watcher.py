@@ -64,13 +64,13 @@ def rest_for_good(pipe: Pipe) -> None:
 
 def waits(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """How long the watcher means to wait, each time that it waits from now on; it is between two looks now."""
-    seen, begun, turn = list[float | None](), threading.Event(), pipe.watcher._poller._turn
+    seen, begun, turn = list[float | None](), threading.Event(), pipe.watcher._poller._on_turn
 
     def noted() -> float | None:
         seen.append(turn())
         return seen[-1]
 
-    monkeypatch.setattr(pipe.watcher._poller, "_turn", noted)
+    monkeypatch.setattr(pipe.watcher._poller, "_on_turn", noted)
     pipe.watcher._poller.do(begun.set)
     assert begun.wait(10)
     return seen
@@ -195,7 +195,7 @@ def test_in_a_hurry_each_look_passes_its_newest_step_on(pipe: Pipe) -> None:
     rest_for_good(pipe)
     pipe.report(step(0))
     assert pipe.next() == Progressed(WORKER, 1, 0)
-    pipe.watcher.hurry()
+    pipe.watcher.read_often()
     for n in range(1, 101):
         pipe.report(step(n))
         assert pipe.next() == Progressed(WORKER, 1, n)
@@ -206,7 +206,7 @@ def test_a_hurry_ends_the_rest_that_has_begun(pipe: Pipe) -> None:
     rest_for_good(pipe)
     pipe.report(step(1), step(2), step(3))
     assert pipe.next() == Progressed(WORKER, 1, 1)
-    pipe.watcher.hurry()
+    pipe.watcher.read_often()
     assert pipe.next() == Progressed(WORKER, 1, 3)
 
 
@@ -214,7 +214,7 @@ def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two looks for a report, and then it waits."""
-    pipe.watcher.hurry()
+    pipe.watcher.read_often()
     pipe.report(step(1), step(2))
     assert [pipe.next(), pipe.next()] == [Progressed(WORKER, 1, 1), Progressed(WORKER, 1, 2)]
     seen = waits(pipe, monkeypatch)

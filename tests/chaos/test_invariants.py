@@ -115,7 +115,7 @@ def test_a_run_without_a_result_has_failed() -> None:
 
 def test_what_is_left_behind_is_a_violation() -> None:
     """As sentences."""
-    assert said(GOOD, left=["The process 7 of ps:0 still runs."]) == ["The process 7 of ps:0 still runs."]
+    assert said(GOOD, leftovers=["The process 7 of ps:0 still runs."]) == ["The process 7 of ps:0 still runs."]
 
 
 LOST = "continued from step {} although the checkpoint of step {} was complete: {} lost."

@@ -32,5 +32,5 @@ def test_no_secret_is_in_the_record_or_in_a_command_to_repeat_it(tmp_path: Path)
     assert "hush" not in file.path.read_text()
     assert "TF_LEVEL=3" in json.loads(file.path.read_text())["command"]
     assert asked.command() == "clusterkit up --env=DB_PASS --env=TF_LEVEL=3 train.py --db 'postgres://***@db'"
-    given = asked.gathered().options
+    given = asked.given_options().options
     assert (given["args"][-1], given["env"]["DB_PASS"]) == ("postgres://me:hush@db", "hush")

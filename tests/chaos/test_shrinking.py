@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterkit.chaos.shrinking import Schedule, alike, pinned, shrink
+from clusterkit.chaos.shrinking import Schedule, have_common, pinned, shrink
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.model import Task, TaskType
@@ -87,7 +87,7 @@ def test_chance_is_taken_out_first() -> None:
 )  # fmt: skip
 def test_a_run_fails_alike_where_only_numbers_differ(one: str, other: str, same: bool) -> None:
     """One sentence in common is enough."""
-    assert alike(["Something else.", one], [other]) == same
+    assert have_common(["Something else.", one], [other]) == same
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_circular_imports_end(tmp_path: Path) -> None:
 
 def test_the_number_of_files_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program with thousands of modules does not delay the start."""
-    monkeypatch.setattr(imports, "MOST", 10)
+    monkeypatch.setattr(imports, "MOST_FILES", 10)
     files = {f"m{number}.py": f"import m{number + 1}" for number in range(20)}
     assert not program(tmp_path, {**files, "m20.py": TF}, main="m0.py")
 

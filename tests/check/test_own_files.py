@@ -101,7 +101,7 @@ def test_a_command_is_a_file_of_which_nothing_is_read(tmp_path: Path) -> None:
     assert names(before) == {"train.sh"}
     write(tmp_path, {"train.sh": "def f(:\n"})
     after = own_files(spec)
-    assert [after.name(path) for path in after.changed(before)] == ["train.sh"]
+    assert [after.name(path) for path in after.changed_since(before)] == ["train.sh"]
     assert problem_of(after, before, spec) == ""
 
 
@@ -115,7 +115,7 @@ def changed(place: Path, edit: dict[str, str | None]) -> tuple[list[str], str]:
         else:
             write(place, {name: text})
     now = own_files(spec)
-    return sorted(now.name(path) for path in now.changed(before)), problem_of(now, before, spec)
+    return sorted(now.name(path) for path in now.changed_since(before)), problem_of(now, before, spec)
 
 
 EDITS: list[tuple[dict[str, str | None], list[str], str]] = [
@@ -162,7 +162,7 @@ def test_a_large_file_is_looked_at_from_outside(tmp_path: Path) -> None:
     assert before.texts == {}
     os.truncate(tmp_path / "train.py", 101 << 20)
     after = own_files(spec)
-    assert [after.name(path) for path in after.changed(before)] == ["train.py"]
+    assert [after.name(path) for path in after.changed_since(before)] == ["train.py"]
     assert problem_of(after, before, spec) == ""
 
 
@@ -254,4 +254,4 @@ def test_a_directory_that_is_renamed_is_watched_from_above(tmp_path: Path) -> No
     assert now.directories() == [tmp_path]
     (tmp_path / "other").rename(tmp_path / "project")
     again = own_files(spec)
-    assert (again.changed(before), problem_of(again, before, spec)) == ([], "")
+    assert (again.changed_since(before), problem_of(again, before, spec)) == ([], "")

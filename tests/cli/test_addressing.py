@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.cli import cli
-from clusterkit.cli.addressing import ALL, OnRun, OnTasks, task_named
+from clusterkit.cli.addressing import ALL, OnRun, OnTasks, as_task_name
 from clusterkit.store.store import RUN_ID
 from clusterkit.words.model import Task, TaskType
 
@@ -78,7 +78,7 @@ def test_any_words_are_taken_or_refused_with_a_sentence(name: str, words: list[s
 @given(st.text() | st.sampled_from(["worker:", ":1", "worker:-1", "worker:1:1", "worker:" + "9" * 5000]))
 def test_no_word_with_a_colon_is_a_run(word: str) -> None:
     """So a task of a job can't be taken for a run, nor the other way round but for the names of types."""
-    named = task_named(word)
+    named = as_task_name(word)
     if named is None:
         return
     assert named in {*TaskType, ALL} or str(Task.parse(named)) == named

@@ -30,19 +30,22 @@ def test_a_finished_run_beside_a_live_one(ck: Clusterkit, tmp_path: Path) -> Non
 
 
 def test_without_runs_the_last_two_of_the_same_program(ck: Clusterkit, tmp_path: Path) -> None:
-    """It says which; options and arguments in which they differ come first. One run has no other to compare with."""
+    """It says which; options and arguments in which they differ come first. Runs without steps do not count."""
     other = tmp_path / "other.py"
     other.write_text("")
-    assert "No program has run twice in" in ck("compare", code=2).err
+    assert "No program has made steps in two runs of" in ck("compare", code=2).err
     ck("up", "--run-id", "b", *JOB, ROLES, "--steps", "2")
     ck("up", "--run-id", "other", other)
-    assert "No program has run twice in" in ck("compare", code=2).err
+    ck("up", "--run-id", "part", other)
+    assert "No program has made steps in two runs of" in ck("compare", code=2).err
     ck("up", "--run-id", "a", *JOB, "--grace-period", "3s", ROLES, "--steps=3", "--step-time", "0.01")
-    ck("up", "--run-id", "part", "--env", "SECRET_TOKEN=abc", other)
+    assert [run["run_id"] for run in ck.json("compare")] == ["b", "a"]
+    ck("up", "--run-id", "newest", *JOB, "--env", "SECRET_TOKEN=abc", ROLES, "--steps", "2")
     said = ck("compare")
-    assert said.err == f"clusterkit: The last two runs of {other} are compared.\n"
+    assert said.err == f"clusterkit: The last two runs of {ROLES} are compared.\n"
     assert "abc" not in said.out
-    assert [run["run_id"] for run in ck.json("compare")] == ["other", "part"]
+    assert [run["run_id"] for run in ck.json("compare")] == ["a", "newest"]
+    assert [run["run_id"] for run in ck.json("compare", "other.py", "roles.py")] == ["part", "newest"]
     rows = [line.split() for line in ck("compare", "b", "a").out.splitlines()]
     assert rows[0] == ["b", "a"]
     assert rows[1] == ["--grace-period", "-", "3s"]

@@ -74,7 +74,7 @@ def test_the_last_run_that_failed_is_meant(home: Path) -> None:
     assert log.endswith("20260102-b/tasks/worker:1/attempt-1.log")
     assert last == "clusterkit has no explanation for it."
     assert WHY in said("20260101")
-    assert said("20260103-c").startswith("The run 20260103-c succeeded")
+    assert said("20260103-c") == "The run 20260103-c succeeded: there is nothing to explain."
 
 
 def test_a_run_as_json() -> None:

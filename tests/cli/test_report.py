@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.cli.report import _is_foreign
+from clusterkit.cli.report import _is_other_file
 from clusterkit.page.report_file import MOST_KEPT, Format, NoReport, report
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
@@ -148,7 +148,7 @@ def test_what_is_no_report_is_not_overwritten(copy: Clusterkit, tmp_path: Path) 
     path = tmp_path / "mine.html"
     for kind in FORMATS:
         path.write_text(report(RunStore(copy.home).run("broken"), Format(kind), RunStore(copy.home)))
-        assert not _is_foreign(path)
+        assert not _is_other_file(path)
     path.write_text("my own page")
     path.chmod(0o600)
     assert "mine.html exists, and is not a report" in copy("report", "broken", "-o", path, code=2).err

@@ -5,18 +5,18 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from clusterkit.exam.breaking import Interruption, _Holds
+from clusterkit.exam.breaking import Interruption, _HoldReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task, TaskType
 
 LINE = b'{"kind": "held", "step": 50}\n'
 
 
-def watch_of(home: Path) -> tuple[_Holds, Path]:
+def watch_of(home: Path) -> tuple[_HoldReader, Path]:
     """The watch for step 50 of worker:1, and the file that its first attempt writes."""
     run = RunDirectory(home / "run")
     Path(run.recorded).mkdir(parents=True)
-    return _Holds(run, Interruption(Task(TaskType.WORKER, 1), 50)), Path(run.recorded) / "worker-1.1.jsonl"
+    return _HoldReader(run, Interruption(Task(TaskType.WORKER, 1), 50)), Path(run.recorded) / "worker-1.1.jsonl"
 
 
 def test_a_line_that_is_written_byte_by_byte_is_read_once_it_is_whole(tmp_path: Path) -> None:

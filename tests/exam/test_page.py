@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.page import page
 
 VOID = ("meta", "br")
@@ -55,11 +55,11 @@ def read(report: Report) -> Read:
 def report() -> Report:
     """An exam in which one fault was not survived."""
     made = Report("exam-1", 7)
-    made.add(judged(Cell(Chapter.REPEAT, "unbroken"), [], "exam-1-unbroken"))
-    made.add(judged(Cell(Chapter.SURVIVAL, "kill/worker:0/saving-write"), [ExamFinding("x", "Torn.", "Mend.")], "r-1"))
-    made.add(judged(Cell(Chapter.SURVIVAL, "kill/worker:1/step"), [], "r-2"))
+    made.add(judge(Cell(Chapter.REPEAT, "unbroken"), [], "exam-1-unbroken"))
+    made.add(judge(Cell(Chapter.SURVIVAL, "kill/worker:0/saving-write"), [ExamFinding("x", "Torn.", "Mend.")], "r-1"))
+    made.add(judge(Cell(Chapter.SURVIVAL, "kill/worker:1/step"), [], "r-2"))
     made.add(not_reached(Cell(Chapter.SURVIVAL, "stop/worker:1/exporting"), "worker:1 never exports"))
-    made.add(judged(Cell(Chapter.SURVIVAL, "power-failure/saving-rename"), []))
+    made.add(judge(Cell(Chapter.SURVIVAL, "power-failure/saving-rename"), []))
     made.add(CellResult(Cell(Chapter.SURVIVAL, "term/worker:0/step"), Grade.SKIPPED, reason="the time was up"))
     return made
 
@@ -90,7 +90,7 @@ def test_the_page_says(words: str) -> None:
 
 def test_an_exam_that_could_not_begin_has_a_page() -> None:
     """With the reason."""
-    assert "fails even unbroken" in read(Report("exam-1", 7, irregular="it fails even unbroken.")).text
+    assert "fails even unbroken" in read(Report("exam-1", 7, invalid_reason="it fails even unbroken.")).text
 
 
 def test_hostile_words_stay_text() -> None:
@@ -104,7 +104,7 @@ def test_hostile_words_stay_text() -> None:
         said = chance.choice(("<script>alert(1)</script>", '"><img src=x onerror=y>', "</article>", "\x1b[31m")) + noise
         made = report()
         made.add(CellResult(Cell(Chapter.RESUME, "x"), Grade.FAILED, (ExamFinding("x", said, said),), said, (said,)))
-        made.irregular = said
+        made.invalid_reason = said
         shown = read(made)
         assert set(shown.tags) == plain
         assert "\x1b" not in shown.text

@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.chaos.model import Baseline
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.recording import Recording
-from clusterkit.exam.survival import PHASES, middle_step, other_step, survival_cells, survived, too_old, torn_export
+from clusterkit.exam.survival import (
+    PHASES,
+    middle_step,
+    old_checkpoint_findings,
+    other_step,
+    survival_cells,
+    survival_findings,
+    torn_export_findings,
+)
 from clusterkit.exam.text import cell_lines, document, summary
 from clusterkit.words.account import Recovery
 from clusterkit.words.faults import FaultAction
@@ -140,7 +148,7 @@ def test_what_did_not_hold(
     result: RunResult | None, said: tuple[str, ...], anew: bool, differing: str, codes: list[str]
 ) -> None:
     """A job that failed, began anew, or ended with something else."""
-    assert [finding.code for finding in survived(result, said, anew, differing)] == codes
+    assert [finding.code for finding in survival_findings(result, said, anew, differing)] == codes
 
 
 @pytest.mark.parametrize(
@@ -165,14 +173,14 @@ def test_what_was_computed_again_is_what_was_not_saved(
         at=at, asked=False, cause=None, collateral=(), faults=(), detected=at, planned=at, returns=(), training=True,
         went_on=False, first_step=None, last_step=last, resumed_step=None, checkpoint=None, lost=lost, ended=None,
     )  # fmt: skip
-    told = [finding.text for finding in too_old(events, [recovery])]
+    told = [finding.text for finding in old_checkpoint_findings(events, [recovery])]
     assert [text.partition(" been")[0] for text in told] == found
 
 
 def test_a_model_that_is_replaced_in_place_may_be_torn() -> None:
     """One of each task is named."""
     tasks = [Recording(TASK, 1), Recording(TASK, 1, replaced={"/b.keras", "/a\n.keras"})]
-    (found,) = torn_export(tasks)
+    (found,) = torn_export_findings(tasks)
     assert found.code == "export-in-place"
     assert "over the old one, /a␊.keras: if" in found.text
 
@@ -207,7 +215,7 @@ def report_of(*grades: Grade) -> Report:
 def test_the_exit_code(grades: tuple[Grade, ...], irregular: str, code: int) -> None:
     """A cell that was not reached is never one that passed."""
     report = report_of(*grades)
-    report.irregular = irregular
+    report.invalid_reason = irregular
     assert report.exit_code == code
 
 
@@ -216,7 +224,7 @@ def test_an_exam_as_text() -> None:
     report = Report("exam-1", 7)
     cell = Cell(Chapter.EQUALITY, "1-against-2")
     found = ExamFinding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
-    failed = report.add(judged(cell, [found], "exam-1-one-worker"))
+    failed = report.add(judge(cell, [found], "exam-1-one-worker"))
     report.add(not_reached(Cell(Chapter.RESUME, "killed"), "the program saves no checkpoint"))
     lines = cell_lines(failed, 3.0, lambda cell: f"clusterkit exam --cell={cell}")
     assert [line.strip() for line in lines[1:]] == [
@@ -235,5 +243,5 @@ def test_the_same_finding_is_explained_once() -> None:
     report = Report("exam-1", 7)
     for number in range(3):
         found = ExamFinding("not-recovered", "The job did not recover.", "Save checkpoints.")
-        report.add(judged(Cell(Chapter.SURVIVAL, str(number)), [found]))
+        report.add(judge(Cell(Chapter.SURVIVAL, str(number)), [found]))
     assert [one.findings[0].remedy for one in report.results] == ["Save checkpoints.", "", ""]

@@ -27,7 +27,7 @@ ERROR = ["Traceback (most recent call last):", '  File "train.py", line 3, in <m
 def looked_at(task: Task, listens: frozenset[int], listening: bool, doing: str) -> InspectedAttempt:
     """A task as an inspection finds it."""
     child = AttemptChild(1, -1, "", 0)
-    return InspectedAttempt(task, 1, child, Vitals(1, listening, "S", doing), PLACES[task], listens=listens)
+    return InspectedAttempt(task, 1, child, Vitals(1, listening, "S", doing), PLACES[task], ports=listens)
 
 
 def test_the_report_about_a_startup_is_read_as_it_was_written() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from clusterkit.explain.errors import LONGEST_LINE, MOST
+from clusterkit.explain.errors import LONGEST_LINE, MOST, error_text
 from clusterkit.explain.log import explain_log
 from clusterkit.explain.row import Row
 from clusterkit.explain.table import TABLE
@@ -166,3 +166,15 @@ def test_a_long_line_and_a_long_log() -> None:
     noise = [chance.randbytes(1 << 16) for _ in range(16)]
     log = [b"x" * 10_000_000, b"\n", *noise, *(f"worker:{n % 500} │ {n}\n".encode() for n in range(200_000))]
     assert explain_log([*log, "\n".join(OWN).encode()]).explanations[0].row == TOO_LATE[0]
+
+
+def test_a_cancelled_closure_is_explained_by_the_closure_that_failed() -> None:
+    """The exception says only that closures were cancelled; without a failed closure, it is the error."""
+    failed = "ERROR:tensorflow: /job:worker/task:1 encountered the following error when processing closure: "
+    why = [f"{failed}OutOfRangeError():Graph execution error:", "End of sequence"]
+    raised = ["Traceback (most recent call last):", '  File "a.py", line 3, in <module>', "a.b.CancelledError: stopped"]
+    assert error_text(["step 1", *why, "more", *raised]) == ("\n".join([*why, "more", *raised]), "step 1")
+    gone = [f"{failed}UnavailableError():Socket closed"]
+    assert error_text([*gone, *raised]) == ("\n".join(raised), gone[0])
+    other = [*raised[:2], "ValueError: mine"]
+    assert error_text([*why, *other])[0] == "\n".join(other)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.faults.aim import aim, command_problems, live_problems_of, phases_of, problems_of
+from clusterkit.faults.aim import choose_targets, command_problems, live_problems_of, phases_of, problems_of
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import Servers
 from clusterkit.words.model import Program, ProgramKind
@@ -70,5 +70,5 @@ def test_the_task_that_reached_a_phase_is_hit_first() -> None:
         ("kill worker:*", ["worker:0", "worker:1", "worker:2"]),
         ("kill worker:2,worker", ["worker:0", "worker:2"]),
     ):
-        chosen, _ = aim(parse_fault(text), tasks, lambda nth: 0.3 if nth == 0 else 1 / 0, task("worker:2"))
+        chosen, _ = choose_targets(parse_fault(text), tasks, lambda nth: 0.3 if nth == 0 else 1 / 0, task("worker:2"))
         assert chosen == tuple(map(task, near)), text

@@ -189,4 +189,4 @@ def test_a_signal_reaches_only_a_task_that_has_not_ended(cast: Cast) -> None:
     process.stdin.flush()
     wait_until(lambda: procfs.is_zombie(child.pid), 10, "it has ended")
     cast.injector.throttle.signal(WORKER, child, signal.SIGTERM)
-    assert child.reached == [signal.SIGCONT]
+    assert child.signals_sent == [signal.SIGCONT]

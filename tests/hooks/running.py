@@ -62,12 +62,12 @@ class Running:
         """A failure that is told."""
         self.failures += 1
         failure = Failure(task("worker:0"), self.failures, Exit(code=1), 0.0, (), error or None)
-        self.hooks.see(ev.Failed(failure), 1.0)
-        self.hooks.see(ev.RestartPlanned((task("worker:0"),), failure, (), 0.0, 1, 3), 1.0)
+        self.hooks.observe(ev.Failed(failure), 1.0)
+        self.hooks.observe(ev.RestartPlanned((task("worker:0"),), failure, (), 0.0, 1, 3), 1.0)
 
     def ends(self) -> None:
         """The end of the run."""
-        self.hooks.see(ev.Finished(RunResult(RunState.SUCCEEDED, 0, "worker:0 exited with code 0")), 2.0)
+        self.hooks.observe(ev.Finished(RunResult(RunState.SUCCEEDED, 0, "worker:0 exited with code 0")), 2.0)
 
     def settle(self, within: float = 20) -> None:
         """Wait until nothing runs and nothing waits, as the loop does."""

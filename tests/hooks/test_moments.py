@@ -33,8 +33,8 @@ def told_of(spec: JobSpec, events: list[tuple[float, ev.Event]]) -> list[dict[st
     ledger = Ledger(spec)
     moments, documents = Moments(ledger, Paths(PurePath("/runs/one"))), []
     for at, event in events:
-        ledger.take(at, event)
-        documents += moments.take(at, event)
+        ledger.add(at, event)
+        documents += moments.add(at, event)
     return [json.loads(json.dumps(document.encode(1e9, 0))) for document in documents]
 
 

@@ -230,7 +230,7 @@ def test_what_makes_no_sense_is_ignored_on_both_ends(start: Callable[..., Runnin
         {"number": "0", "problem": 5},
     ]
     for message in answers:
-        running.hooks._done(message)
+        running.hooks._command_done(message)
     running.fails()
     running.settle()
     assert running.log.count(b"exited with code 0") == 1

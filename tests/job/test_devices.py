@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.backends.local.resources import UsableGpus, gpus_here, visible
-from clusterkit.job.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
+from clusterkit.job.devices import all_share_gpus, computing, crowding, in_order_of_need, shares_of, too_few, usual_env
 from clusterkit.words.job import Devices, JobSpec, Setup
 from clusterkit.words.model import TaskType
 from tests.histories import job, task
@@ -43,8 +43,8 @@ def gpus(spec: JobSpec) -> dict[str, tuple[str, ...] | None]:
 )
 def test_what_computes_steps_comes_first(spec: JobSpec, order: str, computes: int) -> None:
     """A coordinator computes none, a chief among peers does."""
-    assert " ".join(map(str, by_need(spec))) == order
-    assert computing(spec) == by_need(spec)[:computes]
+    assert " ".join(map(str, in_order_of_need(spec))) == order
+    assert computing(spec) == in_order_of_need(spec)[:computes]
 
 
 def test_each_task_has_cores_of_its_own_while_there_are_enough() -> None:

@@ -30,7 +30,7 @@ class Told:
 
     def _observe(self, event: ev.Event, now: float) -> None:
         self.events.append((now, event))
-        self.ledger.take(now, event)
+        self.ledger.add(now, event)
 
     @property
     def report(self) -> RecoveryReport:

@@ -33,8 +33,8 @@ def test_a_run_that_continues_in_another_allocation() -> None:
     fold, began = Ledger(one_task().job), 1000.0
     first = one_task()
     for at, event in first.events:
-        fold.take(at, event)
-    fold.take(began + 100, ev.Continued(2))
+        fold.add(at, event)
+    fold.add(began + 100, ev.Continued(2))
     for seconds, event in (
         (101, ev.Changed(task("worker:0"), 2, TaskState.STARTING)),
         (101, ev.Spawned(task("worker:0"), 2)),
@@ -42,7 +42,7 @@ def test_a_run_that_continues_in_another_allocation() -> None:
         (105, ev.Resumed(task("worker:0"), 2, 8, "ckpt-8")),
         (106, ev.Progressed(task("worker:0"), 2, 9)),
     ):
-        fold.take(began + seconds, event)
+        fold.add(began + seconds, event)
     told = split(fold)
     check_sums(told, 106)
     assert told.parts.recovering == pytest.approx(98.0)
@@ -58,7 +58,7 @@ def test_odd_clocks(clock: Callable[[float], float]) -> None:
     fold, first, newest = Ledger(told.job), clock(told.events[0][0]), -1e18
     for at, event in told.events:
         newest = max(newest, clock(at))
-        fold.take(clock(at), event)
+        fold.add(clock(at), event)
         check_sums(split(fold), newest - first)
 
 
@@ -93,15 +93,15 @@ def test_it_keeps_a_bounded_amount() -> None:
     for block in range(3):
         for step in range(block * 2000 + 20, block * 2000 + 2020):
             at += 0.1
-            fold.take(at, ev.Progressed(task("worker:0"), 1, step))
-            fold.take(at, ev.Progressed(task("worker:1"), 1, step))
-            fold.take(at, ev.PhaseChanged(task("worker:0"), 1, f"phase {step}", True))
+            fold.add(at, ev.Progressed(task("worker:0"), 1, step))
+            fold.add(at, ev.Progressed(task("worker:1"), 1, step))
+            fold.add(at, ev.PhaseChanged(task("worker:0"), 1, f"phase {step}", True))
             if step % 3:
-                fold.take(at, ev.PhaseChanged(task("worker:0"), 1, f"phase {step}", False))
+                fold.add(at, ev.PhaseChanged(task("worker:0"), 1, f"phase {step}", False))
             if step % 10 == 0:
-                fold.take(at, ev.Checkpointed(task("worker:0"), 1, step, f"ckpt-{step}"))
+                fold.add(at, ev.Checkpointed(task("worker:0"), 1, step, f"ckpt-{step}"))
         for number in range(2000):  # without a step
-            fold.take(at + number, ev.Paused(task("worker:1"), 1, number % 2 == 0))
+            fold.add(at + number, ev.Paused(task("worker:1"), 1, number % 2 == 0))
         at += 2000
         check_sums(split(fold, at), at - told.events[0][0])
         counts.append(kept_by(fold))
@@ -135,12 +135,12 @@ def test_whatever_a_journal_holds(events: list[tuple[float, ev.Event]]) -> None:
     """In any order, with a clock that goes back at times: the parts are never negative and sum to the duration."""
     fold, asked = Ledger(job(workers=2)), Ledger(job(workers=2))
     at = newest = 0.0
-    fold.take(at, ev.Began())
-    asked.take(at, ev.Began())
+    fold.add(at, ev.Began())
+    asked.add(at, ev.Began())
     for seconds, event in events:
         at += seconds
         newest = max(at, newest)
-        fold.take(at, event)
-        asked.take(at, event)
+        fold.add(at, event)
+        asked.add(at, event)
         check_sums(split(asked, newest), newest)
     assert fold.account() == asked.account()

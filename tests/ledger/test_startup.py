@@ -67,6 +67,13 @@ def test_a_gang_waits_for_its_slowest_worker() -> None:
     ]  # fmt: skip
 
 
+def test_a_handler_of_sigterm_does_not_connect_a_task() -> None:
+    """A program may set one before it makes its strategy."""
+    early = ev.SigtermHandled(task("worker:0"), 1, handled=True)
+    told = ledger_of(job(workers=2), [(0.0, ev.Began()), (1.0, ev.Spawned(task("worker:0"), 1)), (2.0, early)])
+    assert told.startup.report().tasks[0].connected is None
+
+
 def test_a_chief_waits_for_the_servers() -> None:
     """It is started when workers serve, and is connected when the last server is up."""
     told = told_by(

@@ -67,8 +67,8 @@ class Noted(Walk):
 
     def _note(self, event: ev.Event) -> None:
         if hasattr(self, "fold"):
-            self.fold.take(self.now, event)
-            self.unasked.take(self.now, event)
+            self.fold.add(self.now, event)
+            self.unasked.add(self.now, event)
             self.journal.append({"m": self.now, **wire.encode_event(event)})
 
     def check(self) -> AccountOfRun:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.machine.attribution import Suspect, explaining
+from clusterkit.machine.attribution import Suspect, fault_explaining
 from clusterkit.words import events as ev
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.grammar import parse_fault
@@ -22,8 +22,8 @@ def of(text: str, at: float = 1.0, over: float | None = None, done: bool | None 
     """A fault, injected at that time into worker:1, whose first attempt it hit where it acts on processes."""
     fault = parse_fault(text)
     event = FaultInjected(0, text, fault.action, (task("worker:1"),), (task("worker:0"),) if fault.others else ())
-    suspect = Suspect(event, at, "", done=done, hit={FIRST})
-    suspect.over = over if over is not None else suspect.over
+    suspect = Suspect(event, at, "", was_injected=done, hit_attempts={FIRST})
+    suspect.ended_at = over if over is not None else suspect.ended_at
     return suspect
 
 
@@ -47,7 +47,7 @@ OOM = Exit(signal=SIGKILL, out_of_memory=True)
         # attempt ended, and not when that was dealt with.
         ([of("kill worker:1", at=10.5)], fails(KILLED), 0.0, None),
         ([of("disk-full", over=2.0)], fails(attempt=2), 8.0, 1),
-        ([replace(of("disk-full"), at=-30.0), of("kill worker:0")], fails(), 0.0, 1),
+        ([replace(of("disk-full"), injected_at=-30.0), of("kill worker:0")], fails(), 0.0, 1),
         ([of("disk-full", at=-30.0, over=-20.0)], fails(), 0.0, None),
         # It was right that what could not be injected explains nothing, and that a late start is over with the start.
         ([of("memory worker:1 limit=1GB", done=False)], fails(), 0.0, None),
@@ -88,7 +88,7 @@ def test_which_fault_explains_a_failure(
     """One rule for the recovery report and for campaigns, where there were two."""
     for number, suspect in enumerate(faults, 1):
         suspect.fault = replace(suspect.fault, number=number)
-    assert explaining(faults, failure, spawned) == expected
+    assert fault_explaining(faults, failure, spawned) == expected
 
 
 def test_a_signal_that_finds_no_process_hits_the_next_attempt() -> None:

@@ -206,7 +206,7 @@ def test_a_host_that_comes_again_begins_anew() -> None:
     run.send(ev.HostJoined("n2"))
     assert run.machine.hosts.avoided == set()
     assert run.asked(Avoid) == [Avoid(("n2",)), Avoid(())]
-    assert run.machine.hosts.there == {"n1", "n2"}
+    assert run.machine.hosts.present == {"n1", "n2"}
 
 
 def test_an_avoided_host_that_gets_tasks_again_is_judged_anew() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.ledger.takeover import before_of
-from clusterkit.machine.before import RunHistory
+from clusterkit.ledger.takeover import history_of
 from clusterkit.machine.core import ALLOCATIONS
+from clusterkit.machine.history import RunHistory
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
 from clusterkit.words.job import JobSpec, Limits, RestartRules
@@ -31,8 +31,8 @@ def begun(spec: JobSpec, happened: list[tuple[float, ev.Event]]) -> History:
 
 def continued(run: History, happened: list[tuple[float, ev.Event]], gap: float = 100.0) -> History:
     """The run's next allocation, after its supervisor was lost or had suspended it."""
-    before = before_of(ledger_of(run.job, happened))
-    again = History(run.job, seed=run.seed, now=before.last + gap, before=before, observe=run.observe)
+    before = history_of(ledger_of(run.job, happened))
+    again = History(run.job, seed=run.seed, now=before.last_event_at + gap, before=before, observe=run.observe)
     again.checkpoint = run.checkpoint
     again.send(ev.Continued(before.allocations + 1))
     return again
@@ -158,7 +158,7 @@ def test_a_guardian_that_is_lost_is_no_verdict_about_the_run() -> None:
     again.exits("worker:0", code=0)
     again.after(60)
     assert again.result.final
-    assert before_of(ledger_of(GANG, happened)).final == again.result
+    assert history_of(ledger_of(GANG, happened)).final == again.result
 
 
 def test_a_run_that_had_succeeded_is_not_done_again() -> None:
@@ -186,7 +186,7 @@ def test_a_run_that_was_being_ended_does_not_come_back() -> None:
 
 def test_there_is_an_end_to_allocations() -> None:
     """A host that always kills its supervisor is not tried for ever."""
-    run = History(GANG, before=RunHistory(began=0.0, last=9.0, allocations=ALLOCATIONS), now=10.0)
+    run = History(GANG, before=RunHistory(began=0.0, last_event_at=9.0, allocations=ALLOCATIONS), now=10.0)
     run.send(ev.Continued(ALLOCATIONS + 1))
     assert (run.result.state, run.result.final) == (RunState.FAILED, True)
     assert "100 allocations" in run.result.reason
@@ -239,10 +239,10 @@ def test_any_journal_can_be_continued(seed: int) -> None:
     draw = random.Random(seed)
     chosen = [(draw.uniform(-1e3, 1e3), draw.choice(EVENTS)) for _ in range(draw.randrange(60))]
     spec = draw.choice((PS, GANG))
-    before = before_of(ledger_of(spec, chosen))
-    run = History(spec, before=before, now=before.last + 1)
+    before = history_of(ledger_of(spec, chosen))
+    run = History(spec, before=before, now=before.last_event_at + 1)
     run.send(ev.Continued(before.allocations + 1))
     run.after(5)
-    assert run.over == (before.done is not None or before.stopped is not None)
+    assert run.over == (before.successful_task is not None or before.stop_reason is not None)
     for spawn in run.asked(Spawn):
-        assert spawn.attempt > before.newest.get(spawn.task, 0)
+        assert spawn.attempt > before.newest_attempts.get(spawn.task, 0)

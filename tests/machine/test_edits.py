@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.machine.cluster_state import EDIT_GRACE
-from clusterkit.machine.open_recovery import LONGEST, QUIET
+from clusterkit.machine.open_recovery import LONGEST_SAVES, SAVE_PAUSE
 from clusterkit.views.narrate import sentence
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Refresh, Spawn
@@ -42,7 +42,7 @@ def test_a_change_restarts_every_task_at_once(workers: int, ps: int, evaluator: 
     leader = str(run.job.leader)
     run.checkpoints(leader, 300)
     save(run, "model.py", "train.py")
-    run.after(QUIET + 0.01)
+    run.after(SAVE_PAUSE + 0.01)
     assert set(run.attempts.values()) == {2}
     assert {spawn.reason for spawn in run.asked(Spawn) if spawn.attempt == 2} == {"edited"}
     (planned,) = run.decided(ev.RestartPlanned)
@@ -87,7 +87,7 @@ def test_several_saves_are_one() -> None:
     run = History(watched(2)).begin()
     for number in range(3):
         save(run, f"file{number}.py")
-        run.after(QUIET - 0.05)
+        run.after(SAVE_PAUSE - 0.05)
     run.after(1)
     assert len(run.decided(ev.RestartPlanned)) == 1
     assert set(run.attempts.values()) == {2}
@@ -99,9 +99,9 @@ def test_a_file_that_is_saved_all_the_time_does_not_keep_the_tasks_from_starting
     run = History(watched(1)).begin()
     for _ in range(80):
         save(run, "generated.py")
-        run.after(QUIET / 2)
+        run.after(SAVE_PAUSE / 2)
     starts = run.spawn_times("worker:0")
-    assert starts[1] == pytest.approx(LONGEST)
+    assert starts[1] == pytest.approx(LONGEST_SAVES)
     assert len(starts) >= 4
 
 
@@ -120,7 +120,7 @@ def test_a_problem_right_after_a_good_save_keeps_the_tasks_down() -> None:
     """They were ended for the first save, and the second one can't run. The third can."""
     run = History(watched(2)).begin()
     save(run)
-    run.after(QUIET / 2)
+    run.after(SAVE_PAUSE / 2)
     save(run, problem="train.py is gone")
     run.after(30)
     assert run.live == set()
@@ -205,7 +205,7 @@ def test_a_change_during_the_backoff_ends_it() -> None:
     run.after(1.1)
     assert len(run.decided(ev.RestartPlanned)) == 1
     save(run)
-    run.after(QUIET + 0.01)
+    run.after(SAVE_PAUSE + 0.01)
     assert run.live == {"worker:0", "worker:1"}
     run.after(60)
     assert set(run.attempts.values()) == {2}

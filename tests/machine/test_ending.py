@@ -239,7 +239,7 @@ def test_a_task_that_does_not_die_of_sigkill_does_not_hold_up_the_end() -> None:
     (left,) = [attempt for attempt in run.result.attempts if str(attempt.task) == "worker:1"]
     assert (left.ended, left.exit) == (None, None)
     (text,) = run.warnings
-    where = run.machine.state.records[task("worker:1")].where
+    where = run.machine.state.records[task("worker:1")].process_name
     assert text.startswith(f"worker:1 ({where}) did not die within 10 s of SIGKILL: a debugger holds it, or it waits")
 
 
@@ -248,7 +248,7 @@ def test_a_task_that_does_not_die_of_a_sigkill_in_the_midst_of_a_run_fails_it(dr
     """Its port is taken, so it can't be started again; what it does later is nothing to the run."""
     run = History(job(workers=2, ps=1)).begin()
     run.unreachable.add("worker:1")
-    where = run.machine.state.records[task("worker:1")].where
+    where = run.machine.state.records[task("worker:1")].process_name
     run.send(ev.Requested(1, ev.Verb.KILL, (task("worker:1"),), signal=SIGKILL))
     run.after(9.9)
     assert not run.machine.ending.begun

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.ledger.takeover import before_of
+from clusterkit.ledger.takeover import history_of
 from clusterkit.words import events as ev
 from clusterkit.words.distribution import Training
 from clusterkit.words.job import JobSpec, RestartRules, RestartScope
@@ -147,8 +147,8 @@ def test_a_run_that_failed_so_is_not_continued_as_a_success() -> None:
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=3)
     assert not run.over
-    before = before_of(ledger_of(job(workers=3), seen))
-    assert before.done is None
+    before = history_of(ledger_of(job(workers=3), seen))
+    assert before.successful_task is None
     again = History(job(workers=3), before=before)
     again.send(ev.Continued(2))
     again.after(1)

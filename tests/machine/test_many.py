@@ -100,7 +100,7 @@ def effort(story: Callable[[History], None], spec: JobSpec) -> float:
     What the ledger takes of it is counted as well: the supervisor keeps that, too.
     """
     fold = Ledger(spec)
-    run = History(spec, forked=True, observe=lambda event, now: fold.take(now, event))
+    run = History(spec, forked=True, observe=lambda event, now: fold.add(now, event))
     count = calls(lambda: story(run.begin()))
     assert run.over
     return count / len(spec.tasks)

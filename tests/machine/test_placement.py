@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.backends.hosts.hosts import in_order
+from clusterkit.backends.hosts.hosts import sort_key
 from clusterkit.backends.hosts.preflight import preflight
 from clusterkit.machine.hosts import Rule, place
 from clusterkit.words.job import HostRequest, JobSpec, Network
@@ -73,7 +73,7 @@ def test_the_work_for_each_task_does_not_grow_with_their_number(shape: Callable[
     assert effort(800) <= 1.2 * effort(80)
 
 
-@pytest.mark.parametrize("text", ["", "ps", "ps=", "=n1", "ps=n1,", "sp=n1", "worker:x=n1", "worker:-1=n1"])
+@pytest.mark.parametrize("text", ["", "ps", "ps=", "=n1", "ps=n1,", "sp=n1", "worker:x=n1", "worker:-1=n1", "ps:٣=n1"])
 def test_what_is_no_rule(text: str) -> None:
     """A sentence each."""
     with pytest.raises(ValueError, match=r"TASK=HOST|is not a task"):
@@ -115,4 +115,4 @@ def test_too_few_descriptors_for_the_hosts_are_warned_of(monkeypatch: pytest.Mon
 def test_hosts_are_in_the_order_of_the_numbers_in_their_names() -> None:
     """Also where a name has digits that are no decimal numbers: any agent may call itself so."""
     names = ["n10", "n9", "9", "n", "n9-2", "n9-10", "²", "n²", "n٣"]
-    assert sorted(names, key=in_order) == ["9", "n", "n٣", "n9", "n9-2", "n9-10", "n10", "n²", "²"]
+    assert sorted(names, key=sort_key) == ["9", "n", "n٣", "n9", "n9-2", "n9-10", "n10", "n²", "²"]

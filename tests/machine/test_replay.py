@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.ledger.takeover import before_of
+from clusterkit.ledger.takeover import history_of
 from clusterkit.machine.core import Machine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -176,8 +176,8 @@ def test_the_journal_of_a_run_with_several_allocations_replays(tmp_path: Path) -
         run.exits("worker:1", signal=SIGKILL)
         if number == 2:
             run.send(ev.AllocationEnding("it was requeued", 20.0))
-        before = before_of(ledger_of(spec, JournalReader(RunDirectory(path.parent)).events("m")))
-        run = History(spec, seed=77, now=before.last + 50, before=before, observe=journal.write)
+        before = history_of(ledger_of(spec, JournalReader(RunDirectory(path.parent)).events("m")))
+        run = History(spec, seed=77, now=before.last_event_at + 50, before=before, observe=journal.write)
         run.send(ev.Continued(number))
     run.exits("chief:0", code=0)
     run.after(30)
@@ -186,7 +186,7 @@ def test_the_journal_of_a_run_with_several_allocations_replays(tmp_path: Path) -
     past: list[tuple[float, ev.Event]] = []
     for now, event in JournalReader(RunDirectory(path.parent)).events("m"):
         if isinstance(event, ev.Continued):
-            machine = Machine(spec, 77, before_of(ledger_of(spec, past)))
+            machine = Machine(spec, 77, history_of(ledger_of(spec, past)))
         past.append((now, event))
         if isinstance(event, get_args(ev.Happened)):
             replayed += [(now, a.event) for a in machine.handle(event, now) if isinstance(a, Record)]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
 from clusterkit.words.faults import seeded_uniform
 from clusterkit.words.job import JobSpec, RestartRules, RestartScope
 from tests.histories import job, task

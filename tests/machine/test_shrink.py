@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.restart import given_up, needs_coordinator, true_name
+from clusterkit.machine.restart import needs_coordinator, true_name, workers_to_give_up
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
 from clusterkit.words.events import Verb
@@ -62,8 +62,8 @@ BUG, GONE = "ValueError: x", UNAVAILABLE
 def test_a_worker_is_given_up_where_it_alone_is_to_blame(spec: JobSpec, blamed: Blame, gone: str) -> None:
     """Not the chief, a ps, a program that fails everywhere, nor anybody where it is not known who it was."""
     moved = {task("worker:3"), task("worker:2")}
-    assert " ".join(map(str, given_up(spec, blamed, repeated=False, moved=moved))) == gone
-    assert given_up(spec, blamed, repeated=True, moved=moved) == (), "it fails the same way each time"
+    assert " ".join(map(str, workers_to_give_up(spec, blamed, repeated=False, homeless=moved))) == gone
+    assert workers_to_give_up(spec, blamed, repeated=True, homeless=moved) == (), "it fails the same way each time"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.stalls import stuck_task, verdict, whereabouts
+from clusterkit.machine.stalls import activity_of, stuck_task, verdict
 from clusterkit.words.events import Vitals
 from tests.histories import job, task
 
@@ -95,6 +95,6 @@ def test_a_verdict_names_a_few_of_many_that_do_the_same(workers: int, said: str)
 def test_where_a_late_task_is() -> None:
     """Stopped, or what its stack says, or nothing."""
     worker = task("worker:1")
-    assert whereabouts(worker, {worker: STOPPED}) == "worker:1 is stopped (T)"
-    assert whereabouts(worker, {worker: SLEEPS}) == "worker:1 sleeps"
-    assert whereabouts(worker, {worker: Vitals(1, False, "S")}) == "worker:1"
+    assert activity_of(worker, {worker: STOPPED}) == "worker:1 is stopped (T)"
+    assert activity_of(worker, {worker: SLEEPS}) == "worker:1 sleeps"
+    assert activity_of(worker, {worker: Vitals(1, False, "S")}) == "worker:1"

@@ -73,9 +73,9 @@ class Walk:
         """What the machine has ended for a restart, it is going to start."""
         recoveries, records = self.machine.recoveries, self.machine.state.records.values()
         asked = (Asked.GANG, Asked.DRAIN)
-        down = {record.task for record in records if record.state is TaskState.DOWN and record.asked in asked}
+        down = {record.task for record in records if record.state is TaskState.DOWN and record.end_request in asked}
         if not self.machine.ending.begun:
-            assert not [task for task in down - self.given_up if not recoveries.covers(task)]
+            assert not [task for task in down - self.given_up if not recoveries.is_restarting(task)]
 
     def carry_out(self, action: Action) -> None:
         """What a backend does; here are the promises."""
@@ -213,7 +213,7 @@ class Walk:
                 ev.LifelineLost(),
                 ev.StorageFailed("full"),
             ]
-            if self.machine.state.placed:
+            if self.machine.state.placement:
                 rare += [ev.AllocationEnding("preempted", self.random.choice((1.0, 20.0)))]
                 rare += [ev.HostDraining(host, "told to") for host in HOSTS for _ in range(2)]
             return self.random.choice(rare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.held_starts import FOUND, LONGEST
+from clusterkit.machine.held_starts import LONGEST_WAIT, RECONNECTION
 from clusterkit.words import events as ev
 from clusterkit.words.job import RestartRules, RestartScope
 from clusterkit.words.model import TaskState
@@ -65,7 +65,7 @@ def test_a_coordinator_that_restarts_with_its_ps_waits_until_the_workers_have_fo
     serves(run, "worker:1")  # once more
     assert run.attempts["chief:0"] == 1
     run.after(1)
-    assert run.spawn_times("chief:0")[1] == pytest.approx(ready + FOUND - BEGAN)
+    assert run.spawn_times("chief:0")[1] == pytest.approx(ready + RECONNECTION - BEGAN)
 
 
 def test_a_ps_that_does_not_say_ready_is_given_as_long() -> None:
@@ -76,7 +76,7 @@ def test_a_ps_that_does_not_say_ready_is_given_as_long() -> None:
     run.exits("ps:0", signal=SIGKILL)
     run.after(10)
     ps, chief = run.spawn_times("ps:0")[1], run.spawn_times("chief:0")[1]
-    assert chief - ps == pytest.approx(LONGEST + FOUND)
+    assert chief - ps == pytest.approx(LONGEST_WAIT + RECONNECTION)
 
 
 def test_a_coordinator_that_restarts_alone_or_with_every_server_waits_for_nothing_more() -> None:

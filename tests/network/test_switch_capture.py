@@ -26,12 +26,12 @@ def packets(file: Path) -> list[bytes]:
 def test_packets_are_buffered_for_a_second(tmp_path: Path) -> None:
     """Then they are due; the header is due at once."""
     capture = Capture(str(tmp_path / "file"))
-    assert capture.wait(1e12) == 0
+    assert capture.seconds_to_flush(1e12) == 0
     capture.flush()
-    assert capture.wait(0) is None
+    assert capture.seconds_to_flush(0) is None
     assert packets(tmp_path / "file") == []
     capture.add(b"packet")
-    assert capture.wait(0) is not None
+    assert capture.seconds_to_flush(0) is not None
     assert packets(tmp_path / "file") == []
     capture.flush()
     assert packets(tmp_path / "file") == [b"packet"]

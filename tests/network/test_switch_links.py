@@ -33,7 +33,7 @@ def test_a_link_without_layers_lets_everything_through_at_once() -> None:
     plain = link()
     assert plain.is_clear
     assert plain.accept(b"packet", 5)
-    assert list(plain.due(5)) == [b"packet"]
+    assert list(plain.pop_due(5)) == [b"packet"]
     assert plain.is_clear
 
 
@@ -94,7 +94,7 @@ def test_no_packet_overtakes_another() -> None:
     trembling = link(Layer(delay=0.1, jitter=0.1))
     packets = [n.to_bytes(2) for n in range(500)]
     assert all(trembling.accept(packet, n / 1000) for n, packet in enumerate(packets))
-    assert list(trembling.due(10)) == packets
+    assert list(trembling.pop_due(10)) == packets
 
 
 def test_a_rate_spaces_packets_after_a_burst() -> None:
@@ -123,7 +123,7 @@ def test_waiting_packets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 1000)
     far = link(Layer(delay=100))
     assert [far.accept(bytes(400), n) for n in range(3)] == [True, True, False]
-    assert len(list(far.due(100))) == 1
+    assert len(list(far.pop_due(100))) == 1
     assert far.accept(bytes(400), 100)
 
 
@@ -133,20 +133,20 @@ def test_healing_releases_waiting_packets() -> None:
     assert far.accept(b"first", 1)
     assert far.accept(b"second", 2)
     far.heal(0, 10)
-    assert far.next == 11
+    assert far.next_due == 11
     assert far.accept(b"third", 10.5)
     far.heal(1, 10.5)
     assert not far.is_clear
-    assert list(far.due(10.5)) == [b"first", b"second", b"third"]
+    assert list(far.pop_due(10.5)) == [b"first", b"second", b"third"]
     assert far.is_clear
-    assert far.next is None
+    assert far.next_due is None
 
 
 def test_healing_a_rate_releases_the_backlog() -> None:
     """At the remaining rate, if any."""
     slow = link(Layer(rate=BURST), Layer(rate=10 * BURST))
     times(slow, [(5, BURST)] * 4)
-    list(slow.due(5))
+    list(slow.pop_due(5))
     slow.heal(0, 5)
     assert [at for at, _ in slow._waiting] == pytest.approx([5.1, 5.2, 5.3])
     slow.heal(1, 5)
@@ -158,7 +158,7 @@ def test_a_new_delay_does_not_affect_packets_under_way() -> None:
     near = link(Layer(delay=1))
     assert near.accept(b"first", 0)
     near.impair(5, Layer(delay=10), 0.5)
-    assert near.next == 1
+    assert near.next_due == 1
     assert times(near, [(0.5, 10)]) == [11.5]
     near.heal(99, 0.6)  # one that is not there
-    assert near.next == 1
+    assert near.next_due == 1

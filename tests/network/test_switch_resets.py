@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.network.switch import resets as module
+from clusterkit.network.switch.directions import Directions
 from clusterkit.network.switch.resets import ACK, PROBES, SYN, Resets, TcpSegment, probe, replies, reverse
-from clusterkit.network.switch.ways import Directions
 
 NAMESPACES = [100, 101, 102]
 
@@ -73,8 +73,8 @@ def test_both_ends_of_every_connection_between_two_hosts_are_probed(world: World
     world.connects(2, 1, 5)
     assert world.resets.begin([(1, 0), (0, 1)]) == 3
     assert sorted(world.sent) == probes(*flows)
-    assert world.ways.way(0, 1).doomed == {both for flow in flows for both in (flow, reverse(flow))}
-    assert not world.ways.way(0, 2).doomed
+    assert world.ways.way(0, 1).flows_to_reset == {both for flow in flows for both in (flow, reverse(flow))}
+    assert not world.ways.way(0, 2).flows_to_reset
 
 
 def test_a_connection_is_reset_once(world: World) -> None:
@@ -118,7 +118,7 @@ def test_reused_ports_are_not_probed(world: World) -> None:
     """The new connection is not reset."""
     old, new = world.connects(0, 1, 1), world.connects(0, 1, 2)
     world.resets.begin([(0, 1)])
-    doomed = world.ways.way(0, 1).doomed
+    doomed = world.ways.way(0, 1).flows_to_reset
     assert replies(TcpSegment(new, SYN, bytes(4)), doomed) is None
     assert sorted(world.next()) == probes(old)
     assert replies(TcpSegment(new, ACK, bytes(4)), doomed) is None

@@ -72,5 +72,5 @@ def test_what_is_left_of_a_journal_is_told(damage: Any) -> None:
         assert "run" in shown(model_of(job, left))
         fold = Ledger(job)
         for one in left:
-            fold.take(one.clock, one.event)
+            fold.add(one.clock, one.event)
         assert fold.account(left[-1].clock).goodput is not None

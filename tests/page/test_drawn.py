@@ -77,7 +77,7 @@ def test_a_pause_a_stall_and_a_silence_are_gaps() -> None:
     """Also the one that goes on: nothing is drawn after it, and the use of the CPU is drawn all the while."""
     attempt = Attempt(WORKER, 1, 0.0)
     attempt.stop(3.0, "stopped", "paused")
-    attempt.go_on(3.4, "stopped")
+    attempt.continue_at(3.4, "stopped")
     attempt.stop(6.0, "stalled", "stalled")
     told = steps(1, 2, 3, 3.5, 4.5, 5.5, 6)
     assert drawn(told, [attempt], 6.5)["v"] == [1, 2, 3, None, 3.5, 4.5, 5.5, 6, None]

@@ -28,13 +28,13 @@ def test_an_end_interrupts_a_prompt_until_it_is_noticed(ours: tuple[DebuggerConn
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     try:
-        connection.prompting = True
+        connection.is_prompting = True
         theirs.close()
         wait_until(lambda: len(came) >= 3, 10, "three interrupts")
-        connection.prompting = False
+        connection.is_prompting = False
         connection._thread.join(5)
         assert not connection._thread.is_alive()  # nobody else sends one
-        assert connection.over
+        assert connection.is_over
     finally:
         signal.signal(signal.SIGINT, before)
 

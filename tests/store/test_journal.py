@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import KEPT, JournalLine, JournalReader, events_of
+from clusterkit.store.journal import KEPT_REPORTS, JournalLine, JournalReader, events_of
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from tests.histories import task
@@ -59,7 +59,7 @@ def test_old_progress_is_passed_over_where_only_the_present_matters(tmp_path: Pa
     (tmp_path / "journal.jsonl").write_bytes(line(0.0, ev.Began()) + b"".join(progress) + line(1e3, ev.Ticked()))
     events = events_of(JournalReader(RunDirectory(tmp_path)).newest())
     assert [type(event) for _, event in (events[0], events[-1])] == [ev.Began, ev.Ticked]
-    assert [at for at, _ in events[1:-1]] == [float(n) for n in range(1000 - 2 * KEPT, 1000)]
+    assert [at for at, _ in events[1:-1]] == [float(n) for n in range(1000 - 2 * KEPT_REPORTS, 1000)]
 
 
 def test_a_reader_goes_on_from_the_offset_of_an_entry(tmp_path: Path) -> None:

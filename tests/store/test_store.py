@@ -84,10 +84,10 @@ def test_all_directories_that_a_run_makes_are_for_its_owner_only(tmp_path: Path)
 
 def test_what_a_run_writes_is_read_back(run: RunDirectory) -> None:
     """At its beginning, and at its end."""
-    assert (run.info(), run.result(), run.recovered()) == (None, None, None)
+    assert (run.info(), run.result(), run.account()) == (None, None, None)
     run.write_info(INFO)
     run.write_result(RESULT, Account())
-    assert (run.info(), run.result(), run.recovered()) == (INFO, RESULT, Account())
+    assert (run.info(), run.result(), run.account()) == (INFO, RESULT, Account())
     assert (run.created(), run.endpoints(), run.used_checkpoints()) == (7.0, ENDPOINTS, Path("/data"))
 
 
@@ -110,7 +110,7 @@ def test_broken_files_hold_nothing(run: RunDirectory, written: bytes) -> None:
     """No error, whatever is in them."""
     run.job_file.write_bytes(written)
     run.result_file.write_bytes(written)
-    assert (run.info(), run.result(), run.recovered()) == (None, None, None)
+    assert (run.info(), run.result(), run.account()) == (None, None, None)
     assert (run.endpoints(), run.used_checkpoints()) == ({}, run.checkpoints)
     assert run.created() == run.changed()
 
@@ -134,7 +134,7 @@ def test_a_run_that_starts_is_neither_live_nor_over(run: RunDirectory, live: Run
 
 
 def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDirectory) -> None:
-    """Without one the newest live run, and else, if that will do, the newest."""
+    """Or by its directory; without one the newest live run, and else, if that will do, the newest."""
     for run_id, created in (("two", 1.0), ("twelve", 9.0), ("t", 3.0)):
         run = store.run(run_id)
         run.make()
@@ -144,6 +144,8 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDi
     assert [store.find(prefix).run_id for prefix in ("twe", "two", "t")] == ["twelve", "two", "t"]
     with pytest.raises(NoSuchRun, match="'tw' matches several runs: twelve, two"):
         store.find("tw")
+    with pytest.raises(NoSuchRun, match=r"/nowhere is not the directory of a run\."):
+        store.find("/nowhere")
     with pytest.raises(NoSuchRun, match="There is no run 'x'"):
         store.choose("x", finished=True)
 

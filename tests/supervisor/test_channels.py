@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from clusterkit.backends.local.blocked_threads import main_thread
-from clusterkit.backends.local.hang_inspector import InspectedAttempt, _tell, report_of
+from clusterkit.backends.local.hang_inspector import InspectedAttempt, _add_activities, report_of
 from clusterkit.backends.local.logs import LogPump, StepReader
 from clusterkit.backends.local.stacks import dump_for
 from clusterkit.backends.local.watcher import Watcher
@@ -87,7 +87,7 @@ def test_the_progress_pipe(tmp_path: Path, noise: Noise) -> None:
     posted = Posted()
     watcher = Watcher(posted.put, lambda child: False)
     watcher.listen(WORKER, PurePosixPath(tmp_path / "progress"))
-    watcher.hurry()
+    watcher.read_often()
     lines = [report(noise) for _ in range(REPORTS)]
     with (tmp_path / "progress").open("wb", buffering=0) as pipe:
         for start in range(0, REPORTS, 300):
@@ -107,7 +107,7 @@ def take_in(events: list[Happened], directory: Path) -> None:
 
     def observe(event: object, now: float) -> None:
         journal.write(event, now)  # type: ignore[arg-type]
-        fold.take(now, event)  # type: ignore[arg-type]
+        fold.add(now, event)  # type: ignore[arg-type]
         sentence(event)  # type: ignore[arg-type]
 
     run.observe = observe
@@ -219,10 +219,10 @@ def test_the_stacks(tmp_path: Path, noise: Noise) -> None:
         for index in range(10):
             dump = dump_for(RunDirectory(tmp_path), task(f"worker:{index}"), 1, str(number))
             dump.path.write_bytes(noise.pick(b"", dump.header) + dump.header + stacks(noise))
-            dump.look()
+            dump.read()
             main_thread(dump.text)
             subjects.append(InspectedAttempt(task(f"worker:{index}"), 1, child, Vitals(1, True, "S"), dump=dump))
-        _tell(subjects)
+        _add_activities(subjects)
         report_of("why", subjects).encode(errors="strict" if number % 2 else "replace")
         assert all(len(subject.vitals.doing) < 6000 for subject in subjects)
 
@@ -232,14 +232,14 @@ def test_stacks_that_are_no_file_or_have_no_end(tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     dump = dump_for(RunDirectory(tmp_path), task("worker:0"), 1, "why")
     os.mkfifo(dump.path)
-    assert dump.look()
+    assert dump.read()
     dump.path.unlink()
     with dump.path.open("wb") as file:
         file.truncate(1 << 40)
         file.seek(0, os.SEEK_END)
         file.write(dump.header + b"Thread 0x01:\n")
-    dump.look()
-    assert (dump.asked, dump.text) == (True, "Thread 0x01:\n")
+    dump.read()
+    assert (dump.is_requested, dump.text) == (True, "Thread 0x01:\n")
 
 
 def test_what_a_fork_server_answers(noise: Noise) -> None:

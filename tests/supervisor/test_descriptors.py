@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
-from clusterkit.backends.local.stacks import ask, dump_for
+from clusterkit.backends.local.stacks import dump_for, request_dump
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.store.cleaning import find_strays
 from clusterkit.store.directory import RunDirectory
@@ -97,7 +97,7 @@ def test_what_can_be_seen_again_is_ended(child: subprocess.Popen[bytes]) -> None
 
 def test_what_can_not_be_seen_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not that all is well."""
-    monkeypatch.setattr(sweep, "PATIENCE", 0.2)
+    monkeypatch.setattr(sweep, "KILL_TIMEOUT", 0.2)
     with no_descriptors(), pytest.raises(ProcessesSurvived, match="are left: Too many open files") as caught:
         kill_until_gone(lambda: procfs.children(SELF))
     assert (caught.value.pids, caught.value.unseen) == ((), "Too many open files")
@@ -114,7 +114,7 @@ def test_a_process_that_can_not_be_waited_for_is_not_gone(child: subprocess.Pope
 
 def test_the_sweeper_tells_that_it_can_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some tries; the run fails then, and its task is not started beside an old process."""
-    monkeypatch.setattr(sweep, "PATIENCE", 0.2)
+    monkeypatch.setattr(sweep, "KILL_TIMEOUT", 0.2)
     family, swept = ProcessFamily("run-1"), queue.SimpleQueue[Swept | Crashed]()
     process = subprocess.Popen(["true"], start_new_session=True)
     first = AttemptChild(process.pid, os.pidfd_open(process.pid), "pipe:[none]", 0, process)
@@ -136,7 +136,7 @@ def test_stacks_that_can_not_be_asked_for_are_none(tmp_path: Path) -> None:
     """The loop asks for them, and must not end for that."""
     (tmp_path / "stacks").mkdir()
     with no_descriptors():
-        ask(dump_for(RunDirectory(tmp_path), Task.parse("worker:0"), 1, "why"), SELF)
+        request_dump(dump_for(RunDirectory(tmp_path), Task.parse("worker:0"), 1, "why"), SELF)
     assert list((tmp_path / "stacks").iterdir()) == []
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.supervisor import edits
-from clusterkit.supervisor.edits import EditWatcher
+from clusterkit.supervisor import edit_watcher
+from clusterkit.supervisor.edit_watcher import EditWatcher
 from clusterkit.words.events import Impaired, ProgramChanged
 from clusterkit.words.job import Setup
 from clusterkit.words.model import Program, ProgramKind
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is being saved is not taken for an empty one, however long the test is held meanwhile."""
-    monkeypatch.setattr(edits, "EMPTY_FOR", 30.0)
+    monkeypatch.setattr(edit_watcher, "EMPTY_FOR", 30.0)
 
 
 @dataclass
@@ -87,7 +87,7 @@ def test_a_file_that_is_emptied_before_it_is_written_is_one_change(
             assert posted.wait(1).files == ("part.py",)
             time.sleep(0.5)
             assert len(posted.events) == 1
-        monkeypatch.setattr(edits, "EMPTY_FOR", 0.3)
+        monkeypatch.setattr(edit_watcher, "EMPTY_FOR", 0.3)
         (project.path / "part.py").write_text("")
         assert posted.wait(2) == ProgramChanged(("part.py",), posted.events[1].ago)
 
@@ -140,7 +140,7 @@ def test_where_the_system_reports_nothing_the_files_are_looked_at(
     def refuse(*_: object) -> Iterator[bool]:
         raise OSError("OS file watch limit reached.")
 
-    monkeypatch.setattr("clusterkit.supervisor.edits._changes", refuse)
+    monkeypatch.setattr("clusterkit.supervisor.edit_watcher._changes", refuse)
     with watching(project) as posted:
         impaired = posted.wait(1)
         assert isinstance(impaired, Impaired)

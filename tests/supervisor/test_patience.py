@@ -33,13 +33,13 @@ def test_when_the_guardian_loses_patience(
     grows: tuple[float, ...], second: float | None, result_at: float | None, steps: dict[float, WatchdogAction]
 ) -> None:
     """Asked at 0 with a grace period of 10 s; the journal grows at these times, and Ctrl-C comes once more at one."""
-    patience, found = HangDetector(grace=10.0, asked=0.0, size=1000), {}
+    patience, found = HangDetector(grace=10.0, first_signal_at=0.0, size=1000), {}
     for tick in range(1, 401):
         now = tick / 4
         if now == second:
-            patience.heard(SIGINT, now)
+            patience.note_signal(SIGINT, now)
         size = sum(1 for at in grows if at <= now)
-        step = patience.look(1000 + size, result_at is not None and result_at <= now, now)
+        step = patience.next_action(1000 + size, result_at is not None and result_at <= now, now)
         if step is not WAIT:
             found[now] = step
         if step is KILL:

@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.prepare import make_and_lock
-from clusterkit.supervisor.up import _early
+from clusterkit.supervisor.up import _start_fork_server
 from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.words.errors import RunDirectoryError
@@ -33,8 +33,8 @@ def test_a_fork_server_that_does_not_start_early_is_left_for_later(tmp_path: Pat
     """There is no journal yet that could tell of it."""
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
     open_before = sum(1 for _ in Path("/proc/self/fd").iterdir())
-    assert _early(launch) is None
-    assert _early(None) is None
+    assert _start_fork_server(launch) is None
+    assert _start_fork_server(None) is None
     assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == open_before
 
 

@@ -127,7 +127,7 @@ def test_a_ctrl_c_while_the_run_starts_is_not_lost(up: Start, home: Path) -> Non
 
 ELSEWHERE = """
 import os, signal, threading, time
-from clusterkit.supervisor.guardian import attend, forwarding
+from clusterkit.supervisor.guardian import forwarding, wait_for_supervisor
 
 if (pid := os.fork()) == 0:
     time.sleep(100)
@@ -138,7 +138,7 @@ def elsewhere():
 
 with forwarding(pid):
     threading.Thread(target=elsewhere).start()
-    attend(pid, os.dup(1), lambda how, left: print(how, left))
+    wait_for_supervisor(pid, os.dup(1), lambda how, left: print(how, left))
 """
 
 

@@ -10,7 +10,7 @@ from threading import Semaphore, Thread, Timer, get_ident
 
 import pytest
 
-from clusterkit.system.inbox import LOOK_EVERY, Inbox
+from clusterkit.system.inbox import CHECK_EVERY, Inbox
 from clusterkit.words.events import Interrupted, LifelineLost, Ticked
 
 
@@ -52,12 +52,12 @@ def test_a_cut_lifeline_comes_once_and_soon(inbox: Inbox) -> None:
     inbox.watch(lifeline, "the guardian")
     inbox.put(Ticked())
     assert inbox.get(0) == Ticked()
-    for _ in range(10 * LOOK_EVERY):
+    for _ in range(10 * CHECK_EVERY):
         inbox.put(Ticked())
     os.close(held)
-    found = [inbox.get(0) for _ in range(10 * LOOK_EVERY + 1)]
-    assert found.index(LifelineLost("the guardian")) <= LOOK_EVERY
-    assert found.count(Ticked()) == 10 * LOOK_EVERY
+    found = [inbox.get(0) for _ in range(10 * CHECK_EVERY + 1)]
+    assert found.index(LifelineLost("the guardian")) <= CHECK_EVERY
+    assert found.count(Ticked()) == 10 * CHECK_EVERY
     assert inbox.get(0) is None
     os.close(lifeline)
 

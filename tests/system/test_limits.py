@@ -14,8 +14,8 @@ import pytest
 from clusterkit.backends.local.resources import too_few_descriptors
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
+from clusterkit.supervisor.crashes import FILE, save_crash
 from clusterkit.supervisor.guardian import detach, guard
-from clusterkit.supervisor.lost import FILE, keep_crash
 from clusterkit.system.barrier import crashed, shortage
 from clusterkit.system.ports import claim
 from clusterkit.words.errors import OutOfResources, RunDirectoryError
@@ -44,10 +44,10 @@ def test_a_crash_for_want_of_something_is_none_to_report(tmp_path: Path) -> None
     run = RunDirectory(tmp_path / "r")
     run.make()
     event = crashed("the thread 'x'", OSError(errno.ENOMEM, "Cannot allocate memory"))
-    assert keep_crash(run, event) == "The run is ended at once. The memory is used up. Close programs."
+    assert save_crash(run, event) == "The run is ended at once. The memory is used up. Close programs."
     assert "eport it" not in event.sentence
     assert not (run.path / FILE).exists()
-    assert "Please report it" in keep_crash(run, crashed("the thread 'x'", ValueError("x")))
+    assert "Please report it" in save_crash(run, crashed("the thread 'x'", ValueError("x")))
 
 
 def test_no_descriptor_is_not_no_port() -> None:

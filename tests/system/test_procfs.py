@@ -61,7 +61,7 @@ def test_what_a_process_uses_is_what_psutil_says() -> None:
     try:
         other = psutil.Process(child.pid)
         wait_until(lambda: other.status() == psutil.STATUS_SLEEPING and other.cpu_times().user > 0.01, 20, "it waits")
-        seen = procfs.use(child.pid)
+        seen = procfs.cpu_and_memory(child.pid)
         assert seen is not None
         cpu, memory, age = seen
         assert cpu == pytest.approx(other.cpu_times().user + other.cpu_times().system)
@@ -69,4 +69,4 @@ def test_what_a_process_uses_is_what_psutil_says() -> None:
         assert age == pytest.approx(time.time() - other.create_time(), abs=2)
     finally:
         child.communicate(b"\n", timeout=20)
-    assert procfs.use(child.pid) is None
+    assert procfs.cpu_and_memory(child.pid) is None

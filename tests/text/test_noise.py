@@ -31,6 +31,10 @@ NOISE = [
     "ops is aborted by: recvmsg:Connection reset by peer",
     "E0000 00:00:1795.1 1 context.cc:873] Failed to register function remotely due to failed to connect to all "
     "addresses; last error: UNAVAILABLE: ipv4:127.0.0.1:4001: Failed to connect to remote host",
+    "W0000 00:00:1795.1 1 type_inference.cc:340] Type inference failed. This indicates an invalid graph that escaped "
+    "type checking. Error message: INVALID_ARGUMENT: expected PRODUCT element type for input 0, got goo.gle/debugstr",
+    "tensorflow/python/data/ops/dataset_ops.py:463: UserWarning: To make it possible to preserve tf.data options "
+    "across serialization boundaries, their implementation has moved to be part of the TensorFlow graph.",
     "W0000 00:00:1795.1 1 preemption_notifier.cc:89] SIGTERM caught at 2026-11-26T02:04:14+00:00",
 ]
 NEWS = [
@@ -47,6 +51,7 @@ NEWS = [
     "Local rendezvous is aborting with status: INVALID_ARGUMENT: x",
     "W0000 00:00:1795.1 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: ABORTED: own words",
     "SIGTERM caught at the end of epoch 3",
+    "W0000 00:00:1795.1 1 type_inference.cc:340] Type inference failed. Error message: INVALID_ARGUMENT: my_op",
     "E0000 00:00:1795.1 1 base_collective_executor.cc:252] BaseCollectiveExecutor::StartAbort INVALID_ARGUMENT: Shape",
     "StartAbort UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):",
     "I think 2026-11-21 was fine",

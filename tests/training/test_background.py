@@ -24,7 +24,7 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
     made = Background("/ckpt")
     yield made
     made.finish()
-    background._used.discard(made)
+    background._writers_in_use.discard(made)
     thread.close()
 
 
@@ -87,7 +87,7 @@ def test_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """While Python shuts down, the checkpoint is written at once."""
     monkeypatch.setattr(threading.Thread, "start", refused)
     monkeypatch.setattr(background, "_writer", background._Writer())
-    monkeypatch.setattr(background, "_used", set())
+    monkeypatch.setattr(background, "_writers_in_use", set())
     writer, done = Background("/ckpt"), list[str]()
     writer.start(10, lambda: done.append("written"))
     assert done == ["written"]

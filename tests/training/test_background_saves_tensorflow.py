@@ -30,7 +30,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     yield
     background.finish_all()
-    background._used.clear()
+    background._writers_in_use.clear()
 
 
 @pytest.fixture

@@ -50,9 +50,9 @@ def test_a_resumed_fit_reads_what_the_unbroken_one_reads(data: type[Data]) -> No
     whole, order = data(), DataOrder()
     order.begin()
     assert read(whole, 2) == [1, 3]
-    between = order.before(in_epoch=False)
+    between = order.iterators_before(in_epoch=False)
     assert next(iter(whole._get_iterator())) == 5
-    within = order.before(in_epoch=True)
+    within = order.iterators_before(in_epoch=True)
     order.end()
     for made in (between, within):
         resumed, later = data(), DataOrder()
@@ -69,7 +69,7 @@ def test_only_the_training_data_is_counted(data: type[Data]) -> None:
     order.resume(4, epochs=2)
     assert read(training, 1) == [5]
     assert read(validation, 3) == [1, 3, 5]
-    assert order.before(in_epoch=False) == 6
+    assert order.iterators_before(in_epoch=False) == 6
     order.end()
 
 
@@ -100,5 +100,5 @@ def test_a_keras_without_such_iterators_is_left_alone(monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "keras.src.backend.tensorflow.trainer", raising=False)
     order = DataOrder()
     order.begin()
-    assert order.before(in_epoch=False) == 0
+    assert order.iterators_before(in_epoch=False) == 0
     order.end()

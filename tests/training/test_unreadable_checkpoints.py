@@ -34,7 +34,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int, times: int, suffix: st
         return opened(self, *args, **kwargs)
 
     monkeypatch.setattr(Path, "open", fails)
-    monkeypatch.setattr(checkpoint_store, "AGAIN_AFTER", (0.0, 0.0))
+    monkeypatch.setattr(checkpoint_store, "RETRY_AFTER", (0.0, 0.0))
     return tried
 
 

@@ -34,6 +34,20 @@ def test_two_runs_side_by_side() -> None:
     assert cells["steps"] == ["40", "20"]
 
 
+def test_no_value_is_carried_on_to_later_steps() -> None:
+    """A run that reports at half of the steps has dashes at the others, even if it goes on later."""
+    sparse = replace(made("b", 1.0), metrics={"loss": {10: 5.0, 40: 2.0}})
+    table = comparison([made("a", 4.0, 3.0, 2.0, 1.0), sparse], None, None)
+    rows = [line.split() for line in table.splitlines() if line.startswith(("loss at", "last"))]
+    assert rows == [
+        ["loss", "at", "10", "4", "5"],
+        ["loss", "at", "20", "3", "-"],
+        ["loss", "at", "30", "2", "-"],
+        ["loss", "at", "40", "1", "2"],
+        ["last", "loss", "1", "2"],
+    ]
+
+
 def test_only_options_and_arguments_that_differ_are_shown() -> None:
     """An option of the program goes with its value; what a run does not have is a dash."""
     first = replace(made("a", 1.0), options={"program": "t.py", "--ps": "1"}, args=("x", "--lr", "0.1", "-v"))

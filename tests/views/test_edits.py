@@ -60,8 +60,8 @@ def test_a_run_waits_until_its_tasks_start_again() -> None:
     """That is its phase, for `ls` and the page."""
     ledger = Ledger(job(workers=2))
     status = ledger.run
-    ledger.take(0.0, ev.Began())
-    ledger.take(1.0, ev.WaitsForChange("why", "train.py"))
+    ledger.add(0.0, ev.Began())
+    ledger.add(1.0, ev.WaitsForChange("why", "train.py"))
     assert (status.phase, status.reason) == (RunPhase.WAITING, "why")
-    ledger.take(2.0, planned(3))
+    ledger.add(2.0, planned(3))
     assert (status.phase, status.reason) == (RunPhase.RUNNING, "")

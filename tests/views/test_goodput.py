@@ -91,12 +91,12 @@ def test_a_result_of_an_older_version_is_read(directory: RunDirectory) -> None:
     account = Account(goodput=SPLIT, startup=STARTUP)
     result = RunResult(RunState.SUCCEEDED, 0, "done")
     directory.write_result(result, account)
-    assert directory.recovered() == account
+    assert directory.account() == account
     text = directory.result_file.read_text()
     directory.result_file.write_text('{"state": "succeeded", "exit_code": 0, "reason": "done", "recoveries": []}')
-    assert (directory.result(), directory.recovered()) == (result, Account())
+    assert (directory.result(), directory.account()) == (result, Account())
     directory.result_file.write_text(text.replace('"seen": true', '"seen": "maybe"'))
-    assert directory.recovered() is None
+    assert directory.account() is None
 
 
 @pytest.fixture

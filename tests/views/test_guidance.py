@@ -153,7 +153,7 @@ def test_a_fault_is_ended_first(happen: tuple[Callable[[Told], None], ...], doin
     told = gang()
     for one in happen:
         one(told)
-    assert situation_of(told.ledger).doing is doing
+    assert situation_of(told.ledger).activity is doing
     found = guidance(told.ledger, "r")
     assert found.commands[0] == first
     assert "partition worker:1" in found.why or faulted not in happen
@@ -171,4 +171,4 @@ def test_steps_that_were_on_their_way_do_not_end_a_pause() -> None:
             told._observe(ev.Paused(task(name), 1, True), told.run.now)
         for step in (31, 32, 33):
             told.run.progresses("worker:0", step)
-        assert situation_of(told.ledger).doing is doing
+        assert situation_of(told.ledger).activity is doing

@@ -51,6 +51,54 @@ def test_names_of_files_that_autograph_makes_do_not_count() -> None:
     assert shown(("worker:0", of_task[0]), ("worker:1", of_task[1]))[1] == ["E … 2 lines of traceback as above"]
 
 
+CLOSURE = "ERROR:tensorflow: /job:worker/task:1 encountered the following error when processing closure: "
+PEER = ":UNKNOWN:Error received from peer {grpc_status:11}"
+
+
+def failed_closures(number: int) -> list[str]:
+    """What TensorFlow logs about a closure that failed, and two that were cancelled for it."""
+    why = ["", "Detected at node cond/Next defined at (most recent call last):", *FRAMES[:1], "", "End of sequence"]
+    rest = ["\t [[{{node cond/Next}}]]", "Additional GRPC error information from remote target /job:worker:", PEER]
+    derived = "ERROR:tensorflow:Remote function on worker /job:worker/replica:0/task:0 failed with CancelledError():"
+    return [
+        *[f"{CLOSURE}OutOfRangeError():Graph execution error:", *why, *rest],
+        *["ERROR:tensorflow:Start cancelling closures due to error OutOfRangeError(): Graph", *why, *rest],
+        *[derived, PEER, "This derived error is ignored and not reported to users."] * 2,
+        *[TITLE, *FRAMES, f"tensorflow.python.framework.errors_impl.CancelledError: closure {number}"],
+    ]
+
+
+def test_the_error_of_a_closure_is_two_lines() -> None:
+    """What failed and why, without the operations and what was cancelled for it; the program's own lines stay."""
+    assert shown(("chief:0", ["step 1", *failed_closures(1), "bye"])) == [
+        [
+            *["step 1", f"{CLOSURE}OutOfRangeError():Graph execution error:", "End of sequence"],
+            "CancelledError: closure 1 … 3 lines of traceback: cancelled by the OutOfRangeError above",
+            "bye",
+        ]
+    ]
+
+
+def test_another_error_of_a_closure_is_shown() -> None:
+    """One of the same type shows what is new; one that only says that a peer is gone explains no cancellation."""
+    other = [f"{CLOSURE}OutOfRangeError():", "End of another", PEER, "mine"]
+    (lines,) = shown(("chief:0", [*failed_closures(1), *other]))
+    assert lines[-2:] == ["End of another", "mine"]
+    gone = [f"{CLOSURE}UnavailableError():", "Socket closed", PEER, *failed_closures(1)[-4:]]
+    (lines,) = shown(("chief:0", gone))
+    assert lines[-1].endswith("a peer is gone")
+
+
+@seed(2)
+@given(st.lists(st.sampled_from([*failed_closures(1), "x", "", PEER]) | st.text(max_size=5)))
+def test_lines_that_look_like_closures_are_shown_in_their_order(lines: list[str]) -> None:
+    """Nothing is made up, and a line of the program's own after an error's end is never hidden."""
+    (told,) = shown(("chief:0", [*lines, PEER, "the program's own"]))
+    assert told[-1] == "the program's own" or TITLE in lines
+    whole = iter([*lines, PEER, "the program's own"])
+    assert all(any(line == one for one in whole) for line in told if " … " not in line and not line.startswith("  … "))
+
+
 @seed(1)
 @given(st.lists(st.sampled_from([*FIRST, "x", " y"]) | st.text(max_size=5)))
 def test_nothing_of_the_first_task_is_hidden(lines: list[str]) -> None:

@@ -39,7 +39,7 @@ def status_of(*events: tuple[float, ev.Event]) -> RunStatus:
     """The status of a run with a chief and a worker."""
     ledger = Ledger(replace(job(chief=1, workers=2), given_up=(task("worker:0"),)), {WORKER: "127.0.0.1:5"})
     for at, event in events:
-        ledger.take(at, event)
+        ledger.add(at, event)
     return ledger.run
 
 

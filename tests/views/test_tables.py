@@ -29,14 +29,14 @@ def status(killed: bool) -> RunStatus:
     """A run of four tasks whose chief reports steps; one may have been killed."""
     made = Ledger(job(workers=2, ps=1), ENDPOINTS)
     for number, one in enumerate(ENDPOINTS):
-        made.take(0.0, ev.Changed(one, 1, TaskState.RUNNING))
-        made.take(0.0, ev.Spawned(one, 1, f"pid {2290 + number}"))
+        made.add(0.0, ev.Changed(one, 1, TaskState.RUNNING))
+        made.add(0.0, ev.Spawned(one, 1, f"pid {2290 + number}"))
     for second in range(4):
-        made.take(float(second), ev.Progressed(task("chief:0"), 1, 130 * second, {}, 1500))
+        made.add(float(second), ev.Progressed(task("chief:0"), 1, 130 * second, {}, 1500))
     if killed:
-        made.take(4.0, ev.Exited(task("worker:1"), 1, Exit(signal=9)))
-        made.take(4.0, ev.Changed(task("worker:1"), 2, TaskState.RUNNING))
-        made.take(4.0, ev.Spawned(task("worker:1"), 2, "pid 2300"))
+        made.add(4.0, ev.Exited(task("worker:1"), 1, Exit(signal=9)))
+        made.add(4.0, ev.Changed(task("worker:1"), 2, TaskState.RUNNING))
+        made.add(4.0, ev.Spawned(task("worker:1"), 2, "pid 2300"))
     return made.run
 
 

@@ -50,7 +50,7 @@ class Stage:
         """Request a fork for a command."""
         null = os.open(os.devnull, os.O_RDWR)
         try:
-            return self.server.fork(self.server.ask(Start(PLAN, {}, null, null)))
+            return self.server.finish_fork(self.server.request_fork(Start(PLAN, {}, null, null)))
         finally:
             os.close(null)
 
@@ -73,7 +73,7 @@ def stage() -> Iterator[Stage]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the server less time."""
-    monkeypatch.setattr(warm, "PATIENCE", WITHIN)
+    monkeypatch.setattr(warm, "ANSWER_WITHIN", WITHIN)
 
 
 def lost(stage: Stage) -> str:
@@ -165,17 +165,17 @@ def test_answers_that_arrive_together_are_kept_apart(stage: Stage) -> None:
     """Several forks are requested before the first answer is read; later answers are kept."""
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
-    asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(4)]
+    asked = [stage.server.request_fork(Start(PLAN, {}, null, null)) for _ in range(4)]
     stage.other.sendall(b'{"errno": 11}\n{"errno": 12}\n{"err')
     with pytest.raises(BlockingIOError):
-        stage.server.fork(asked[0])
+        stage.server.finish_fork(asked[0])
     with pytest.raises(OSError, match="Cannot allocate memory"):
-        stage.server.fork(asked[1])
+        stage.server.finish_fork(asked[1])
     stage.other.sendall(b'no": 11}\n[]\n')
     with pytest.raises(BlockingIOError):
-        stage.server.fork(asked[2])
+        stage.server.finish_fork(asked[2])
     with pytest.raises(NoForkServer):
-        stage.server.fork(asked[3])
+        stage.server.finish_fork(asked[3])
     assert lost(stage) == "its answer is invalid"
     os.close(null)
 
@@ -192,12 +192,12 @@ def test_pending_forks_of_a_server_that_is_given_up_start_cold(stage: Stage, mon
     monkeypatch.setattr(warm, "answer", answer)
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
-    asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(3)]
+    asked = [stage.server.request_fork(Start(PLAN, {}, null, null)) for _ in range(3)]
     gates = [f"pipe:[{os.fstat(one.opened).st_ino}]" for one in asked]
     for one, gate in zip(asked, gates, strict=True):
         assert gate in procfs.links(os.getpid())
         with pytest.raises(NoForkServer):
-            stage.server.fork(one)
+            stage.server.finish_fork(one)
         assert gate not in procfs.links(os.getpid())
     assert len(awaited) == 1, "the server has its time once"
     os.close(null)
@@ -250,13 +250,13 @@ def test_an_answer_that_has_arrived_counts_however_late_it_is_read(stage: Stage)
     """The supervisor may have been stopped. An answer that has not arrived by then is too late."""
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
-    asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(2)]
+    asked = [stage.server.request_fork(Start(PLAN, {}, null, null)) for _ in range(2)]
     stage.other.sendall(b'{"errno": 11}\n{"errno"')
     time.sleep(2 * WITHIN)
     with pytest.raises(BlockingIOError):
-        stage.server.fork(asked[0])
+        stage.server.finish_fork(asked[0])
     with pytest.raises(NoForkServer):
-        stage.server.fork(asked[1])
+        stage.server.finish_fork(asked[1])
     assert lost(stage) == f"it did not answer within {WITHIN:g} s"
     os.close(null)
 
@@ -265,12 +265,12 @@ def test_a_task_that_dies_before_its_gate_opens_was_started(stage: Stage) -> Non
     """Something, such as the kernel's OOM killer, kills it at once: its exit shows that, as usual."""
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
-    asked = stage.server.ask(Start(PLAN, {}, null, null))
+    asked = stage.server.request_fork(Start(PLAN, {}, null, null))
     body = stage.other.recv(4 + (1 << 16))  # and with it the task's end of the gate, which is closed
     assert body
     dead = subprocess.Popen(["true"])
     os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
     stage.other.sendall(b'{"pid": %d}\n' % dead.pid)
-    assert stage.server.fork(asked) == dead.pid
+    assert stage.server.finish_fork(asked) == dead.pid
     dead.wait(10)
     os.close(null)

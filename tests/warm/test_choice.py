@@ -81,4 +81,4 @@ def test_a_program_that_hides_what_it_sets_starts_cold(tmp_path: Path) -> None:
     spec = job_of(tmp_path, f"import os\nos.environ['KERAS_BACKEND'] = str(1)\n{FROM_KERAS}")
     why = "main.py, line 2, may set KERAS_BACKEND, which is read when TensorFlow is imported"
     assert launch_for(spec, PATHS) == why
-    assert launch_of(replace(spec, start=StartMode.WARM)).own == {}
+    assert launch_of(replace(spec, start=StartMode.WARM)).own_variables == {}

@@ -78,7 +78,7 @@ def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "pipe", pipe)
     server = fork_server.Server(ModuleType("entry"), channel)
     assert server.fork({"how": "script"}, []) is None
-    assert server.begun == [fork_server.PendingAnswer(-1, None, 11)]
+    assert server.pending == [fork_server.PendingAnswer(-1, None, 11)]
     assert [f"pipe:[{inode}]" in procfs.links(os.getpid()) for inode in made] == [False]
     channel.close()
 

@@ -33,7 +33,7 @@ def test_a_server_is_replaced_if_the_program_needs_another_one(
     old: Launch | None, new: Launch | None, renewed: bool
 ) -> None:
     """Variables that the program sets before its imports count; the run's environment does not change."""
-    assert bool(starter._why_renewed(old, new)) is renewed
+    assert bool(starter._why_outdated(old, new)) is renewed
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_server_is_replaced_if_the_program_needs_another_one(
 def test_a_server_is_replaced_if_it_has_imported_what_changed(ready: bool, changed: list[str], renewed: bool) -> None:
     """Before it is ready, its imports are unknown."""
     server: Any = SimpleNamespace(ready=ready, modules={"ours": "/p", "package": "/p", "builtins": ""} if ready else {})
-    assert bool(starter._imported(server, list(map(Path, changed)), PLAIN)) is renewed
+    assert bool(starter._why_imported(server, list(map(Path, changed)), PLAIN)) is renewed
 
 
 def test_bytecode_of_a_changed_module_is_removed(tmp_path: Path) -> None:

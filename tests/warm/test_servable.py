@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.job.keras import LEGACY
 from clusterkit.job.plan import attempt_env
-from clusterkit.warm.servable import at_import, differing, shadowed
+from clusterkit.warm.servable import at_import, differing_variables, shadowed
 
 AT_IMPORT = [
     "TF_ENABLE_ONEDNN_OPTS",
@@ -60,23 +60,23 @@ IN_TIME = [
 @pytest.mark.parametrize("name", AT_IMPORT)
 def test_a_variable_that_is_read_at_import_has_to_be_the_servers(name: str) -> None:
     """A different or missing value makes the task start cold."""
-    assert differing({name: "1"}, {name: "2"}) == [name]
-    assert differing({name: "1"}, {}) == differing({}, {name: "1"}) == [name]
-    assert differing({name: "1"}, {name: "1"}) == []
+    assert differing_variables({name: "1"}, {name: "2"}) == [name]
+    assert differing_variables({name: "1"}, {}) == differing_variables({}, {name: "1"}) == [name]
+    assert differing_variables({name: "1"}, {name: "1"}) == []
     assert at_import({name: "1"}) == {name: "1"}
 
 
 @pytest.mark.parametrize("name", [*IN_TIME, *attempt_env(2, "because")])
 def test_a_variable_that_is_read_later_may_be_the_tasks_own(name: str) -> None:
     """A fork gets it in time; clusterkit's own variables are among these."""
-    assert differing({name: "1"}, {name: "2"}) == differing({}, {name: "1"}) == []
+    assert differing_variables({name: "1"}, {name: "2"}) == differing_variables({}, {name: "1"}) == []
     assert at_import({name: "1"}) == {}
 
 
 def test_all_differences_are_named_in_order() -> None:
     """So that one message has all of them."""
     server = {"OMP_NUM_THREADS": "1", "HOME": "/root", "PATH": "/bin", "LANG": "C"}
-    assert differing(server, {"OMP_NUM_THREADS": "2", "HOME": "/root", "LD_PRELOAD": "x.so"}) == [
+    assert differing_variables(server, {"OMP_NUM_THREADS": "2", "HOME": "/root", "LD_PRELOAD": "x.so"}) == [
         "LANG",
         "LD_PRELOAD",
         "OMP_NUM_THREADS",
@@ -107,6 +107,6 @@ def test_a_module_beside_the_program_that_has_an_imported_ones_name(
 def test_keras_2_is_chosen_at_import(value: str) -> None:
     """By any value that TensorFlow accepts for yes; every other value selects Keras 3."""
     for other in ({}, {LEGACY: "0"}, {LEGACY: ""}, {LEGACY: "yes"}, {LEGACY: "TRUE"}):
-        assert differing({LEGACY: value}, other) == differing(other, {LEGACY: value}) == [LEGACY]
+        assert differing_variables({LEGACY: value}, other) == differing_variables(other, {LEGACY: value}) == [LEGACY]
         assert at_import(other) == {}
     assert at_import({LEGACY: value}) == {LEGACY: "1"}

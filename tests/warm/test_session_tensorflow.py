@@ -19,7 +19,7 @@ from clusterkit.api.supervisor import session
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
-from clusterkit.warm.warm_client import SharedServer, WarmSession, ask, handed_over, stop, warm_dir
+from clusterkit.warm.warm_client import SharedServer, WarmSession, ask, pids_of_run, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 
@@ -175,8 +175,8 @@ def test_a_stop_ends_a_run_that_a_server_started(
     cluster = Cluster(hang, workers=2, start="warm", patience=PATIENCE)
     both = ["guardian", "supervisor"]
     # The guardian may execute its program later than the supervisor has started tasks.
-    wait_until(lambda: sorted(handed_over(cluster.run_id, home)) == both, 10, "guardian and supervisor")
-    pids = handed_over(cluster.run_id, home)
+    wait_until(lambda: sorted(pids_of_run(cluster.run_id, home)) == both, 10, "guardian and supervisor")
+    pids = pids_of_run(cluster.run_id, home)
     if which == "nobody":
         assert (cluster.stop().exit_code, cluster.result.ok) == (143, False)
     else:

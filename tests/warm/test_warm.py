@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.warm.fork_client import PATIENCE, Launch
+from clusterkit.warm.fork_client import ANSWER_WITHIN, Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words.events import Noted
@@ -253,8 +253,8 @@ def test_a_server_that_hangs_is_given_up(up: Start, home: Path, tmp_path: Path) 
     lost = run.wait_for("Noted", server="lost")
     second = run.wait_for("Spawned", attempt=2)
     planned = run.events("RestartPlanned")[0]
-    assert PATIENCE - 0.5 < second["m"] - planned["m"] < PATIENCE + 5
-    assert (lost["why"], lost["again"]) == (f"it did not answer within {PATIENCE:g} s", True)
+    assert ANSWER_WITHIN - 0.5 < second["m"] - planned["m"] < ANSWER_WITHIN + 5
+    assert (lost["why"], lost["again"]) == (f"it did not answer within {ANSWER_WITHIN:g} s", True)
     another = run.fork_server(count=2)
     wait_until(lambda: fork_server_of(home) == another, 5, "the end of the one that hung")
     (tmp_path / "2").touch()

@@ -206,12 +206,12 @@ def test_a_server_stays_while_a_run_is_live(monkeypatch: pytest.MonkeyPatch) -> 
     pidfd = os.pidfd_open(over.pid)
     server.runs = {pidfd: over.pid}
     now += 1000
-    assert (server.idle_left(), server.timeout()) == (None, 86400.0)
+    assert (server.idle_seconds(), server.timeout()) == (None, 86400.0)
     os.waitid(os.P_PID, over.pid, os.WEXITED | os.WNOWAIT)
     server.reap_run(pidfd)
-    assert (server.idle_left(), server.timeout()) == (4.0, 4.0)
+    assert (server.idle_seconds(), server.timeout()) == (4.0, 4.0)
     now += 5
-    assert (server.idle_left(), server.timeout()) == (0.0, 0.0)
+    assert (server.idle_seconds(), server.timeout()) == (0.0, 0.0)
     assert over.wait() == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.faults.aim import aim, live_problems_of, needs_disk, problems_of
+from clusterkit.faults.aim import choose_targets, live_problems_of, needs_disk, problems_of
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import (
     AMOUNTS,
@@ -95,6 +95,9 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         ("kill", "it has no target"),
         ("kill worker:x", "'worker:x' is not a target"),
         ("kill random(0)", "selects no task"),
+        (f"kill random({'9' * 5000})", "is more than any job counts"),
+        ("kill random(٣)", "'random(٣)' is not a target"),
+        ("stop worker:1 for=1s for=2s", "for is given 2 times."),
         ("kill worker:1 for=3s", "kill has no for=. It takes no settings."),
         ("stop worker:1 by=3s", "stop has no by=. It takes for=."),
         ("stop worker:1 for=soon", "for=soon: 'soon' is not a duration"),
@@ -272,7 +275,7 @@ def test_a_disk_that_is_full_has_to_be_known_from_the_start() -> None:
 def test_which_tasks_are_meant(text: str, draws: list[float], near: list[str], far: list[str]) -> None:
     """By name, at random by the numbers that are drawn, and the far side of a network fault."""
     fault = parse_fault(text)
-    chosen = aim(fault, job(workers=3, ps=1).tasks, lambda nth: draws[nth])
+    chosen = choose_targets(fault, job(workers=3, ps=1).tasks, lambda nth: draws[nth])
     assert chosen == (tuple(map(task, near)), tuple(map(task, far)))
 
 

@@ -34,10 +34,10 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
-LOOK_EVERY = 0.05  # seconds between two checks for files that tasks write on request
-LOOK_FOR = 5.0  # seconds; how long to check for these files after a request
+FORWARD_EVERY = 0.05  # seconds between two checks for files that tasks write on request
+FORWARD_FOR = 5.0  # seconds; how long to check for these files after a request
 FAREWELL_WITHIN = 2.0  # seconds; how long an ending agent waits until the supervisor has received the reason
-TOO_EARLY = "The supervisor gave an order before it opened the run."
+NOT_OPENED = "The supervisor gave an order before it opened the run."
 DONE, LOST = 0, 1  # exit codes, in addition to SUSPENDED and CRASHED
 
 
@@ -52,15 +52,15 @@ class Agent:
         self._stack = ExitStack()
         self._backend: LocalBackend | None = None
         self._spool: Spool | None = None
-        self._restarts: CheckedStarts | None = None
-        self._looks_until = 0.0
+        self._checked_starts: CheckedStarts | None = None
+        self._forward_until = 0.0
         self._endpoints: Mapping[Task, str] = {}
-        self._ended: tuple[int, str] | None = None
+        self._outcome: tuple[int, str] | None = None
         self._connection: Connection | None = None
         self.is_orphan = False  # True once the supervisor has stopped answering
         self._exit_code: int | None = None  # the exit code, once the supervisor has ordered the end
         self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
-        self._lost = threading.Event()  # set once the session is over
+        self._session_over = threading.Event()  # set once the session is over
         self._is_cut = False
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
@@ -73,10 +73,10 @@ class Agent:
         for lifeline, who in lifelines.items():
             self._inbox.watch(lifeline, who)
         try:
-            while self._ended is None:
-                self._take(self._inbox.get(LOOK_EVERY if self._looks() else self._due()))
+            while self._outcome is None:
+                self._handle(self._inbox.get(FORWARD_EVERY if self._is_forwarding() else self._seconds_left()))
         finally:
-            code, why = self._ended or (CRASHED, "the agent failed")
+            code, why = self._outcome or (CRASHED, "the agent failed")
             self._end(code, why)
         return code
 
@@ -86,7 +86,7 @@ class Agent:
         self._connection = connection
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        self._inbox.put(partial(self._told, message))
+        self._inbox.put(partial(self._receive, message))
 
     def cut(self, connection: Connection, why: str) -> None:
         self._is_cut = True
@@ -98,8 +98,8 @@ class Agent:
         self._inbox.put(ev.StorageFailed(why))
 
     def lost(self, connection: Connection, why: str) -> None:
-        self.is_orphan = self._exit_code is None and self._ended is None
-        self._lost.set()
+        self.is_orphan = self._exit_code is None and self._outcome is None
+        self._session_over.set()
         self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
 
     def put(self, event: ev.Happened) -> None:
@@ -108,7 +108,7 @@ class Agent:
 
     # Methods for the agent's thread.
 
-    def _take(self, item: ev.Happened | Work | None) -> None:
+    def _handle(self, item: ev.Happened | Work | None) -> None:
         if callable(item):
             item()
         elif isinstance(item, ev.LifelineLost):
@@ -117,16 +117,16 @@ class Agent:
             self._departure.signalled(item.signal, time.monotonic())
         elif item is not None:
             self._report(item)
-        if self._spool is not None and self._looks():
+        if self._spool is not None and self._is_forwarding():
             self._spool.forward()
-        self._departure.turn(time.monotonic())
+        self._departure.check_deadline(time.monotonic())
 
-    def _due(self) -> float | None:
-        due = self._departure.due
+    def _seconds_left(self) -> float | None:
+        due = self._departure.deadline
         return None if due is None else max(0.0, due - time.monotonic())
 
     def _report(self, event: ev.Happened) -> None:
-        self._departure.note(event)
+        self._departure.track(event)
         if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
             self._spool.forward()
         if isinstance(event, ev.Profiled) and event.path is not None:
@@ -136,7 +136,7 @@ class Agent:
             _print(event.traceback)
             self._finish(CRASHED, event.sentence)
 
-    def _told(self, message: Mapping[str, JSON]) -> None:
+    def _receive(self, message: Mapping[str, JSON]) -> None:
         order = ms.for_agent(message)
         match order:
             case ms.Open():
@@ -144,7 +144,7 @@ class Agent:
             case ms.Claim():
                 self._send(self._claim(order))
             case ms.Endpoints():
-                self._opened.plan(order.endpoints)
+                self._open_backend.plan(order.endpoints)
                 self._endpoints = order.endpoints
             case ms.KeepRunning() | ms.Drain() | ms.StopAgent():
                 self._departure.answered(order, time.monotonic())
@@ -157,11 +157,11 @@ class Agent:
 
     def _open(self, order: ms.Open) -> ms.Opened:
         try:
-            return self._make_ready(order)
+            return self._open_run(order)
         except (OSError, ClusterkitError, NotShared) as error:
             return ms.Opened((str(error),))
 
-    def _make_ready(self, order: ms.Open) -> ms.Opened:
+    def _open_run(self, order: ms.Open) -> ms.Opened:
         address = own_address(self._dialer.address, order.job.hosts.interface)
         shared = (Path(order.run_directory), Path(order.checkpoints))
         delay = max(seconds_until_seen(directory, order.token, self._wait) for directory in shared)
@@ -175,28 +175,28 @@ class Agent:
         self._job = job
         launch = launch_for(job, directory)
         warmth = ForkServerSettings(None if isinstance(launch, str) else launch)
-        backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
+        backend = LocalBackend(job, order.seed, self._inbox, self._spool.send_output, warmth)
         self._stack.callback(backend.shut)
         backend.open(directory)
         places = (directory.path, *shared)
-        self._restarts = CheckedStarts(
-            lambda: StartRequirements(places, peers_of(address, self._endpoints), self._inbox.put).look,
+        self._checked_starts = CheckedStarts(
+            lambda: StartRequirements(places, peers_of(address, self._endpoints), self._inbox.put).first_unmet,
             self._port,
             backend.do,
             self._inbox.put,
         )
         self._backend = backend
-        self._stack.callback(self._restarts.stop)
+        self._stack.callback(self._checked_starts.stop)
         return ms.Opened((), address, delay)
 
     def _wait(self, done: Callable[[], bool], within: float) -> bool:
         until = time.monotonic() + within
         while not done() and time.monotonic() < until and not self._inbox.is_ending:
-            self._inbox.work_until(done, LOOK_EVERY)
+            self._inbox.work_until(done, FORWARD_EVERY)
         return done()
 
     def _claim(self, order: ms.Claim) -> ms.Claimed:
-        backend = self._opened
+        backend = self._open_backend
         if problems := preflight(self._job, here=order.here or order.tasks).problems:
             return ms.Claimed({}, "; ".join(problems))
         try:
@@ -209,21 +209,21 @@ class Agent:
         return port_of(self._endpoints[task]) if task in self._endpoints else None
 
     def _do(self, order: ac.Order) -> None:
-        if self._restarts is None:
-            raise ms.BadMessage(TOO_EARLY)
-        self._restarts.do(order)
+        if self._checked_starts is None:
+            raise ms.BadMessage(NOT_OPENED)
+        self._checked_starts.do(order)
         writes = isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE
         if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or writes:
-            self._looks_until = time.monotonic() + LOOK_FOR
+            self._forward_until = time.monotonic() + FORWARD_FOR
 
     @property
-    def _opened(self) -> LocalBackend:
+    def _open_backend(self) -> LocalBackend:
         if self._backend is None:
-            raise ms.BadMessage(TOO_EARLY)
+            raise ms.BadMessage(NOT_OPENED)
         return self._backend
 
-    def _looks(self) -> bool:
-        return time.monotonic() < self._looks_until
+    def _is_forwarding(self) -> bool:
+        return time.monotonic() < self._forward_until
 
     def _send(self, message: ms.FromAgent, body: bytes | FileRange = b"") -> None:
         """Send a message to the supervisor. May be called in any thread."""
@@ -231,30 +231,30 @@ class Agent:
         self._connection.send(ms.encode(message), body)
 
     def _finish(self, code: int, why: str) -> None:
-        self._ended = self._ended or (code if self._exit_code is None or code != LOST else self._exit_code, why)
+        self._outcome = self._outcome or (code if self._exit_code is None or code != LOST else self._exit_code, why)
 
     def _end(self, code: int, why: str) -> None:
         """End the tasks and the threads. If output was not delivered, keep the spool and print its path."""
         self._stack.close()
-        told = self._say_why(why)
+        was_received = self._send_reason(why)
         self._dialer.stop()
         if self._spool is None:
             _print(f"clusterkit agent: {why}.\n")
         elif code in (DONE, SUSPENDED):
             self._spool.remove()
-        elif told and self._departure.is_over:
+        elif was_received and self._departure.is_over:
             self._spool.remove()
             _print(f"clusterkit agent: {why}. The supervisor has all that its tasks wrote.\n")
         else:
             where = self._spool.directory.path
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
-    def _say_why(self, why: str) -> bool:
+    def _send_reason(self, why: str) -> bool:
         """Send the reason of the agent's end, so that the supervisor does not wait; return whether it was received."""
-        if self._connection is None or self._lost.is_set():
+        if self._connection is None or self._session_over.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")
-        return self._lost.wait(FAREWELL_WITHIN) and not self._is_cut
+        return self._session_over.wait(FAREWELL_WITHIN) and not self._is_cut
 
 
 def _print(text: str) -> None:

@@ -43,7 +43,7 @@ class Allocation(Protocol):
         """
         return None
 
-    def again(self) -> str | None:
+    def request_next(self) -> str | None:
         """Request another allocation for the suspended run, as the last action in this allocation.
 
         Return a sentence about the failure; None if the request succeeded, or if whoever started the run continues it.
@@ -76,7 +76,7 @@ def last_line(file: Path) -> str:
     return lines[-1] if lines else ""
 
 
-def ask(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
+def query_ending(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
     """Find out, in a thread, whether a signal is for its agent alone; post the answer and any event for the run."""
 
     def find_out() -> None:

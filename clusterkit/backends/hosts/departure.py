@@ -11,7 +11,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import signal_name
 
 ANSWERED_WITHIN = 5.0  # seconds for the supervisor to answer whether a signal is for this agent alone
-OVERDUE = 15.0  # seconds after the grace period; how long to wait for StopAgent
+STOP_OVERDUE = 15.0  # seconds after the grace period; how long to wait for StopAgent
 SIGINT, SIGTERM = 2, 15
 
 
@@ -27,56 +27,56 @@ class Departure:
     ) -> None:
         self._ask, self._end, self._leave = ask, end, leave
         self._signal: int | None = None
-        self._drains = False
-        self._alone = False
-        self._live: set[tuple[Task, int]] = set()
+        self._is_draining = False
+        self._unsupervised = False
+        self._live_attempts: set[tuple[Task, int]] = set()
         self.is_over = False  # True once the supervisor has received the end of every task
-        self.due: float | None = None  # the time at which the agent acts without an answer
+        self.deadline: float | None = None  # the time at which the agent acts without an answer
         self.grace: float | None = None  # seconds; the grace period of the tasks; None before the run is opened
 
     def signalled(self, signal: int, now: float) -> None:
         if self._signal is not None:
             if signal == SIGINT:
-                self._go()
+                self._leave_now()
             return
         self._signal = signal
         if self.grace is None:
-            self._go()
+            self._leave_now()
             return
-        self.due = now + ANSWERED_WITHIN
+        self.deadline = now + ANSWERED_WITHIN
         self._ask(SignalReceived(signal))
 
     def answered(self, answer: KeepRunning | Drain | StopAgent, now: float) -> None:
         """Follow the supervisor's decision about the signal."""
         match answer:
             case KeepRunning():
-                self._signal = self.due = None
+                self._signal = self.deadline = None
             case Drain():
-                self._drains, self.due = True, now + (self.grace or 0.0) + OVERDUE
+                self._is_draining, self.deadline = True, now + (self.grace or 0.0) + STOP_OVERDUE
             case StopAgent():
                 self.is_over = True
-                self._go()
+                self._leave_now()
 
-    def note(self, event: Happened) -> None:
+    def track(self, event: Happened) -> None:
         """Keep track of the live attempts. Without a supervisor, leave after the last one has ended."""
         if isinstance(event, Spawned):
-            self._live.add((event.task, event.attempt))
+            self._live_attempts.add((event.task, event.attempt))
         elif isinstance(event, Exited):
-            self._live.discard((event.task, event.attempt))
-            if self._alone and not self._live:
-                self._go()
+            self._live_attempts.discard((event.task, event.attempt))
+            if self._unsupervised and not self._live_attempts:
+                self._leave_now()
 
-    def turn(self, now: float) -> None:
-        if self.due is None or now < self.due:
+    def check_deadline(self, now: float) -> None:
+        if self.deadline is None or now < self.deadline:
             return
-        if self._drains or not self._live:
-            self._go()
+        if self._is_draining or not self._live_attempts:
+            self._leave_now()
             return
-        self._drains = self._alone = True
-        self.due = now + (self.grace or 0.0)
-        for task, attempt in sorted(self._live):
+        self._is_draining = self._unsupervised = True
+        self.deadline = now + (self.grace or 0.0)
+        for task, attempt in sorted(self._live_attempts):
             self._end(Signal(task, attempt, SIGTERM))
 
-    def _go(self) -> None:
-        self.due = None
+    def _leave_now(self) -> None:
+        self.deadline = None
         self._leave("it was asked to leave" if self._signal is None else f"it got {signal_name(self._signal)}")

@@ -31,8 +31,8 @@ LEAST_MEMORY = 64 * MB  # bytes that must be available; a forked task takes that
 ANSWER_WITHIN = 5.0  # seconds; the time limit for the host of a peer
 DISK_WITHIN = 10.0  # seconds; the time limit for a file system
 MOST_PEERS = 32  # the maximum number of hosts to connect to
-_ANSWERS = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
-_NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
+_REACHED = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
+_UNREACHABLE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
 SEEN_WITHIN = 40.0  # seconds; NFS shows a new file to other hosts up to half a minute late
 _PREFIX = ".clusterkit-shared-"
 WaitUntil = Callable[[Callable[[], bool], float], bool]
@@ -54,11 +54,11 @@ class StartRequirements:
     peers: Mapping[Task, str]
     post: Post
 
-    def look(self) -> UnmetRequirement | None:
+    def first_unmet(self) -> UnmetRequirement | None:
         """Return the first requirement that is not met, within the time limits above. May be called in any thread."""
-        if (why := _of_memory() or _of_disks(self.directories, self.post)) is not None:
+        if (why := _memory_problem() or _disks_problem(self.directories, self.post)) is not None:
             return UnmetRequirement(why)
-        return _of_peers(self.peers)
+        return _peers_problem(self.peers)
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
@@ -67,34 +67,34 @@ def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
     names = list(hosts)
-    at = names.index(here) + 1 if here in hosts else 0
-    return dict(hosts[name] for name in (names[at:] + names[:at])[:MOST_PEERS] if name != here)
+    start = names.index(here) + 1 if here in hosts else 0
+    return dict(hosts[name] for name in (names[start:] + names[:start])[:MOST_PEERS] if name != here)
 
 
-def _of_memory() -> str | None:
+def _memory_problem() -> str | None:
     free = psutil.virtual_memory().available
     return None if free >= LEAST_MEMORY else f"only {free // MB} MB of memory are available"
 
 
-def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
+def _disks_problem(directories: Sequence[Path], post: Post) -> str | None:
     """Check the directories in a thread: a network file system whose server is gone blocks every caller."""
     found: list[str] = []
-    seen = list[Path]()
+    checked = list[Path]()
 
-    def look() -> None:
+    def check() -> None:
         for directory in directories:
-            if (why := _of_disk(directory)) is not None:
+            if (why := _disk_problem(directory)) is not None:
                 found.append(why)
-            seen.append(directory)
+            checked.append(directory)
 
-    looking = start_thread("disks", look, post)
-    looking.join(DISK_WITHIN)
-    if looking.is_alive():
-        return f"the file system of {directories[len(seen)]} does not answer within {DISK_WITHIN:g} s"
+    thread = start_thread("disks", check, post)
+    thread.join(DISK_WITHIN)
+    if len(checked) < len(directories):
+        return f"the file system of {directories[len(checked)]} does not answer within {DISK_WITHIN:g} s"
     return next(iter(found), None)
 
 
-def _of_disk(directory: Path) -> str | None:
+def _disk_problem(directory: Path) -> str | None:
     try:
         stat = os.statvfs(directory)
     except OSError as error:
@@ -106,7 +106,7 @@ def _of_disk(directory: Path) -> str | None:
     return f"no file can be made in {directory}: no inode is free" if stat.f_files and not stat.f_favail else None
 
 
-def _of_peers(peers: Mapping[Task, str]) -> UnmetRequirement | None:
+def _peers_problem(peers: Mapping[Task, str]) -> UnmetRequirement | None:
     """Connect to each peer. A peer that refuses the connection is reachable: its task need not listen yet."""
     waiting: dict[socket.socket, Task] = {}
     silent = list[Task]()
@@ -114,25 +114,25 @@ def _of_peers(peers: Mapping[Task, str]) -> UnmetRequirement | None:
         for task, end in peers.items():
             # If no descriptor is free, or the endpoint is invalid, skip the peer.
             with suppress(OSError, ValueError, TypeError):
-                where = split(end)
-                one = stack.enter_context(socket.socket(family_of(where[0])))
-                one.setblocking(False)
-                how = one.connect_ex(where)
-                if how in _NO_WAY:
+                address = split(end)
+                sock = stack.enter_context(socket.socket(family_of(address[0])))
+                sock.setblocking(False)
+                code = sock.connect_ex(address)
+                if code in _UNREACHABLE:
                     silent.append(task)
-                elif how not in _ANSWERS:
-                    waiting[one] = task
-                    selector.register(one, selectors.EVENT_WRITE)
+                elif code not in _REACHED:
+                    waiting[sock] = task
+                    selector.register(sock, selectors.EVENT_WRITE)
         until = time.monotonic() + ANSWER_WITHIN
-        late = False
-        while waiting and not late:
-            late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now is still accepted
+        is_late = False
+        while waiting and not is_late:
+            is_late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now is still accepted
             for key, _ in selector.select(max(0.0, left)):
                 ready = key.fileobj
                 assert isinstance(ready, socket.socket)
                 selector.unregister(ready)
                 task = waiting.pop(ready)
-                if ready.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in _NO_WAY:
+                if ready.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in _UNREACHABLE:
                     silent.append(task)
         silent += waiting.values()
     if not silent:
@@ -146,22 +146,22 @@ class CheckedStarts:
 
     def __init__(
         self,
-        needs: Callable[[], Callable[[], UnmetRequirement | None]],
+        make_check: Callable[[], Callable[[], UnmetRequirement | None]],
         port: Callable[[Task], int | None],
         start: Callable[[Order], None],
         post: Post,
     ) -> None:
-        """`needs` returns the check, which is run in a thread; `port` returns the port of a task."""
-        self._needs, self._port, self._start, self._post = needs, port, start, post
+        """`make_check` returns the check, which is run in a thread; `port` returns the port of a task."""
+        self._make_check, self._port, self._start, self._post = make_check, port, start, post
         self._held: dict[Task, Spawn] = {}
-        self._looking = False
+        self._is_checking = False
 
     def do(self, order: Order) -> None:
         """Carry out an order. A restart is carried out once the host has been checked."""
         match order:
             case Spawn(task, attempt) if attempt > 1:
                 self._held[task] = order
-                self._look()
+                self._begin_check()
             case Signal(task, attempt) if (held := self._held.get(task)) is not None and held.attempt == attempt:
                 del self._held[task]
                 self._post(SpawnFailed(task, attempt, NEVER_STARTED))
@@ -171,29 +171,29 @@ class CheckedStarts:
     def stop(self) -> None:
         self._held.clear()
 
-    def _look(self) -> None:
-        if self._looking:
+    def _begin_check(self) -> None:
+        if self._is_checking:
             return
-        self._looking, find_out = True, self._needs()
+        self._is_checking, check = True, self._make_check()
 
-        def look() -> None:
-            found = find_out()
-            self._post(lambda: self._looked(found))
+        def run() -> None:
+            found = check()
+            self._post(lambda: self._checked(found))
 
-        start_thread("fitness", look, self._post)
+        start_thread("fitness", run, self._post)
 
-    def _looked(self, found: UnmetRequirement | None) -> None:
-        self._looking = False
+    def _checked(self, found: UnmetRequirement | None) -> None:
+        self._is_checking = False
         held, self._held = self._held, {}
-        taken = frozenset[int]()
+        used_ports = frozenset[int]()
         with suppress(CannotLook):  # without the list, a start on a used port fails later
             if held and found is None:
-                taken = procfs.listening_ports()
+                used_ports = procfs.listening_ports()
         for task, order in held.items():
             port = self._port(task)
             if found is not None:
                 self._post(SpawnFailed(task, order.attempt, found.why, unfit=True, unreached=found.unreached))
-            elif port in taken:
+            elif port in used_ports:
                 what = f"another process listens on its port {port}"
                 self._post(SpawnFailed(task, order.attempt, what, unfit=True))
             else:
@@ -226,14 +226,14 @@ def seconds_until_seen(directory: Path, token: str, wait: WaitUntil) -> float:
             f"It does not see in {directory} what the supervisor wrote there {SEEN_WITHIN:g} s ago. All hosts have to "
             "share this directory: choose another with --checkpoint-dir, or set CLUSTERKIT_HOME."
         )
-    seen = time.monotonic() - begun
-    own = directory / f"{_PREFIX}{token}-{os.getpid()}-{secrets.token_hex(4)}"
+    seconds = time.monotonic() - begun
+    probe = directory / f"{_PREFIX}{token}-{os.getpid()}-{secrets.token_hex(4)}"
     try:
-        own.touch(mode=0o600)
-        own.unlink()
+        probe.touch(mode=0o600)
+        probe.unlink()
     except OSError as error:
         raise NotShared(f"It can't write to {directory}: {error.strerror}.") from None
-    return seen
+    return seconds
 
 
 def _is_seen(directory: Path, token: str) -> bool:

@@ -31,20 +31,20 @@ class Host:
     name: str
     connection: Connection
     address: str | None = None  # the address for other hosts to use; None until the agent is ready
-    cut: bool = False
-    lost: bool = False
-    leaving: bool = False  # True: the host gets no new tasks, and its agent ends after its last task
+    is_cut: bool = False
+    is_lost: bool = False
+    is_leaving: bool = False  # True: the host gets no new tasks, and its agent ends after its last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
     attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered attempts that have not ended
 
     @property
     def ready(self) -> bool:
-        return self.address is not None and not self.lost
+        return self.address is not None and not self.is_lost
 
     @property
     def usable(self) -> bool:
         """Whether new tasks can be placed on the host."""
-        return self.ready and not self.leaving
+        return self.ready and not self.is_leaving
 
     @property
     def running(self) -> list[tuple[Task, int]]:
@@ -62,21 +62,21 @@ class Host:
             if not attempt.swept:  # without a Sweep order: the attempt ended with its host
                 yield ev.Swept(task, number)
 
-    def note(self, event: ev.Happened) -> None:
+    def track(self, event: ev.Happened) -> None:
         """Update the state of an attempt from an event."""
         match event:
             case ev.Spawned(task, number):
-                self._change(task, number, started=True)
+                self._update(task, number, started=True)
             case ev.SpawnFailed(task, number):
                 self.attempts.pop((task, number), None)
             case ev.Exited(task, number):
-                self._change(task, number, ended=True)
+                self._update(task, number, ended=True)
             case ev.Swept(task, number):
-                self._change(task, number, swept=True)
+                self._update(task, number, swept=True)
             case ev.Drained(task, number):
-                self._change(task, number, drained=True)
+                self._update(task, number, drained=True)
 
-    def _change(self, task: Task, number: int, **changes: bool) -> None:
+    def _update(self, task: Task, number: int, **changes: bool) -> None:
         if (attempt := self.attempts.get((task, number))) is not None:
             attempt = self.attempts[task, number] = replace(attempt, **changes)
             if attempt.swept and attempt.drained:
@@ -90,39 +90,39 @@ class Hosts:
         self._all: list[Host] = []
         self._by_name: dict[str, Host] = {}  # hosts that are not lost, as in `_by_connection`
         self._by_connection: dict[Connection, Host] = {}
-        self._last: dict[Task, Host] = {}  # the host of each task's last attempt
+        self._last_host: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0
 
     def add(self, host: Host) -> None:
         self._all.append(host)
         self._by_name[host.name] = self._by_connection[host.connection] = host
 
-    def opened(self, host: Host, address: str) -> None:
+    def mark_ready(self, host: Host, address: str) -> None:
         host.address = address
         self.ready_count += 1
 
-    def lose(self, host: Host) -> None:
+    def mark_lost(self, host: Host) -> None:
         self.ready_count -= host.usable
-        host.lost = True
+        host.is_lost = True
         del self._by_name[host.name], self._by_connection[host.connection]
 
-    def leave(self, host: Host) -> None:
+    def mark_leaving(self, host: Host) -> None:
         self.ready_count -= host.usable
-        host.leaving = True
+        host.is_leaving = True
 
-    def order(self, host: Host, task: Task, number: int) -> None:
+    def add_attempt(self, host: Host, task: Task, number: int) -> None:
         """Record that an attempt was ordered on a host. Earlier attempts of the task are over."""
         host.attempts[task, number] = HostAttempt()
-        self._last[task] = host
+        self._last_host[task] = host
 
     def of_attempt(self, task: Task, number: int) -> Host | None:
         """Return the host of an attempt that is not over, unless that host is lost."""
-        host = self._last.get(task)
-        return host if host is not None and not host.lost and (task, number) in host.attempts else None
+        host = self._last_host.get(task)
+        return host if host is not None and not host.is_lost and (task, number) in host.attempts else None
 
-    def settle(self) -> None:
+    def sort(self) -> None:
         """Sort the hosts that have joined so far by name."""
-        self._all.sort(key=lambda host: in_order(host.name))
+        self._all.sort(key=lambda host: sort_key(host.name))
 
     @property
     def ready(self) -> list[Host]:
@@ -137,21 +137,21 @@ class Hosts:
     @property
     def present(self) -> list[Host]:
         """Return the hosts that are not lost, ready or not."""
-        return [host for host in self._all if not host.lost]
+        return [host for host in self._all if not host.is_lost]
 
     @property
     def names(self) -> list[str]:
         """Return the names of all hosts, lost hosts included, each once."""
         return list(dict.fromkeys(host.name for host in self._all))
 
-    def named(self, name: str) -> Host | None:
+    def by_name(self, name: str) -> Host | None:
         return self._by_name.get(name)
 
-    def of(self, connection: Connection) -> Host | None:
+    def by_connection(self, connection: Connection) -> Host | None:
         return self._by_connection.get(connection)
 
 
-def in_order(name: str) -> list[str | int]:
+def sort_key(name: str) -> list[str | int]:
     """Return a key that sorts the name `n10` after `n9`. The key alternates words and numbers, a word first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
 
@@ -162,7 +162,7 @@ class PendingInspection:
 
     waiting: set[Host]
     look: ev.Look
-    told: bool = False
+    is_posted: bool = False
     vitals: dict[Task, ev.Vitals] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
 
@@ -172,8 +172,8 @@ class PendingInjection:
     """A pending injection, and the answers so far."""
 
     waiting: set[Host]
-    done: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    successes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     file: str | None = None  # the damaged file of a checkpoint
 
 
@@ -184,54 +184,59 @@ class CombinedAnswers:
         self, post: Callable[[ev.Inspected | ev.FaultTook], None], join: Callable[[list[str]], str | None]
     ) -> None:
         self._post, self._join = post, join
-        self._looks: list[PendingInspection] = []
-        self._faults: dict[int, PendingInjection] = {}
+        self._inspections: list[PendingInspection] = []
+        self._injections: dict[int, PendingInjection] = {}
 
-    def look(self, look: ev.Look, hosts: Collection[Host]) -> None:
+    def expect_inspection(self, look: ev.Look, hosts: Collection[Host]) -> None:
         """Expect an answer to an inspection from each of these hosts."""
-        self._looks.append(PendingInspection(set(hosts), look))
+        self._inspections.append(PendingInspection(set(hosts), look))
         self._settle()
 
-    def fault(self, number: int, hosts: Collection[Host]) -> None:
+    def expect_injection(self, number: int, hosts: Collection[Host]) -> None:
         """Expect an answer to an injection from each of these hosts."""
-        self._faults[number] = PendingInjection(set(hosts))
+        self._injections[number] = PendingInjection(set(hosts))
         self._settle()
 
-    def looked(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
+    def add_inspection(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
         """Add a host's answer to its inspection; `report` is the path of the report."""
-        for one in self._looks:
+        for one in self._inspections:
             if one.look is answer.look and host in one.waiting:
                 one.waiting.remove(host)
-                if not one.told:
+                if not one.is_posted:
                     one.vitals |= answer.vitals
                     one.reports += [report] if report else []
                 break
         self._settle()
 
-    def took(self, host: Host, answer: ev.FaultTook) -> None:
-        one = self._faults.get(answer.number)
+    def add_injection(self, host: Host, answer: ev.FaultTook) -> None:
+        one = self._injections.get(answer.number)
         if one is not None and host in one.waiting:
             one.waiting.remove(host)
-            (one.done if answer.done else one.failed).append(answer.detail)
+            (one.successes if answer.done else one.failures).append(answer.detail)
             one.file = one.file or answer.file
         self._settle()
 
-    def cut(self) -> None:
+    def host_cut(self) -> None:
         """Post the pending inspections without results of hosts that are cut off. Injections wait for such hosts."""
         self._settle()
 
-    def lost(self, host: Host) -> None:
+    def host_lost(self, host: Host) -> None:
         """Expect no more answers from a lost host."""
-        for waiting in (*(look.waiting for look in self._looks), *(fault.waiting for fault in self._faults.values())):
+        for waiting in (
+            *(look.waiting for look in self._inspections),
+            *(fault.waiting for fault in self._injections.values()),
+        ):
             waiting.discard(host)
         self._settle()
 
     def _settle(self) -> None:
-        for look in [one for one in self._looks if not one.told and all(host.cut for host in one.waiting)]:
-            look.told = True
+        for look in [
+            one for one in self._inspections if not one.is_posted and all(host.is_cut for host in one.waiting)
+        ]:
+            look.is_posted = True
             self._post(ev.Inspected(look.vitals, look.look, self._join(look.reports)))
-        self._looks = [one for one in self._looks if one.waiting or not one.told]
-        for number, fault in [(number, one) for number, one in self._faults.items() if not one.waiting]:
-            del self._faults[number]
-            told = fault.done or fault.failed or ["its hosts are lost"]
-            self._post(ev.FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done), fault.file))
+        self._inspections = [one for one in self._inspections if one.waiting or not one.is_posted]
+        for number, fault in [(number, one) for number, one in self._injections.items() if not one.waiting]:
+            del self._injections[number]
+            texts = fault.successes or fault.failures or ["its hosts are lost"]
+            self._post(ev.FaultTook(number, "; ".join(dict.fromkeys(texts)), bool(fault.successes), fault.file))

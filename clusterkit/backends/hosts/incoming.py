@@ -15,7 +15,7 @@ from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.messages import BadMessage, Output, Written
-from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, last_words
+from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, log_tail
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Work
 from clusterkit.words.events import Crashed, Drained, StorageFailed
@@ -48,7 +48,7 @@ class CollectedFiles:
         self._full = False
         self._lock = threading.Lock()  # for the open logs
 
-    def output(self, part: Output, data: bytes) -> None:
+    def add_output(self, part: Output, data: bytes) -> None:
         try:
             with self._lock:
                 log = self._log(part.task, part.attempt)
@@ -61,11 +61,11 @@ class CollectedFiles:
                 self._post(StorageFailed(f"the log of {part.task} could not be written: {error.strerror}"))
         self._viewer(part.task, part.attempt, data)
 
-    def written(self, host: str, part: Written, data: bytes) -> None:
+    def write_part(self, host: str, part: Written, data: bytes) -> None:
         """Write a part of a file other than a log. Raises BadMessage for a name or offset that no agent sends."""
         path = self._directory.path / self.name_of(host, part.name)
         if not 0 <= part.offset < LONGEST:
-            raise BadMessage(f"{part.offset} is no place in a file.")
+            raise BadMessage(f"{part.offset} is not a valid offset in a file.")
         with suppress(OSError):  # a full disk is reported when a log can't be written
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -81,7 +81,7 @@ class CollectedFiles:
             return f"stacks/{_UNFIT.sub('_', host)}-{report[1]}"
         raise BadMessage(f"{name!r:.80} is not a file that an agent sends.")
 
-    def ended(self, drained: Drained) -> None:
+    def attempt_drained(self, drained: Drained) -> None:
         """Close the log of an attempt whose output is complete, and post the event."""
         with self._lock:
             if (log := self._logs.pop((drained.task, drained.attempt), None)) is not None:
@@ -89,14 +89,14 @@ class CollectedFiles:
         self._viewer(drained.task, drained.attempt, b"")
         self._post(drained)
 
-    def cut_off(self, task: Task, attempt: int) -> None:
+    def host_lost(self, task: Task, attempt: int) -> None:
         """Close the log of an attempt whose host is lost, and post Drained."""
         with suppress(OSError):
             with self._directory.log(task, attempt).open("rb") as log:
-                words = last_words(log.fileno(), os.fstat(log.fileno()).st_size)
-            self.ended(Drained(task, attempt, *words))
+                tail = log_tail(log.fileno(), os.fstat(log.fileno()).st_size)
+            self.attempt_drained(Drained(task, attempt, *tail))
             return
-        self.ended(Drained(task, attempt))  # none of its output arrived
+        self.attempt_drained(Drained(task, attempt))  # none of its output arrived
 
     def stop(self) -> None:
         with self._lock:
@@ -115,7 +115,7 @@ class CollectedFiles:
         return log
 
 
-def joined(reports: list[str]) -> str | None:
+def joined_reports(reports: list[str]) -> str | None:
     """Merge the reports of several hosts into the file of the first report; return its path."""
     if len(reports) < 2:
         return next(iter(reports), None)
@@ -128,37 +128,39 @@ def joined(reports: list[str]) -> str | None:
 class IncomingMessages:
     """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread."""
 
-    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, to: AgentsBackend) -> None:
+    def __init__(
+        self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, backend: AgentsBackend
+    ) -> None:
         self._tasks = frozenset(job.tasks)
-        self._put, self._collected, self._to = put, collected, to
+        self._put, self._collected, self._backend = put, collected, backend
 
     def connected(self, connection: Connection, host: str) -> None:
-        self._put(partial(self._to.arrived, connection, host))
+        self._put(partial(self._backend.agent_connected, connection, host))
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
         """Pass a message on. Close the connection of an agent that sends an invalid message."""
         try:
-            said = ms.from_agent(message)
-            task = getattr(said, "task", None)
+            content = ms.from_agent(message)
+            task = getattr(content, "task", None)
             if task is not None and task not in self._tasks:
                 raise ms.BadMessage(f"the job has no {task}.")
-            if isinstance(said, ms.Output):
-                self._collected.output(said, body)
-            elif isinstance(said, ms.Written):
-                self._collected.written(connection.host, said, body)
+            if isinstance(content, ms.Output):
+                self._collected.add_output(content, body)
+            elif isinstance(content, ms.Written):
+                self._collected.write_part(connection.host, content, body)
             else:
-                self._put(partial(self._to.said, connection, said))
+                self._put(partial(self._backend.received, connection, content))
         except ms.BadMessage as error:
             connection.close(f"The agent on {connection.host} sent a message that agents do not send: {error}")
 
     def cut(self, connection: Connection, why: str) -> None:
-        self._put(partial(self._to.was_cut, connection, why))
+        self._put(partial(self._backend.connection_cut, connection, why))
 
     def resumed(self, connection: Connection) -> None:
-        self._put(partial(self._to.is_back, connection))
+        self._put(partial(self._backend.connection_resumed, connection))
 
     def unreadable(self, connection: Connection, why: str) -> None:
         """Do nothing: the supervisor sends no files."""
 
     def lost(self, connection: Connection, why: str) -> None:
-        self._put(partial(self._to.was_lost, connection, why))
+        self._put(partial(self._backend.connection_lost, connection, why))

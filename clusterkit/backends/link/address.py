@@ -56,10 +56,10 @@ def _is_link_local(address: str) -> bool:
 
 
 class Address(NamedTuple):
-    """One resolved address of a host name; `where` is the argument for socket.connect."""
+    """One resolved address of a host name; `sockaddr` is the argument for socket.connect."""
 
     family: int
-    where: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+    sockaddr: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 class Resolver:

@@ -1,6 +1,6 @@
 """The run's certificate: one key and one self-signed certificate, which the supervisor and all its agents share.
 
-Both sides of a connection present this certificate and accept no other, so there is no certificate authority. The file
+Both sides of a connection present this certificate and accept no other, which needs no certificate authority. The file
 also contains the key and is the run's secret. Each run has a different certificate.
 """
 

@@ -13,7 +13,7 @@ from clusterkit.backends.link.link import Link, reason
 from clusterkit.backends.link.session import Closed, Message, Session, message_text
 from clusterkit.backends.link.stream import FileRange
 
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # temporary shortages, after which a frame is sent again
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # temporary shortages, after which a frame is sent again
 
 
 class Connection(Protocol):
@@ -82,11 +82,11 @@ class SessionConnection:
         clock: Callable[[], float],
     ) -> None:
         self.host = host
-        self.why_over: str | None = None
+        self.end_reason: str | None = None
         self.waits_when_closed = True  # True if `close` waits for the next link, to deliver earlier messages
         self._session, self._events, self._do, self._clock = session, events, do, clock
         self._link: Link | None = None
-        self._began = False
+        self._has_begun = False
 
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
         text = message_text(message, body)
@@ -104,10 +104,10 @@ class SessionConnection:
             self._link.close()
             self._events.cut(self, "a new connection took its place")
         self._link, link.user = link, self
-        if self._began:
+        if self._has_begun:
             self._events.resumed(self)
         else:
-            self._began = True
+            self._has_begun = True
             self._events.connected(self, self.host)
         if greeting:
             link.send(greeting)
@@ -115,9 +115,9 @@ class SessionConnection:
             link.pump()
 
     def end(self, why: str, last: bytes = b"") -> None:
-        if self.why_over is not None:
+        if self.end_reason is not None:
             return
-        self.why_over = why
+        self.end_reason = why
         self._session.forget()
         if self._link is not None:
             self._link.close(last)
@@ -153,7 +153,7 @@ class SessionConnection:
         try:
             return self._session.next_frame(read_range)
         except OSError as error:
-            if error.errno in SCARCE and self._link is not None:
+            if error.errno in SHORTAGES and self._link is not None:
                 self._link.fail(reason(error))  # the next link sends the message again
                 return None
             self._events.unreadable(self, f"{error.filename} can't be read: {error.strerror}")
@@ -165,12 +165,12 @@ class SessionConnection:
         self._end_if_closed()
 
     def _put(self, text: bytes, body: bytes | FileRange) -> None:
-        if self.why_over is None:
+        if self.end_reason is None:
             self._session.put(text, body)
             self._pump()
 
     def _close(self, why: str) -> None:
-        if self.why_over is None:
+        if self.end_reason is None:
             self._session.close(why)
             self._pump()
             self._end_if_closed()
@@ -180,7 +180,7 @@ class SessionConnection:
             self._link.pump()
 
     def _end_if_closed(self) -> None:
-        why = self._session.why_closed
+        why = self._session.close_reason
         gave_up = self._link is None and not self.waits_when_closed
         if why is not None and (self._session.is_closed or gave_up):
             self.end(why)

@@ -49,7 +49,7 @@ class Dialer:
         self._link: Link | None = None
         self._dial_at = _now()
         self._pause = FIRST_PAUSE
-        self._trouble = "it does not answer"
+        self._last_error = "it does not answer"
         self._poller.start()
 
     def stop(self) -> None:
@@ -65,10 +65,10 @@ class Dialer:
             self._session.welcome(frame)
         except AgentRefused as error:
             link.close()
-            self._peer.end(self._session.why_closed or str(error))
+            self._peer.end(self._session.close_reason or str(error))
             return
         self._pause = FIRST_PAUSE
-        host, port, *_ = self._addresses[0].where
+        host, port, *_ = self._addresses[0].sockaddr
         self.address = str(host), int(port)
         self._addresses.clear()  # the next connection resolves the name again, since the address may have changed
         self._peer.begin(link)
@@ -77,43 +77,43 @@ class Dialer:
         return None
 
     def ended(self, link: Link, why: str) -> None:
-        self._trouble = why
+        self._last_error = why
 
     def _turn(self) -> float | None:
         """Act on expired deadlines, and connect if necessary; return the seconds until the next deadline."""
-        if self._peer.why_over is not None:
+        if self._peer.end_reason is not None:
             return None
         now = _now()
         if now >= self._session.lease:
             self._give_up()
             return None
         if self._link is not None:
-            self._look_after(self._link, now)
+            self._check_link(self._link, now)
         if self._link is None and now >= self._dial_at and not self._resolver.is_busy:
             self._dial(now)
-        return max(0.0, min(self._session.lease, self._due()) - _now())
+        return max(0.0, min(self._session.lease, self._next_deadline()) - _now())
 
-    def _due(self) -> float:
+    def _next_deadline(self) -> float:
         if self._link is None or self._link.is_closed:
             return math.inf if self._resolver.is_busy else self._dial_at
         if self._link.user is self:
             return self._welcome_by(self._link)
         return min(self._session.next_beat, self._silent_at(self._link))
 
-    def _look_after(self, link: Link, now: float) -> None:
+    def _check_link(self, link: Link, now: float) -> None:
         if link.user is self:
             if now >= self._welcome_by(link):
                 link.fail("it does not answer")
         elif now >= self._silent_at(link):  # TCP may take minutes to notice a cut
-            link.fail(f"nothing was received for {now - link.heard:.1f} s")
+            link.fail(f"nothing was received for {now - link.heard_at:.1f} s")
         elif now >= self._session.next_beat:
             self._session.beat(now)
             link.pump()
         if link.is_closed:
             self._link = None
-            self._pause_from(now)
+            self._schedule_dial(now)
 
-    def _pause_from(self, now: float) -> None:
+    def _schedule_dial(self, now: float) -> None:
         if self._addresses:
             self._addresses.popleft()
         self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
@@ -124,20 +124,20 @@ class Dialer:
         return self._dial_at + within
 
     def _silent_at(self, link: Link) -> float:
-        return link.heard + self._session.timeout / 2
+        return link.heard_at + self._session.timeout / 2
 
     def _dial(self, now: float) -> None:
         self._dial_at = now
         if not self._addresses:
-            self._trouble = "its name is not resolved yet"
+            self._last_error = "its name is not resolved yet"
             self._resolver.begin()
         if not self._addresses:
             return
         try:
             sock = _connecting(self._addresses[0])
         except OSError as error:
-            self._trouble = reason(error)
-            self._pause_from(now)
+            self._last_error = reason(error)
+            self._schedule_dial(now)
             return
         tls = Tls(self._context, self._certificate, is_server=False)
         tls.receive(b"")
@@ -146,13 +146,13 @@ class Dialer:
     def _resolved(self, found: list[Address], why: str) -> None:
         self._addresses.extend(found)
         if not found:
-            self._trouble = why
-            self._pause_from(_now())
+            self._last_error = why
+            self._schedule_dial(_now())
 
     def _give_up(self) -> None:
         self._drop()
-        why = f"The supervisor at {self._name} was not reached for {self._session.timeout:g} s: {self._trouble}."
-        self._peer.end(self._session.why_closed or why)
+        why = f"The supervisor at {self._name} was not reached for {self._session.timeout:g} s: {self._last_error}."
+        self._peer.end(self._session.close_reason or why)
 
     def _drop(self) -> None:
         if self._link is not None:
@@ -164,7 +164,7 @@ def _connecting(address: Address) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.connect(address.where)
+        sock.connect(address.sockaddr)
     except BlockingIOError:
         return sock
     except OSError:

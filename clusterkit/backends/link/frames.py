@@ -134,7 +134,7 @@ def _parse(line: bytes) -> Mapping[str, JSON]:
         raise BadFrame(f"no header of JSON: {line[:40]!r}") from None
     if isinstance(header, dict):
         return header
-    raise BadFrame(f"a header that is no object: {line[:40]!r}")
+    raise BadFrame(f"a header that is not an object: {line[:40]!r}")
 
 
 def _reject(constant: str) -> NoReturn:

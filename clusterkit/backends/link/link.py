@@ -38,7 +38,7 @@ class Link:
     ) -> None:
         """Take over a non-blocking socket, which may still be connecting."""
         self.user = user
-        self.heard = clock()  # when bytes were last received
+        self.heard_at = clock()  # when bytes were last received
         self.is_connected = False  # True once TCP is connected
         self.is_closed = False
         self._poller, self._socket, self._tls, self._clock = poller, sock, tls, clock
@@ -87,7 +87,7 @@ class Link:
     def _read(self) -> None:
         if not (data := self._receive()):
             return
-        self.heard = self._clock()
+        self.heard_at = self._clock()
         was_open = self._tls.is_open
         clear = self._tls.receive(data)
         if self._tls.is_open and not was_open:

@@ -21,8 +21,8 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
 WELCOME_WITHIN = 10.0  # seconds from accepting a connection until the agent's hello
-MOST_STRANGERS = 64  # connections without a welcome; if there are more, the longest silent one is closed
-DEAF = 0.5  # seconds; the pause in accepting connections when no descriptor is free
+MOST_UNWELCOMED = 64  # connections without a welcome; if there are more, the longest silent one is closed
+ACCEPT_PAUSE = 0.5  # seconds; the pause in accepting connections when no descriptor is free
 BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, IPv4 included
 
@@ -49,9 +49,9 @@ class Listener:
         self.port: int = self._socket.getsockname()[1]
         self.refused = 0  # the number of connections that had no key, sent no hello, or were refused
         self._agents: dict[str, ConnectedAgent] = {}
-        self._strangers: dict[Link, float] = {}  # deadlines of connections without a welcome
-        self._deaf_until = math.inf
-        self._look_at = math.inf
+        self._unwelcomed: dict[Link, float] = {}  # deadlines of connections without a welcome
+        self._accepts_at = math.inf
+        self._check_at = math.inf
         self._poller = Poller("listener", post, self._turn)
         self._poller.watch(self._socket.fileno(), self._accept)
         self._poller.start()
@@ -69,16 +69,16 @@ class Listener:
         try:
             hello = parse_hello(frame)
             agent = self._agents.get(hello.session) or self._new(hello)
-            if agent.peer.why_over is not None:
-                raise AgentRefused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")
+            if agent.peer.end_reason is not None:
+                raise AgentRefused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.end_reason}")
         except AgentRefused as error:
             self._forget(link)
             link.close(refusal(str(error)))
             return
         greeting = agent.session.welcome(hello, time.monotonic())
-        del self._strangers[link]
+        del self._unwelcomed[link]
         self._agents[hello.session] = agent
-        self._look_by(agent.session.silent_at)
+        self._check_by(agent.session.silent_at)
         agent.peer.begin(link, greeting)
 
     def next_frame(self) -> bytes | None:
@@ -98,7 +98,7 @@ class Listener:
         return ConnectedAgent(peer, session)
 
     def _forget(self, link: Link) -> None:
-        del self._strangers[link]
+        del self._unwelcomed[link]
         self.refused += 1
 
     def _accept(self, _: int) -> None:
@@ -109,44 +109,44 @@ class Listener:
             return
         except OSError:  # such as no free descriptor; without a pause, accepting would fail again and again
             self._poller.rearm(self._socket.fileno(), 0)
-            self._deaf_until = time.monotonic() + DEAF
-            self._look_by(self._deaf_until)
+            self._accepts_at = time.monotonic() + ACCEPT_PAUSE
+            self._check_by(self._accepts_at)
             return
         sock.setblocking(False)
-        if len(self._strangers) >= MOST_STRANGERS:
-            min(self._strangers, key=lambda link: link.heard).fail("too many connections")
+        if len(self._unwelcomed) >= MOST_UNWELCOMED:
+            min(self._unwelcomed, key=lambda link: link.heard_at).fail("too many connections")
         tls = Tls(self._context, self._certificate, is_server=True)
         until = time.monotonic() + WELCOME_WITHIN
-        self._strangers[Link(self._poller, sock, tls, self, time.monotonic)] = until
-        self._look_by(until)
+        self._unwelcomed[Link(self._poller, sock, tls, self, time.monotonic)] = until
+        self._check_by(until)
 
-    def _look_by(self, moment: float) -> None:
-        self._look_at = min(self._look_at, moment)
+    def _check_by(self, moment: float) -> None:
+        self._check_at = min(self._check_at, moment)
 
     def _turn(self) -> float | None:
-        if (now := time.monotonic()) >= self._look_at:
-            self._look(now)
-        return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
+        if (now := time.monotonic()) >= self._check_at:
+            self._check_deadlines(now)
+        return None if self._check_at == math.inf else max(0.0, self._check_at - time.monotonic())
 
-    def _look(self, now: float) -> None:
+    def _check_deadlines(self, now: float) -> None:
         """Act on expired deadlines, and note the earliest remaining one. Deadlines are only ever postponed."""
-        if now >= self._deaf_until:
-            self._deaf_until = math.inf
+        if now >= self._accepts_at:
+            self._accepts_at = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)
-        for link in [link for link, until in self._strangers.items() if until <= now]:
+        for link in [link for link, until in self._unwelcomed.items() if until <= now]:
             link.fail("no hello in time")
-        present = [agent for agent in self._agents.values() if agent.peer.why_over is None]
+        present = [agent for agent in self._agents.values() if agent.peer.end_reason is None]
         for peer, session in present:
             if session.lost_at <= now:
-                peer.end(f"Nothing was received from {peer.host} for {now - session.heard:.1f} s.")
+                peer.end(f"Nothing was received from {peer.host} for {now - session.heard_at:.1f} s.")
             elif session.silent_at <= now:  # TCP may take minutes to notice a cut
-                peer.cut(f"nothing was received for {now - session.heard:.1f} s")
-        alive = [(peer, session) for peer, session in present if peer.why_over is None]
-        due = (session.silent_at if peer.is_linked else session.lost_at for peer, session in alive)
-        self._look_at = min(self._deaf_until, *self._strangers.values(), *due, math.inf)
+                peer.cut(f"nothing was received for {now - session.heard_at:.1f} s")
+        alive = [(peer, session) for peer, session in present if peer.end_reason is None]
+        deadlines = (session.silent_at if peer.is_linked else session.lost_at for peer, session in alive)
+        self._check_at = min(self._accepts_at, *self._unwelcomed.values(), *deadlines, math.inf)
 
     def _drop(self) -> None:
-        for link in list(self._strangers):
+        for link in list(self._unwelcomed):
             link.close()
         for agent in self._agents.values():
             agent.peer.drop()

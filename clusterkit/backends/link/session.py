@@ -39,43 +39,43 @@ class Session:
     """The part of a session that is the same on both sides."""
 
     def __init__(self) -> None:
-        self.why_closed: str | None = None  # the reason, if this side closed the session
+        self.close_reason: str | None = None  # the reason, if this side closed the session
         self._stream = Stream()
-        self._pulse: tuple[str, float] | None = None  # the newest heartbeat or echo to be sent, before all messages
+        self._heartbeat: tuple[str, float] | None = None  # the newest heartbeat or echo to be sent, before all messages
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
         """Send a message encoded by `message_text`. Messages after `close` are ignored."""
-        if self.why_closed is None:
+        if self.close_reason is None:
             self._stream.put(text, body)
 
     def close(self, why: str) -> None:
         """Send a last message, which closes the session after all earlier messages are delivered."""
-        if self.why_closed is None:
-            self.why_closed = why
+        if self.close_reason is None:
+            self.close_reason = why
             self._stream.put(frames.as_text({"kind": "close", "why": why}), b"")
 
     @property
     def is_closed(self) -> bool:
         """Whether the peer has acknowledged that this side closed the session."""
-        return self.why_closed is not None and self._stream.is_empty
+        return self.close_reason is not None and self._stream.is_empty
 
     def forget(self) -> None:
         self._stream.forget()
 
     def next_frame(self, read: Callable[[FileRange], bytes]) -> bytes | None:
         """Return the frame to send now, or None. Raises OSError if the frame's file can't be read."""
-        if self._pulse is not None:
-            (kind, time), self._pulse = self._pulse, None
+        if self._heartbeat is not None:
+            (kind, time), self._heartbeat = self._heartbeat, None
             return frames.frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
-        if (kept := self._stream.next()) is not None:
-            body = read(kept.body) if isinstance(kept.body, FileRange) else kept.body
-            return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
+        if (message := self._stream.next()) is not None:
+            body = read(message.body) if isinstance(message.body, FileRange) else message.body
+            return frames.numbered(message.number, self._stream.acknowledgment(), message.text, body)
         return self.acknowledgment() if self._stream.owes_acknowledgment else None
 
     def skip(self) -> bytes:
         """Return the frame to send in place of a message that `next_frame` could not read."""
-        kept = self._stream.skip(frames.as_text({"kind": "gap"}))
-        return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
+        message = self._stream.skip(frames.as_text({"kind": "gap"}))
+        return frames.numbered(message.number, self._stream.acknowledgment(), message.text, b"")
 
     def acknowledgment(self) -> bytes:
         """Return a frame that only acknowledges received messages."""
@@ -98,11 +98,11 @@ class Session:
         return None
 
     def _is_new(self, received: Frame) -> bool:
-        return self._stream.take(received.number("seq"), received.length)
+        return self._stream.accept(received.number("seq"), received.length)
 
     def _begin(self, received: int) -> None:
         self._stream.resume(received)
-        self._pulse = None
+        self._heartbeat = None
 
 
 class AgentSession(Session):
@@ -139,7 +139,7 @@ class AgentSession(Session):
     def beat(self, now: float) -> None:
         """Make a heartbeat the next frame to send."""
         self._beat_at = now
-        self._pulse = ("beat", now)
+        self._heartbeat = ("beat", now)
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
         if received.kind != "echo":
@@ -159,33 +159,33 @@ class SupervisorSession(Session):
 
     def __init__(self, timeout: float, now: float) -> None:
         super().__init__()
-        self.heard = now
+        self.heard_at = now
         self._timeout = timeout
         self._attempt = 0
 
     @property
     def silent_at(self) -> float:
         """The time at which a silent connection counts as cut. The agent closes it after the same time of silence."""
-        return self.heard + self._timeout / 2
+        return self.heard_at + self._timeout / 2
 
     @property
     def lost_at(self) -> float:
-        return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)
+        return self.heard_at + self._timeout + max(MARGIN, self._timeout / BEATS)
 
     def welcome(self, hello: frames.Hello, now: float) -> bytes:
         """Begin a connection with the agent; return the answer. Raises BadFrame if a newer connection has begun."""
         if hello.attempt <= self._attempt:
             raise BadFrame("the hello of an older connection")
         self._begin(hello.received)
-        self._attempt, self.heard = hello.attempt, now
+        self._attempt, self.heard_at = hello.attempt, now
         return frames.Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        self.heard = now
+        self.heard_at = now
         if received.kind != "beat":
             return super().receive(received, now)
         self._stream.acknowledge(received.number("ack"))
-        self._pulse = ("echo", received.seconds("time"))
+        self._heartbeat = ("echo", received.seconds("time"))
         return None
 
 

@@ -19,7 +19,7 @@ from clusterkit.words.model import Task
 
 SHARED = ("tensorboard", "export")  # links to the run directory that all hosts share, where tasks write directly
 PREFIX = "clusterkit-agent-"
-KEPT = 24 * 3600.0  # seconds that a spool is kept after its last change, since it may hold the only copy of a log
+KEPT_SECONDS = 24 * 3600.0  # how long a spool is kept after its last change, since it may hold the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 
@@ -28,11 +28,11 @@ class Spool:
 
     def __init__(self, order: ms.Open, send: Send) -> None:
         """Create the run directory in the system's temporary directory. Raises RunDirectoryError, OSError."""
-        remove_orphans(time.time() - KEPT)
-        self._place = Path(tempfile.mkdtemp(prefix=PREFIX))
+        remove_orphans(time.time() - KEPT_SECONDS)
+        self._root = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._send = send
         self._sent: dict[Path, int] = {}
-        self.directory = RunDirectory(self._place / order.run_id, Path(order.checkpoints))
+        self.directory = RunDirectory(self._root / order.run_id, Path(order.checkpoints))
         self.directory.make()
         self.directory.lock()  # marks the run as live, so that no other clusterkit on this host kills the tasks
         for name in SHARED:
@@ -42,26 +42,26 @@ class Spool:
                 own.rmdir()
             own.symlink_to(shared)
 
-    def view(self, task: Task, attempt: int, chunk: bytes) -> None:
+    def send_output(self, task: Task, attempt: int, chunk: bytes) -> None:
         """Send an attempt's new output from its log, which lacks `chunk` if the disk is full."""
         log = self.directory.log(task, attempt)
         try:
             size = log.stat().st_size
         except OSError:  # the log was removed; this is reported when reading the log fails
             size = self._sent.get(log, 0) + len(chunk)
-        self._send_rest(log, size, lambda offset: ms.Output(task, attempt, time.time()))
+        self._send_new(log, size, lambda offset: ms.Output(task, attempt, time.time()))
 
     def forward(self) -> None:
         """Send new parts of the other files: stack dumps, reports, and return values of functions."""
         for path in [*self.directory.all_stacks.glob("*.txt"), *self.directory.all_tasks.glob("*/return-*.pkl")]:
             name = str(path.relative_to(self.directory.path))
             with suppress(OSError):
-                self._send_rest(path, path.stat().st_size, partial(ms.Written, name))
+                self._send_new(path, path.stat().st_size, partial(ms.Written, name))
 
     def remove(self) -> None:
-        shutil.rmtree(self._place, ignore_errors=True)
+        shutil.rmtree(self._root, ignore_errors=True)
 
-    def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
+    def _send_new(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
         """Send the unsent rest of a file of `size` bytes. `message` returns the message for the part at an offset."""
         offset = self._sent.get(path, 0)
         while offset < size:

@@ -10,7 +10,7 @@ from clusterkit.backends.link.frames import BadFrame
 
 WINDOW = 1 << 20  # bytes; while so many are unacknowledged, no further message is sent
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
-LINED_UP = 1024  # messages; if this many wait, a file's new part joins its waiting message at any position
+LONG_BACKLOG = 1024  # messages; if this many wait, a file's new part joins its waiting message at any position
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
 
 
@@ -46,44 +46,44 @@ class Stream:
         self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
         self._unsent = deque[UnacknowledgedMessage]()
         self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # unsent messages, to be extended
-        self._on_way = 0  # bytes of the messages in _sent
+        self._in_flight = 0  # bytes of the messages in _sent
         self._acknowledged = 0
         self._highest_sent = 0  # the highest number sent in any connection
-        self._last = 0
-        self._owed = 0  # received bytes that are not acknowledged yet
+        self._last_number = 0
+        self._to_acknowledge = 0  # received bytes that are not acknowledged yet
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
         """Add a message. If an earlier part of the same growing file is still unsent, extend that message instead.
 
         While the backlog is short, only the newest message is extended, so that output of several files stays in order.
         """
-        if isinstance(body, FileRange) and body.grows and self._joins(body):
+        if isinstance(body, FileRange) and body.grows and self._extend(body):
             return
-        self._last += 1
-        kept = UnacknowledgedMessage(self._last, text, body)
-        self._unsent.append(kept)
+        self._last_number += 1
+        message = UnacknowledgedMessage(self._last_number, text, body)
+        self._unsent.append(message)
         if isinstance(body, FileRange) and body.grows:
-            self._growing[body.path] = kept
+            self._growing[body.path] = message
 
     def next(self) -> UnacknowledgedMessage | None:
         """Return the message to send now; None if no message waits or too many bytes are unacknowledged."""
-        if not self._unsent or self._on_way >= WINDOW:
+        if not self._unsent or self._in_flight >= WINDOW:
             return None
-        kept = self._unsent.popleft()
-        if isinstance(kept.body, FileRange) and self._growing.get(kept.body.path) is kept:
-            del self._growing[kept.body.path]
-        self._sent.append(kept)
-        self._on_way += kept.size
-        self._highest_sent = max(self._highest_sent, kept.number)
-        return kept
+        message = self._unsent.popleft()
+        if isinstance(message.body, FileRange) and self._growing.get(message.body.path) is message:
+            del self._growing[message.body.path]
+        self._sent.append(message)
+        self._in_flight += message.size
+        self._highest_sent = max(self._highest_sent, message.number)
+        return message
 
     def skip(self, text: bytes) -> UnacknowledgedMessage:
         """Replace the message returned last, whose file can't be read, with this text; return the message."""
-        kept = self._sent[-1]
-        self._on_way -= kept.size
-        kept.text, kept.body = text, b""
-        self._on_way += kept.size
-        return kept
+        message = self._sent[-1]
+        self._in_flight -= message.size
+        message.text, message.body = text, b""
+        self._in_flight += message.size
+        return message
 
     def acknowledge(self, number: int) -> None:
         """Drop the messages up to this number, which the peer has received. Raises BadFrame."""
@@ -91,7 +91,7 @@ class Stream:
         if not self._acknowledged <= number <= newest:
             raise BadFrame(f"an acknowledgment of message {number}, not of {self._acknowledged} to {newest}")
         while self._sent and self._sent[0].number <= number:
-            self._on_way -= self._sent.popleft().size
+            self._in_flight -= self._sent.popleft().size
         self._acknowledged = number
 
     def resume(self, number: int) -> None:
@@ -100,7 +100,7 @@ class Stream:
             raise BadFrame(f"a resumption after message {number}, not {self._acknowledged} to {self._highest_sent}")
         self._unsent.extendleft(reversed(self._sent))
         self._sent.clear()
-        self._on_way = self._owed = 0
+        self._in_flight = self._to_acknowledge = 0
         while self._unsent and self._unsent[0].number <= number:
             self._unsent.popleft()
         self._acknowledged = number
@@ -110,38 +110,38 @@ class Stream:
         self._unsent.clear()
         self._growing.clear()
 
-    def take(self, number: int, size: int) -> bool:
+    def accept(self, number: int, size: int) -> bool:
         """Return whether a message is new and has to be delivered. Raises BadFrame if an earlier message is missing."""
         if number > self.received + 1:
             raise BadFrame(f"message {number} after message {self.received}")
         if number <= self.received:
             return False
         self.received = number
-        self._owed += size
+        self._to_acknowledge += size
         return True
 
     def acknowledgment(self) -> int:
         """Return the number of the last received message, for a frame that is sent now."""
-        self._owed = 0
+        self._to_acknowledge = 0
         return self.received
 
     @property
     def owes_acknowledgment(self) -> bool:
-        return self._owed >= ACKNOWLEDGE_AFTER
+        return self._to_acknowledge >= ACKNOWLEDGE_AFTER
 
     @property
     def is_empty(self) -> bool:
         return not self._sent and not self._unsent
 
-    def _joins(self, more: FileRange) -> bool:
-        kept = self._growing.get(more.path)
-        if kept is None or not (kept is self._unsent[-1] or len(self._unsent) >= LINED_UP):
+    def _extend(self, more: FileRange) -> bool:
+        message = self._growing.get(more.path)
+        if message is None or not (message is self._unsent[-1] or len(self._unsent) >= LONG_BACKLOG):
             return False
-        body = kept.body
+        body = message.body
         assert isinstance(body, FileRange)
         if body.offset + body.size != more.offset or body.size + more.size > LONGEST_PART:
             return False
-        kept.body = FileRange(more.path, body.offset, body.size + more.size, grows=True)
+        message.body = FileRange(more.path, body.offset, body.size + more.size, grows=True)
         return True
 
 

@@ -17,7 +17,7 @@ from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
-from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
+from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
@@ -26,7 +26,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
-from clusterkit.system.process import AttemptChild, heed_children
+from clusterkit.system.process import AttemptChild, on_child_end
 from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words import actions as ac
@@ -37,9 +37,9 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
 END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
-NOBODY = (
+NOT_LISTENING = (
     "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
-    "or has not come so far yet"
+    "or has not reached its first call yet"
 )
 
 
@@ -54,7 +54,7 @@ class LocalBackend:
         self._viewer = viewer
         self._warmth = warmth
         self._children: dict[Task, tuple[int, AttemptChild]] = {}
-        self._here: set[Task] = set()
+        self._own_tasks: set[Task] = set()
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
         self._stack = ExitStack()
@@ -67,44 +67,44 @@ class LocalBackend:
 
     def open(self, directory: RunDirectory) -> None:
         """Create the network and start the fork server and the threads; `shut` stops them in reverse order."""
-        job, post, ending = self._job, self._post, self._stack.callback
+        job, post, on_shut = self._job, self._post, self._stack.callback
         self._directory = directory
         # The fork server starts first because it takes the longest.
-        self._starts = WarmStarter(self._warmth, post, lambda: post(lambda: self._spawner.start_waiting()))
-        ending(self._starts.stop)
+        self._warm_starter = WarmStarter(self._warmth, post, lambda: post(lambda: self._spawner.start_waiting()))
+        on_shut(self._warm_starter.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
-            ending(self._network.stop)
+            on_shut(self._network.stop)
             self._inbox.watch(self._network.pidfd, SWITCH)
-        ending(lambda: remove_empty_dumps(directory))
-        self._logs = LogPump(post, self._view, directory.arrivals)
-        ending(self._logs.stop)
+        on_shut(lambda: remove_empty_dumps(directory))
+        self._logs = LogPump(post, self._handle_output, directory.arrivals)
+        on_shut(self._logs.stop)
         self._finder = CheckpointFinder(directory.checkpoints, post)
-        ending(self._finder.stop)
+        on_shut(self._finder.stop)
         self._inspector = HangInspector(directory, post)
-        ending(self._inspector.stop)
-        self._paces = PaceInspector(post)
-        ending(self._paces.stop)
+        on_shut(self._inspector.stop)
+        self._pace_inspector = PaceInspector(post)
+        on_shut(self._pace_inspector.stop)
         self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
-        ending(self._watcher.stop)
+        on_shut(self._watcher.stop)
         self._sweeper = Sweeper(self._family, post)
-        ending(self._sweeper.stop)
-        ending(heed_children(self._sweeper.child_ended.ring))
-        ending(self._end_all)
+        on_shut(self._sweeper.stop)
+        on_shut(on_child_end(self._sweeper.child_ended.ring))
+        on_shut(self._end_all)
         if self._network is not None:
-            ending(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
-        ending(self._starts.stop)
-        self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
-        ending(self._injector.stop)  # before any process is reaped that the injector may have to resume
-        means = StartResources(directory, self._logs, self._starts, self._family, self._network)
-        self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
-        ending(self._spawner.finish)
+            on_shut(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
+        on_shut(self._warm_starter.stop)
+        self._injector = Injector(self._child_of, self._network, directory.checkpoints, self._seed, post)
+        on_shut(self._injector.stop)  # before any process is reaped that the injector may have to resume
+        resources = StartResources(directory, self._logs, self._warm_starter, self._family, self._network)
+        self._spawner = Spawner(resources, job.hosts.count > 0, post, self._started)
+        on_shut(self._spawner.finish)
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
         """Prepare to start tasks on this machine: create their directories and hold ports. Return their endpoints."""
         tasks = list(tasks)
-        self._here |= set(tasks)
+        self._own_tasks |= set(tasks)
         for task in tasks:
             self._directory.add_task(task)
             self._watcher.listen(task, self._directory.progress(task))
@@ -113,7 +113,7 @@ class LocalBackend:
     def plan(self, endpoints: Mapping[Task, str]) -> None:
         """Set the endpoints of all tasks of the job, including those on other hosts."""
         self._endpoints = endpoints
-        self._spawner.plans = Plans(self._job, endpoints, self._directory, self._here)
+        self._spawner.plans = Plans(self._job, endpoints, self._directory, self._own_tasks)
 
     def do(self, order: ac.Order) -> None:
         if isinstance(order, ac.Spawn):
@@ -143,29 +143,29 @@ class LocalBackend:
             case ac.Heal(number):
                 self._injector.heal(number)
             case ac.HurrySteps():
-                self._watcher.hurry()
+                self._watcher.read_often()
             case ac.Avoid():
                 pass  # tasks can't move to another host
             case ac.Refresh(files, fresh):
-                self._starts.renew(self._job, self._directory, files)
+                self._warm_starter.replace_outdated(self._job, self._directory, files)
                 if fresh:
                     self._post(start_afresh(self._directory.checkpoints))
             case _:
                 assert_never(order)
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Do nothing: a local run does not continue in another allocation."""
 
     def shut(self) -> None:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
-    def _started(self, order: ac.Spawn, moment: float, child: AttemptChild) -> None:
+    def _started(self, order: ac.Spawn, wall_time: float, child: AttemptChild) -> None:
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
         if attempt > 1 or self._job.resume:
-            self._finder.look(task, attempt, moment)
+            self._finder.look(task, attempt, wall_time)
         self._watcher.wait_for(task, attempt, child)
 
     def _signal(self, order: ac.Signal) -> None:
@@ -184,15 +184,17 @@ class LocalBackend:
 
     def _inspect(self, order: ac.Inspect) -> None:
         try:
-            self._look(order)
+            self._begin_inspection(order)
         except (CannotLook, OSError) as error:
             why = f"The tasks can't be inspected: {error.strerror}." if isinstance(error, OSError) else str(error)
             self._post(Impaired(why))
             self._post(Inspected({}, order.look))
 
-    def _look(self, order: ac.Inspect) -> None:
+    def _begin_inspection(self, order: ac.Inspect) -> None:
         if order.look is Look.PACE:
-            self._paces.begin({task: (attempt, child.pid) for task, (attempt, child) in self._children.items()})
+            self._pace_inspector.begin(
+                {task: (attempt, child.pid) for task, (attempt, child) in self._children.items()}
+            )
             return
         vitals = self._vitals()
         if order.look is Look.GLANCE:
@@ -205,17 +207,17 @@ class LocalBackend:
     def _dump_stacks(self, order: ac.DumpStacks) -> None:
         for task, (attempt, child) in self._children.items():
             if not order.tasks or task in order.tasks:
-                ask(dump_for(self._directory, task, attempt, order.why), child.pid)
+                request_dump(dump_for(self._directory, task, attempt, order.why), child.pid)
 
     def _begin_profile(self, order: ac.BeginProfile) -> None:
         for task in order.tasks:
             pipe = self._directory.requests(task)
             wanted = {"request": order.request, "steps": order.steps, "seconds": order.seconds}
-            asked = send_request(pipe, do="profile", **wanted)
-            if not asked and task in self._children:
-                self._post(Profiled(task, self._children[task][0], order.request, None, why=NOBODY))
+            was_sent = send_request(pipe, do="profile", **wanted)
+            if not was_sent and task in self._children:
+                self._post(Profiled(task, self._children[task][0], order.request, None, why=NOT_LISTENING))
 
-    def _view(self, task: Task, attempt: int, chunk: bytes) -> None:
+    def _handle_output(self, task: Task, attempt: int, chunk: bytes) -> None:
         self._viewer(task, attempt, chunk)
         if self._steps is not None:
             self._steps.feed(task, attempt, chunk)
@@ -226,14 +228,14 @@ class LocalBackend:
 
     def _vitals(self) -> dict[Task, Vitals]:
         pids = {task: child.pid for task, (_, child) in self._children.items()}
-        listen = listening(self._endpoints, pids)
+        listeners = listening(self._endpoints, pids)
         seen = {task: procfs.stat(pid) for task, pid in pids.items()}
         return {
-            task: Vitals(attempt, task in listen, state[0] if (state := seen[task]) else "X")
+            task: Vitals(attempt, task in listeners, state[0] if (state := seen[task]) else "X")
             for task, (attempt, _) in self._children.items()
         }
 
-    def _present(self, task: Task) -> AttemptChild | None:
+    def _child_of(self, task: Task) -> AttemptChild | None:
         return self._children.get(task, (0, None))[1]
 
     def _child(self, task: Task, attempt: int) -> AttemptChild | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPERS, AttemptChild, first_readable, reap
+from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -21,7 +21,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 Sign = int | str  # evidence of a process's origin: a process id, or the name of a pipe or task
-PATIENCE = 0.1  # seconds; how long a search for orphans waits for a process that is being started
+SEARCH_TIMEOUT = 0.1  # seconds; how long a search for orphans waits for a process that is being started
 
 
 class Orphan(NamedTuple):
@@ -49,7 +49,7 @@ class Orphans:
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
             # A child in this process's session was started by this process: tasks and helpers lead separate sessions.
-            if pid in leaders or pid in HELPERS or (seen := procfs.stat(pid)) is None or seen[2] == session:
+            if pid in leaders or pid in HELPER_PIDS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
             if seen[0] not in "ZX" or not _reaped(pid):
                 yield Orphan(pid, *seen[1:])
@@ -58,7 +58,7 @@ class Orphans:
         """Return evidence of each adopted process's origin, by its pid: pids and pipes of leaders, or a task's name."""
         found = dict[int, set[Sign]]()
         marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
-        before, self._unmarked = self._unmarked, {}
+        previous, self._unmarked = self._unmarked, {}
         for one in self.living(leaders):
             signs: set[Sign] = {one.group, one.session, *procfs.links(one.pid)}
             found[one.pid] = signs
@@ -66,9 +66,9 @@ class Orphans:
                 signs.add(task)
             elif marks.isdisjoint(signs) and (start := procfs.start_of(one.pid)) is not None:
                 key = one.pid, start
-                self._unmarked[key] = maybe = before.get(key) or _begun_before(start, leaders)
-                if all(first_readable((leaders[leader].pidfd,), 0) for leader in maybe & leaders.keys()):
-                    signs |= maybe
+                self._unmarked[key] = possible = previous.get(key) or _started_before(start, leaders)
+                if all(first_readable((leaders[leader].pidfd,), 0) for leader in possible & leaders.keys()):
+                    signs |= possible
         return found
 
     def _task(self, pid: int) -> str | None:
@@ -76,9 +76,9 @@ class Orphans:
         return env.get("CLUSTERKIT_TASK") if env.get("CLUSTERKIT_RUN_ID") == self._run_id else None
 
 
-def _begun_before(start: int, leaders: Mapping[int, AttemptChild]) -> frozenset[int]:
-    begun = {pid: procfs.start_of(pid) for pid in leaders}
-    return frozenset(pid for pid, at in begun.items() if at is not None and at <= start)
+def _started_before(start: int, leaders: Mapping[int, AttemptChild]) -> frozenset[int]:
+    started = {pid: procfs.start_of(pid) for pid in leaders}
+    return frozenset(pid for pid, at in started.items() if at is not None and at <= start)
 
 
 def _reaped(pid: int) -> bool:
@@ -104,7 +104,7 @@ class PendingStart(NamedTuple):
     oom_kills: int
     process: subprocess.Popen[bytes] | None
     server: ForkServer | None = None
-    asked: PendingFork | None = None
+    fork_request: PendingFork | None = None
 
 
 class ProcessFamily:
@@ -127,27 +127,27 @@ class ProcessFamily:
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
-            asked = None
+            fork_request = None
             if server is not None:
                 with suppress(NoForkServer):
-                    asked = server.ask(start)
-            process = spawn(start) if asked is None else None
+                    fork_request = server.request_fork(start)
+            process = spawn(start) if fork_request is None else None
         except BaseException:
             self._lock.release()
             raise
-        return PendingStart(start, pipe, oom_kills, process, server, asked)
+        return PendingStart(start, pipe, oom_kills, process, server, fork_request)
 
-    def finish(self, begun: PendingStart) -> AttemptChild:
+    def finish(self, pending: PendingStart) -> AttemptChild:
         """Complete the start of an attempt, and return its first process. Raises OSError."""
         try:
-            process, pid = begun.process, None
-            if begun.server is not None and begun.asked is not None:
+            process, pid = pending.process, None
+            if pending.server is not None and pending.fork_request is not None:
                 with suppress(NoForkServer):
-                    pid = begun.server.fork(begun.asked)
+                    pid = pending.server.finish_fork(pending.fork_request)
             if pid is None:
-                process = process or spawn(begun.start)
+                process = process or spawn(pending.start)
                 pid = process.pid
-            child = AttemptChild(pid, _pidfd(pid, process), begun.pipe, begun.oom_kills, process)
+            child = AttemptChild(pid, _pidfd(pid, process), pending.pipe, pending.oom_kills, process)
             self._leaders[pid] = child
             return child
         finally:
@@ -155,15 +155,15 @@ class ProcessFamily:
 
     def reap_clean(self, ended: Collection[AttemptProcess]) -> list[AttemptProcess]:
         """Reap the ended attempts that left no processes behind, with one search for orphans; return the others."""
-        left = []
+        unclean = []
         with self._lock:
             signs = {sign for of_one in self._orphans.signs(self._leaders).values() for sign in of_one}
             for one in ended:
                 if signs.isdisjoint(_own_signs(one)):
                     self._reap(one.child)
                 else:
-                    left.append(one)
-        return left
+                    unclean.append(one)
+        return unclean
 
     def sweep(self, ended: AttemptProcess) -> int:
         """Kill the processes an attempt left behind, then its first; return how many died. Raises ProcessesSurvived."""
@@ -178,7 +178,7 @@ class ProcessFamily:
 
     def in_grace(self, child: AttemptChild) -> bool:
         """Whether other processes of the attempt still live in the grace period that followed SIGTERM."""
-        if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
+        if signal.SIGTERM not in child.signals_sent or time.monotonic() >= child.grace_until:
             return False
         try:
             living = self._living()
@@ -188,7 +188,7 @@ class ProcessFamily:
 
     def _living(self) -> list[Orphan] | None:
         """Reap the orphans that have ended, and return the living ones; None if a process is being started."""
-        if not self._lock.acquire(timeout=PATIENCE):
+        if not self._lock.acquire(timeout=SEARCH_TIMEOUT):
             return None
         try:
             return list(self._orphans.living(self._leaders))
@@ -217,7 +217,7 @@ class ProcessFamily:
 
 def spawn(start: Start) -> subprocess.Popen[bytes]:
     """Start an attempt in a new interpreter, which is killed when the calling thread ends. Raises OSError."""
-    with _held_back():
+    with _blocked_signals():
         return subprocess.Popen(
             _argv(start),
             stdin=subprocess.DEVNULL,
@@ -231,7 +231,7 @@ def spawn(start: Start) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
+def _blocked_signals() -> Iterator[None]:
     """Block SIGINT, which would raise KeyboardInterrupt, and ignored signals, which a new process does not ignore."""
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})

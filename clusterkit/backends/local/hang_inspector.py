@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
-from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
-from clusterkit.machine.stalls import halted
+from clusterkit.backends.local.stacks import Dump, collect, dump_for, request_dump
+from clusterkit.machine.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
@@ -24,9 +24,9 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
-APART = 0.5  # seconds between two samples, which show which tasks use the CPU and whether a disk wait lasts
+SAMPLES_APART = 0.5  # seconds between two samples, which show which tasks use the CPU and whether a disk wait lasts
 LONGEST_PROGRAM = 4 << 20  # bytes; larger source files are not read
-PATIENCE = 3.0  # seconds; how long to wait for the tasks to write their stacks
+STACKS_TIMEOUT = 3.0  # seconds; how long to wait for the tasks to write their stacks
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
 Post = Callable[[Inspected | Crashed], None]
 
@@ -43,7 +43,7 @@ class InspectedAttempt:
     dump: Dump | None = None
     cpu: float | None = None  # percent of one core; None if unknown
     connections: list[TcpConnection] = field(default_factory=list)
-    listens: frozenset[int] = frozenset()  # ports that the process listens on
+    ports: frozenset[int] = frozenset()  # ports that the process listens on
 
 
 class HangInspector:
@@ -59,9 +59,9 @@ class HangInspector:
         """Start an inspection, which posts Inspected. Reap no attempt before `begin` returns. Raises OSError."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
-            ask(subject.dump, subject.child.pid)
+            request_dump(subject.dump, subject.child.pid)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
+        self._threads.append(start_thread("look", partial(self._inspect, look, why, subjects), self._post))
 
     def stop(self) -> None:
         """End all inspections early."""
@@ -69,12 +69,12 @@ class HangInspector:
         for thread in self._threads:
             join(thread)
 
-    def _look(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
+    def _inspect(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
         report: str | None = None
         try:
             with suppress(CannotLook):  # the report then contains the findings up to the error
-                self._watch(subjects)
-            _tell(subjects)
+                self._sample_twice(subjects)
+            _add_activities(subjects)
             with suppress(OSError):
                 number = len(list(self._run.all_stacks.glob(f"{look.value}-*.txt"))) + 1
                 path = self._run.all_stacks / f"{look.value}-{number}.txt"
@@ -83,18 +83,18 @@ class HangInspector:
         finally:  # in any case, since the state machine waits for Inspected
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
-    def _watch(self, subjects: Sequence[InspectedAttempt]) -> None:
+    def _sample_twice(self, subjects: Sequence[InspectedAttempt]) -> None:
         """Sample the tasks twice; in between, wait for the stacks of the tasks that are not stopped."""
         meter, begun = Meter(), time.monotonic()
         pids = {subject.task: subject.child.pid for subject in subjects}
         meter.sample(pids)
-        collect([s.dump for s in subjects if s.dump and s.vitals.state not in "Tt"], PATIENCE, self._ended)
-        self._ended.wait(max(0.0, begun + APART - time.monotonic()))
+        collect([s.dump for s in subjects if s.dump and s.vitals.state not in "Tt"], STACKS_TIMEOUT, self._ended)
+        self._ended.wait(max(0.0, begun + SAMPLES_APART - time.monotonic()))
         used = meter.sample(pids)
         for subject in subjects:
             subject.cpu = used[subject.task][0] if subject.task in used else None
             subject.connections = established(subject.child.pid)
-            subject.listens = procfs.listening_ports_of(subject.child.pid, subject.child.pid)
+            subject.ports = procfs.listening_ports_of(subject.child.pid, subject.child.pid)
             seen = procfs.stat(subject.child.pid)
             state = seen[0] if seen else "X"
             if state == "D" != subject.vitals.state:  # a short disk wait is normal
@@ -102,12 +102,12 @@ class HangInspector:
             subject.vitals = replace(subject.vitals, state=state)
 
 
-def _tell(subjects: Sequence[InspectedAttempt]) -> None:
+def _add_activities(subjects: Sequence[InspectedAttempt]) -> None:
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
-        if told := doing(frames, source):
-            subject.vitals = replace(subject.vitals, doing=told.text, own=told.own, connects=told.connects)
+        if activity := doing(frames, source):
+            subject.vitals = replace(subject.vitals, doing=activity.text, own=activity.own, connects=activity.connects)
     linecache.clearcache()
 
 
@@ -123,40 +123,44 @@ def _source_of(frame: StackFrame) -> str:
 
 def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
     """Return the report with a section for every task."""
-    places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
-    ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
-    return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends, places) for s in subjects)])
+    endpoints = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
+    addresses = {
+        connection.local: subject.task for subject in subjects for connection in subject.connections
+    } | endpoints
+    return "\n".join(
+        [f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, addresses, endpoints) for s in subjects)]
+    )
 
 
-def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mapping[str, Task]) -> str:
+def _section(subject: InspectedAttempt, addresses: Mapping[str, Task], endpoints: Mapping[str, Task]) -> str:
     vitals = subject.vitals
-    wrong = halted([subject.task], {subject.task: vitals})
+    halted = halted_task([subject.task], {subject.task: vitals})
     state = STATES.get(vitals.state, "gone")
     cpu = "unknown" if subject.cpu is None else f"{subject.cpu:.0f} % of a core"
     frames = main_thread(subject.dump.text) if subject.dump else ()
     stack = [f"    {frame.file}:{frame.line} in {frame.function}" for frame in frames]
     return "\n".join([
-        f"{subject.task} {wrong[1] if wrong else vitals.doing or 'does not tell what it does'}",
+        f"{subject.task} {halted[1] if halted else vitals.doing or 'does not tell what it does'}",
         f"  process      attempt {subject.attempt}, pid {subject.child.pid}, {state} ({vitals.state})",
         f"  CPU          {cpu}",
         f"  endpoint     {subject.endpoint or 'none'}{'' if vitals.listening else ', not listening'}",
-        f"  connections  {_peers(subject.connections, ends)}",
-        f"  listens      {_listens(subject, places) or 'nowhere'}",
+        f"  connections  {_connections_text(subject.connections, addresses)}",
+        f"  listens      {_ports_text(subject, endpoints) or 'nowhere'}",
         *(f"  thread at    {frame}" for frame in (other_threads(subject.dump.text) if subject.dump else ())),
         *(["  main thread, innermost first", *stack] if stack else ["  no stacks: stopped, or no Python program"]),
         "",
     ])  # fmt: skip
 
 
-def _listens(subject: InspectedAttempt, places: Mapping[str, Task]) -> str:
+def _ports_text(subject: InspectedAttempt, endpoints: Mapping[str, Task]) -> str:
     """Return the tasks whose endpoints the process listens on, and its other ports, such as `worker:0, port 2222`."""
     host = (subject.endpoint or "").rpartition(":")[0]
-    return ", ".join(str(places.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.listens))
+    return ", ".join(str(endpoints.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.ports))
 
 
-def _peers(connections: Sequence[TcpConnection], ends: Mapping[str, Task]) -> str:
+def _connections_text(connections: Sequence[TcpConnection], addresses: Mapping[str, Task]) -> str:
     """Return the peers of the connections with their counts, such as `worker:0 (2), ps:0, 10.0.0.1:443`."""
-    names = [str(ends.get(made.remote, made.remote)) for made in connections]
+    names = [str(addresses.get(connection.remote, connection.remote)) for connection in connections]
     return (
         ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"
     )

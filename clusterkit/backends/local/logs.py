@@ -23,14 +23,14 @@ from clusterkit.words.model import Task
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
-READS = 4  # reads of each pipe in `stop`; a single read empties a pipe without writers
-KEPT = 1 << 24  # bytes; freed memory that the allocator keeps for later chunks
-SWITCH = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for the GIL
+LAST_READS = 4  # reads of each pipe in `stop`; a single read empties a pipe without writers
+KEPT_MEMORY = 1 << 24  # bytes; freed memory that the allocator keeps for later chunks
+SWITCH_INTERVAL = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for the GIL
 TAIL_BYTES = 1 << 16
 TAIL_LINES, MOST_TAIL_LINES = 60, 240  # lines of a log's end to keep; up to the second number for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # task, attempt, chunk; an empty chunk marks the end of the output
-SLOW = 2.0  # seconds of CPU time; the limit for searching one chunk (≤ 512 KiB), since searches delay the supervisor
+SEARCH_LIMIT = 2.0  # seconds of CPU time to search one chunk (≤ 512 KiB), since searches delay the supervisor
 _GIVEN_UP = (
     "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
     "read from the logs any more. Start the run again with a simpler regular expression."
@@ -82,8 +82,8 @@ class LogPump:
         self._viewer = viewer
         self._streams: dict[tuple[Task, int], OutputStream] = {}
         self._full = False
-        _make_fast()
-        self._poller = Poller("logs", post, self._note)
+        _tune_process()
+        self._poller = Poller("logs", post, self._write_arrivals)
         self._poller.start()
 
     def open(self, task: Task, attempt: int, path: PurePath) -> int:
@@ -109,23 +109,23 @@ class LogPump:
         self._poller.stop()
         for stream in self._streams.values():
             with suppress(OSError):
-                for _ in range(READS):
-                    self._keep(stream, os.read(stream.source, PIPE_SIZE))
+                for _ in range(LAST_READS):
+                    self._write(stream, os.read(stream.source, PIPE_SIZE))
             os.close(stream.source)
             os.close(stream.file)
         with suppress(OSError):
-            self._note()
+            self._write_arrivals()
         self._arrivals.close()
 
     def _add(self, stream: OutputStream) -> None:
         self._streams[stream.task, stream.attempt] = stream
-        self._poller.watch(stream.source, lambda _: self._move(stream))
+        self._poller.watch(stream.source, lambda _: self._copy(stream))
 
     def _close(self, task: Task, attempt: int) -> None:
         if (stream := self._streams.get((task, attempt))) is not None:
             self._end(stream)
 
-    def _move(self, stream: OutputStream) -> None:
+    def _copy(self, stream: OutputStream) -> None:
         try:
             chunk = os.read(stream.source, CHUNK)
         except BlockingIOError:
@@ -133,10 +133,10 @@ class LogPump:
         if not chunk:
             self._end(stream)
             return
-        self._keep(stream, chunk)
+        self._write(stream, chunk)
         self._viewer(stream.task, stream.attempt, chunk)
 
-    def _keep(self, stream: OutputStream, chunk: bytes) -> None:
+    def _write(self, stream: OutputStream, chunk: bytes) -> None:
         try:
             written = os.write(stream.file, chunk)
             while written < len(chunk):
@@ -147,7 +147,7 @@ class LogPump:
         stream.written += len(chunk)
         self._arrivals.add(time.time(), stream.name, stream.attempt, stream.written)
 
-    def _note(self) -> None:
+    def _write_arrivals(self) -> None:
         try:
             self._arrivals.write()
         except OSError as error:
@@ -159,17 +159,17 @@ class LogPump:
             self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 
     def _end(self, stream: OutputStream) -> None:
-        self._note()  # so that followers of the log read all of it before Drained
+        self._write_arrivals()  # so that followers of the log read all of it before Drained
         del self._streams[stream.task, stream.attempt]
         self._poller.forget(stream.source)
         os.close(stream.source)
-        words = last_words(stream.file, stream.written)
+        tail = log_tail(stream.file, stream.written)
         os.close(stream.file)
         self._viewer(stream.task, stream.attempt, b"")
-        self._post(Drained(stream.task, stream.attempt, *words))
+        self._post(Drained(stream.task, stream.attempt, *tail))
 
 
-def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
+def log_tail(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
     """Return the last lines of an open log of `size` bytes, and the last uncaught exception in these lines, or None."""
     tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
     terminal = TerminalLines()
@@ -181,14 +181,14 @@ def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
     return tuple(written[-most:]), None if exception is None else exception[:1000]
 
 
-def _make_fast() -> None:
+def _tune_process() -> None:
     """Tune the GIL and the allocator of this process; without this, copying chunks takes twice as long."""
     # The pump needs the GIL after each system call. By default it would wait 5 ms each time while the console handles
     # lines, and the tasks would wait for the pump.
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     # glibc keeps at most twice the size of the largest block freed so far, and returns other free memory to the kernel.
     # The next chunk would then cost a page fault for each page. Freeing one large block raises that limit.
-    bytes(KEPT)
+    bytes(KEPT_MEMORY)
 
 
 class StepReader:
@@ -201,25 +201,25 @@ class StepReader:
         self._every = every
         self._post = post
         self._splitters: dict[tuple[Task, int], LineSplitter] = {}
-        self._last: dict[tuple[Task, int], float] = {}
+        self._posted_at: dict[tuple[Task, int], float] = {}
         self._pending: dict[tuple[Task, int], int] = {}
-        self._given_up = False
+        self._has_given_up = False
 
     def feed(self, task: Task, attempt: int, chunk: bytes) -> None:
         """Search a chunk of an attempt's output; an empty chunk marks the end of the output."""
-        if self._given_up:
+        if self._has_given_up:
             return
         key = (task, attempt)
         splitter = self._splitters.setdefault(key, LineSplitter())
         lines = splitter.feed(chunk) if chunk else splitter.flush()
         self._search(key, [line for line, _ in lines])
-        due = not chunk or key not in self._last or time.monotonic() - self._last[key] >= self._every
-        if due and (step := self._pending.pop(key, None)) is not None:
-            self._last[key] = time.monotonic()
+        is_due = not chunk or key not in self._posted_at or time.monotonic() - self._posted_at[key] >= self._every
+        if is_due and (step := self._pending.pop(key, None)) is not None:
+            self._posted_at[key] = time.monotonic()
             self._post(Progressed(task, attempt, step))
         if not chunk:
             del self._splitters[key]
-            self._last.pop(key, None)
+            self._posted_at.pop(key, None)
 
     def _search(self, key: tuple[Task, int], lines: list[str]) -> None:
         began = time.thread_time()
@@ -227,7 +227,7 @@ class StepReader:
             if (step := self._step_in(line)) is not None:
                 self._pending[key] = step
             # A running search can't be interrupted, but no further search is started.
-            if (took := time.thread_time() - began) > SLOW:
-                self._given_up = True
+            if (took := time.thread_time() - began) > SEARCH_LIMIT:
+                self._has_given_up = True
                 self._post(Impaired(_GIVEN_UP.format(key[0], took)))
                 return

@@ -17,10 +17,13 @@ from clusterkit.words.model import Task
 
 SAMPLES = 16  # samples taken by each inspection
 SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SHORTEST + SPREAD
-FAMILY = 60.0  # seconds between two searches for a task's descendants
-GOLDEN = 0.6180339887  # its multiples modulo 1 are evenly spread, and never in step with a periodic task
+SEARCH_EVERY = 60.0  # seconds between two searches for a task's descendants
+GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are evenly spread, and never in step with a periodic task
 THREADS = 8  # threads sampled per task: the threads that used the CPU most
-AT_ONCE, TRIES = 0.02, 3  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
+READ_WITHIN, TRIES = (
+    0.02,
+    3,
+)  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # by (pid, thread id): nanoseconds running, and waiting for a CPU
 
@@ -33,9 +36,9 @@ class PacedAttempt:
     pid: int
     times: Times = field(default_factory=dict)
     measured_at: float | None = None
-    below: tuple[int, ...] = ()  # pids of the descendants of `pid` at the last search
-    looked_at: float = -FAMILY
-    busiest: tuple[tuple[int, int], ...] = ()
+    descendants: tuple[int, ...] = ()  # pids of the descendants of `pid` at the last search
+    searched_at: float = -SEARCH_EVERY
+    busiest_threads: tuple[tuple[int, int], ...] = ()
     samples: int = 0
     stopped: int = 0
     busy: int = 0
@@ -51,25 +54,25 @@ class PaceInspector:
         self._post = post
         self._ended = threading.Event()
         self._subjects: dict[Task, PacedAttempt] = {}
-        self._looking = False
+        self._is_running = False
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
         """Start an inspection of tasks, each given by attempt and first pid. It posts Inspected. Raises OSError."""
-        if self._looking:
+        if self._is_running:
             self._post(Inspected({}, Look.PACE))
             return
-        known = self._subjects
+        previous = self._subjects
         self._subjects = {}
         for task, (attempt, pid) in live.items():
             new = PacedAttempt(attempt, pid)
-            old = known.get(task, new)
+            old = previous.get(task, new)
             self._subjects[task] = old if (old.attempt, old.pid) == (attempt, pid) else new
-        self._looking = True
+        self._is_running = True
         try:
-            self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
+            self._thread = start_thread("pace", partial(self._inspect, dict(self._subjects)), self._post)
         except OSError:
-            self._looking = False
+            self._is_running = False
             raise
 
     def stop(self) -> None:
@@ -77,21 +80,21 @@ class PaceInspector:
         if self._thread is not None:
             join(self._thread)
 
-    def _look(self, subjects: Mapping[Task, PacedAttempt]) -> None:
+    def _inspect(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
             with suppress(CannotLook):  # the next inspection follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
         finally:  # in any case, since the state machine waits for Inspected, and may then request another inspection
-            self._looking = False
+            self._is_running = False
             self._post(Inspected(vitals, Look.PACE))
 
     def _sample(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         for subject in subjects.values():
             subject.samples = subject.stopped = subject.busy = 0
         for number in range(SAMPLES):
-            if self._ended.wait(SHORTEST + SPREAD * (number * GOLDEN % 1)):
+            if self._ended.wait(SHORTEST + SPREAD * (number * GOLDEN_RATIO % 1)):
                 return
             for subject in subjects.values():
                 _sample(subject)
@@ -104,7 +107,7 @@ def _sample(subject: PacedAttempt) -> None:
     subject.samples += 1
     if seen[0] in STOPPED:
         subject.stopped += 1
-    elif any(procfs.thread_state(*thread) in AWAKE for thread in subject.busiest):
+    elif any(procfs.thread_state(*thread) in AWAKE for thread in subject.busiest_threads):
         subject.busy += 1
 
 
@@ -113,19 +116,19 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
     seen = procfs.stat(subject.pid)
     if seen is None or seen[2] != subject.pid:
         return None
-    before, since = subject.times, subject.measured_at
-    if time.monotonic() - subject.looked_at >= FAMILY:
-        subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
+    previous, since = subject.times, subject.measured_at
+    if time.monotonic() - subject.searched_at >= SEARCH_EVERY:
+        subject.descendants, subject.searched_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
     subject.times, now = _times(subject)
     subject.measured_at = now
     # Newly found processes are not counted, since part of their usage may be older than the last inspection.
-    known = {process for process, _ in before} or {subject.pid}
+    known = {process for process, _ in previous} or {subject.pid}
     used = {
-        thread: [max(0, now - then) for now, then in zip(times, before.get(thread, (0, 0)), strict=True)]
+        thread: [max(0, now - then) for now, then in zip(times, previous.get(thread, (0, 0)), strict=True)]
         for thread, times in subject.times.items()
         if thread[0] in known
     }
-    subject.busiest = tuple(sorted(used, key=lambda thread: -sum(used[thread]))[:THREADS])
+    subject.busiest_threads = tuple(sorted(used, key=lambda thread: -sum(used[thread]))[:THREADS])
     if since is None:
         return Vitals(subject.attempt, False, seen[0])
     cpu, delayed = (sum(times[kind] for times in used.values()) / 1e9 for kind in (0, 1))
@@ -138,8 +141,8 @@ def _times(subject: PacedAttempt) -> tuple[Times, float]:
     """Return the times of the attempt's threads, and the time of reading; read again if reading took too long."""
     for _ in range(TRIES):
         now = time.monotonic()
-        processes = (subject.pid, *subject.below)
+        processes = (subject.pid, *subject.descendants)
         times = {(pid, thread): used for pid in processes for thread, used in procfs.thread_times(pid).items()}
-        if time.monotonic() - now < AT_ONCE:
+        if time.monotonic() - now < READ_WITHIN:
             break
     return times, now

@@ -78,7 +78,7 @@ def _is_virtual(job: JobSpec) -> bool:
 
 
 class UsableGpus(NamedTuple):
-    """The usable GPUs, as names for CUDA_VISIBLE_DEVICES, or the reason why there are none."""
+    """The usable GPUs, as names for CUDA_VISIBLE_DEVICES, or the reason why no GPU is usable."""
 
     names: tuple[str, ...]
     why_none: str | None = None
@@ -93,18 +93,20 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
     if shutil.which(tool, path=env.get("PATH")) is None:  # most machines lack the tool
         return UsableGpus((), f"{tool}, which lists GPUs, was not found")
     try:
-        asked = subprocess.run(
+        completed = subprocess.run(
             TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
         )
     except OSError as error:
         return UsableGpus((), f"{tool} can't be run: {error.strerror}")
     except subprocess.TimeoutExpired:
         return UsableGpus((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
-    said = asked.stdout.decode(errors="replace").strip()
-    if asked.returncode != 0:
-        said = (said or asked.stderr.decode(errors="replace").strip()).partition("\n")[0]
-        return UsableGpus((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
-    rows = [line.split(",") for line in said.splitlines()]
+    output = completed.stdout.decode(errors="replace").strip()
+    if completed.returncode != 0:
+        output = (output or completed.stderr.decode(errors="replace").strip()).partition("\n")[0]
+        return UsableGpus(
+            (), f"{tool} ends with code {completed.returncode}" + (f" ({output.rstrip('.')})" if output else "")
+        )
+    rows = [line.split(",") for line in output.splitlines()]
     names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
     return UsableGpus(names, None if names else f"{tool} lists no GPU")
 
@@ -130,11 +132,11 @@ def shortages(job: JobSpec) -> list[str]:
     """Return a sentence for each resource that is estimated to be too small for the tasks."""
     tasks = len(job.tasks)
     found = []
-    memory, there = tasks * TASK_MEMORY, psutil.virtual_memory().available
-    if job.program.kind is not ProgramKind.COMMAND and memory > there:
+    memory, available = tasks * TASK_MEMORY, psutil.virtual_memory().available
+    if job.program.kind is not ProgramKind.COMMAND and memory > available:
         found.append(
-            f"{tasks} TensorFlow tasks need about {memory / GB:.1f} GB of memory, and {there / GB:.1f} GB are free. "
-            f"The kernel may kill some of them."
+            f"{tasks} TensorFlow tasks need about {memory / GB:.1f} GB of memory, and {available / GB:.1f} GB are "
+            "free. The kernel may kill some of them."
         )
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     descriptors = tasks * DESCRIPTORS + DESCRIPTORS_OWN
@@ -160,10 +162,10 @@ def shortages(job: JobSpec) -> list[str]:
 
 def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
     """Check the job, and assign cores and GPUs of this machine. `here`: the tasks of this host, or None for all."""
-    asked = job.devices
-    cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
-    found = gpus_here() if asked.gpus else UsableGpus(())
-    job = replace(job, devices=replace(asked, cores=cores, names=found.names))
+    devices = job.devices
+    cores = () if devices.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
+    found = gpus_here() if devices.gpus else UsableGpus(())
+    job = replace(job, devices=replace(devices, cores=cores, names=found.names))
     problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
     return Preflight(job, problems, [] if problems or here is not None else shortages(job))
 

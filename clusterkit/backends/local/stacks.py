@@ -17,7 +17,7 @@ from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.02  # seconds between two reads of a dump file
+READ_EVERY = 0.02  # seconds between two reads of a dump file
 LONGEST = 4 << 20  # bytes read from the end of a dump file; the stacks of 100 threads take a fifth of this
 # Seconds without a new byte after which a dump counts as complete: if its last line looks final, and if not.
 QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
@@ -33,17 +33,17 @@ class Dump:
     header: bytes
     remote: bool = False  # True if the task is on a host, whose agent sends the header together with the stacks
     text: str = ""
-    asked: bool = False  # True once the file contains the header, which is the request
+    is_requested: bool = False  # True once the file contains the header, which is the request
     grew_at: float = field(default_factory=time.monotonic)
 
-    def look(self) -> bool:
+    def read(self) -> bool:
         """Read the file; return whether the dump is complete."""
         seen = b""
         with suppress(OSError):
             seen = end_of(self.path, LONGEST)
         _, header, after = seen.rpartition(self.header)
-        self.asked = bool(header)
-        if not self.asked:
+        self.is_requested = bool(header)
+        if not self.is_requested:
             return not self.remote
         text = after.partition(b"\n--- ")[0].decode(errors="replace")
         if text != self.text:
@@ -54,7 +54,7 @@ class Dump:
     @property
     def silence(self) -> str:
         """Return the reason why the dump is missing, as a clause whose subject is the task."""
-        if self.asked:
+        if self.is_requested:
             return "does not answer. Is it paused?"
         if self.remote:
             return "sent no stacks: it is not a Python program, has only just started, or its host can't be reached."
@@ -68,12 +68,12 @@ def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: i
 
 
 def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool = False) -> Dump:
-    """Return the dump, to be requested with `ask`. Its header contains `why`."""
+    """Return the dump, to be requested with `request_dump`. Its header contains `why`."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
     return Dump(run.stacks(task, attempt), header, remote)
 
 
-def ask(dump: Dump, pid: int) -> None:
+def request_dump(dump: Dump, pid: int) -> None:
     """Request a live task's stacks, unless the task has no handler for the signal, which would then kill the task."""
     with suppress(OSError, CannotLook):
         if not procfs.has_handler(pid, STACKS_SIGNAL):
@@ -92,8 +92,8 @@ def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None
     until = time.monotonic() + timeout
     pause = ended or threading.Event()
     waiting = list(dumps)
-    while (waiting := [dump for dump in waiting if not dump.look()]) and time.monotonic() < until:
-        if pause.wait(LOOK_EVERY):
+    while (waiting := [dump for dump in waiting if not dump.read()]) and time.monotonic() < until:
+        if pause.wait(READ_EVERY):
             return
 
 

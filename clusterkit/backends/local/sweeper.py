@@ -15,7 +15,7 @@ from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
-REST = 0.02  # seconds; the minimum time between two searches for ended orphans
+SEARCHES_APART = 0.02  # seconds; the minimum time between two searches for ended orphans
 Post = Callable[[Swept | Crashed], None]
 
 
@@ -28,7 +28,7 @@ class Sweeper:
     def __init__(self, family: ProcessFamily, post: Post) -> None:
         self._family = family
         self._post = post
-        self._ended: list[AttemptProcess] = []  # attempts to be swept in the thread's next turn
+        self._to_sweep: list[AttemptProcess] = []  # attempts to be swept in the thread's next turn
         # When the next search for orphans to reap is planned, and the earliest time for it.
         self._reap_at, self._may_reap_at = math.inf, 0.0
         self.child_ended = Bell()
@@ -38,7 +38,7 @@ class Sweeper:
 
     def sweep(self, ended: AttemptProcess) -> None:
         """Kill the processes that the attempt left behind, reap its first process, and post Swept, in a thread."""
-        self._poller.do(lambda: self._ended.append(ended))
+        self._poller.do(lambda: self._to_sweep.append(ended))
 
     def stop(self) -> None:
         """End the thread. The backend kills and reaps the remaining processes in its `shut`."""
@@ -53,14 +53,14 @@ class Sweeper:
         self._sweep()
         now = time.monotonic()
         if self._reap_at <= now:
-            self._reap_at, self._may_reap_at = math.inf, now + REST
+            self._reap_at, self._may_reap_at = math.inf, now + SEARCHES_APART
             with suppress(CannotLook):  # the next search finds the orphans
                 if not self._family.reap_orphans():
                     self._reap_at = self._may_reap_at
         return None if self._reap_at == math.inf else max(0.0, self._reap_at - now)
 
     def _sweep(self) -> None:
-        batch, self._ended = self._ended, []
+        batch, self._to_sweep = self._to_sweep, []
         left: Collection[AttemptProcess] = batch
         if batch:
             with suppress(CannotLook):  # `_end` repeats the search for each attempt for a while

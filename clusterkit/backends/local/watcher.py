@@ -20,11 +20,11 @@ from clusterkit.words.model import Task
 # seconds; while reports arrive, rests grow to LONGEST_REST. All are powers of 2, so that pipes are read together.
 REST, LONGEST_REST = 0.03125, 0.25
 GRACE_REST = 0.0625  # seconds between two checks of a process group in its grace period
-FULL = 1 << 13  # bytes; after a read of at least this size the pipe gets only a short rest, before it fills up
+LARGE_READ = 1 << 13  # bytes; after a read of at least this size the pipe gets only a short rest, before it fills up
 EVERY = 1.0  # seconds; the minimum time between two posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
-HURRIED = 0.0078125  # seconds; the rest of a pipe while a fault waits for a step
+SHORT_REST = 0.0078125  # seconds; the rest of a pipe while a fault waits for a step
 Post = Callable[[Happened], None]
 
 
@@ -34,11 +34,11 @@ class Channel:
 
     task: Task
     fd: int
-    half: bytes = b""
+    partial_line: bytes = b""
     pending: Progressed | None = None
-    passed_at: float = -EVERY
+    posted_at: float = -EVERY
     attempt: int = 0
-    ordinary: bytes | None = None  # prefix of the attempt's step reports; of several in a row only the last is used
+    step_prefix: bytes | None = None  # prefix of the attempt's step reports; of several in a row only the last is used
     rest: float = REST
 
 
@@ -51,8 +51,8 @@ class Watcher:
 
     def __init__(self, post: Post, in_grace: Callable[[AttemptChild], bool]) -> None:
         self._post, self._in_grace = post, in_grace
-        self._poller = Poller("watcher", post, self._look_at_rested)
-        self._known: dict[int, Channel | AttemptProcess] = {}
+        self._poller = Poller("watcher", post, self._read_rested)
+        self._watched: dict[int, Channel | AttemptProcess] = {}
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
         self._rest, self._longest_rest, self._every = REST, LONGEST_REST, EVERY
@@ -74,48 +74,48 @@ class Watcher:
         """Post Exited when the attempt's first process has ended."""
         self._watch(child.pidfd, AttemptProcess(task, attempt, child))
 
-    def hurry(self) -> None:
+    def read_often(self) -> None:
         """From now on read pipes more often, and post the newest step of each read at once."""
-        self._poller.do(self._hurry)
+        self._poller.do(self._read_often)
 
     def stop(self) -> None:
         self._poller.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
 
-    def _watch(self, fd: int, known: Channel | AttemptProcess) -> None:
-        self._known[fd] = known
-        self._poller.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
+    def _watch(self, fd: int, watched: Channel | AttemptProcess) -> None:
+        self._watched[fd] = watched
+        self._poller.watch(fd, lambda _: self._read_ready(fd, time.monotonic()), READABLE | ONCE)
 
-    def _take(self, fd: int, now: float) -> None:
-        known = self._known.get(fd)
-        if isinstance(known, AttemptProcess):
-            self._ended(fd, known)
-        elif isinstance(known, Channel):
-            self._look(known, now)
+    def _read_ready(self, fd: int, now: float) -> None:
+        watched = self._watched.get(fd)
+        if isinstance(watched, AttemptProcess):
+            self._process_ended(fd, watched)
+        elif isinstance(watched, Channel):
+            self._read_channel(watched, now)
 
-    def _hurry(self) -> None:
-        self._rest, self._longest_rest, self._every = HURRIED, HURRIED, 0.0
+    def _read_often(self) -> None:
+        self._rest, self._longest_rest, self._every = SHORT_REST, SHORT_REST, 0.0
         self._resting = dict.fromkeys(self._resting, 0.0)
 
-    def _look_at_rested(self) -> float | None:
+    def _read_rested(self) -> float | None:
         """Read the pipes whose rest is over; return the seconds until the next rest ends, or None if no pipe rests."""
         now, rest = time.monotonic(), self._rest
         moment = now // rest * rest  # when the reads were due, so that steps are posted at regular intervals
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
-            self._take(fd, moment)
+            self._read_ready(fd, moment)
         return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
 
-    def _look(self, channel: Channel, now: float) -> None:
+    def _read_channel(self, channel: Channel, now: float) -> None:
         size = self._read(channel, now)
         if not size and channel.pending is None:
             self._poller.rearm(channel.fd, READABLE | ONCE)
             return
-        channel.rest = self._rest if size >= FULL else min(2 * channel.rest, self._longest_rest)
+        channel.rest = self._rest if size >= LARGE_READ else min(2 * channel.rest, self._longest_rest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
-    def _ended(self, fd: int, waiting: AttemptProcess) -> None:
+    def _process_ended(self, fd: int, waiting: AttemptProcess) -> None:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
@@ -123,13 +123,13 @@ class Watcher:
             self._resting[fd] = time.monotonic() + GRACE_REST
             return
         self._poller.forget(fd)
-        del self._known[fd]
+        del self._watched[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()
         self._read(channel, now)  # post the attempt's reports before its exit
-        self._pass_on(channel, now)
+        self._post_pending(channel, now)
         channel.rest = self._rest
-        self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
+        self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.signals_sent)))
 
     def _read(self, channel: Channel, now: float) -> int:
         data = b""
@@ -139,43 +139,43 @@ class Watcher:
                 if len(chunk) < CHUNK:  # the pipe is empty
                     break
         if data:
-            *lines, half = (channel.half + data).split(b"\n")
-            channel.half = half[: LONGEST + 1]  # enough to recognize an over-long line
+            *lines, half = (channel.partial_line + data).split(b"\n")
+            channel.partial_line = half[: LONGEST + 1]  # enough to recognize an over-long line
             for line, following in zip(lines, [*lines[1:], b""], strict=False):  # no iteration if no line is complete
-                if not _is_overtaken(channel, line, following):
+                if not _is_superseded(channel, line, following):
                     self._message(channel, line, now)
-        if channel.pending and now - channel.passed_at >= self._every:
-            self._pass_on(channel, now)
+        if channel.pending and now - channel.posted_at >= self._every:
+            self._post_pending(channel, now)
         return len(data)
 
     def _message(self, channel: Channel, line: bytes, now: float) -> None:
         event = parse_report(channel.task, line)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
-            overtaken = None if first else channel.pending
-            if overtaken is not None and not overtaken.metrics.keys() <= event.metrics.keys():
-                event = replace(event, metrics=event.added_to(overtaken.metrics))
+            superseded = None if first else channel.pending
+            if superseded is not None and not superseded.metrics.keys() <= event.metrics.keys():
+                event = replace(event, metrics=event.added_to(superseded.metrics))
             channel.pending, channel.attempt = event, event.attempt
             if first:
-                channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
+                channel.step_prefix = b'{"kind":"progress","attempt":%d,' % event.attempt
             if first or line.startswith(b'{"kind":"metrics"'):  # metrics are rare, and later reports do not repeat them
-                self._pass_on(channel, now)
+                self._post_pending(channel, now)
         elif event is not None:
-            self._pass_on(channel, now)  # post the earlier steps first
+            self._post_pending(channel, now)  # post the earlier steps first
             self._post(event)
 
-    def _pass_on(self, channel: Channel, now: float) -> None:
+    def _post_pending(self, channel: Channel, now: float) -> None:
         if channel.pending is not None:
             self._post(channel.pending)
-            channel.pending, channel.passed_at = None, now
+            channel.pending, channel.posted_at = None, now
 
 
-def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
+def _is_superseded(channel: Channel, line: bytes, following: bytes) -> bool:
     """Return whether to skip a line: it is not the first step, and the next line is a step with no fewer metrics."""
-    ordinary = channel.ordinary
+    prefix = channel.step_prefix
     return (
-        ordinary is not None
-        and line.startswith(ordinary)
-        and following.startswith(ordinary)
+        prefix is not None
+        and line.startswith(prefix)
+        and following.startswith(prefix)
         and line.count(b'":') <= following.count(b'":')
     )

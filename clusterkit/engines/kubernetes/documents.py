@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from yaml.nodes import ScalarNode
 
 
-FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` after which the run is over
+FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 129, 130, 143)  # exit codes of `up` after which the run is over
 KILLS = 20  # how often a killed supervisor is replaced; evictions and lost nodes are not counted
 SIZE = "10Gi"  # the default size of the shared volume
 # Strings that need no quotes. All strings that are not clearly words are quoted, since parsers differ in what they
@@ -90,10 +90,10 @@ def _agents(manifest: Manifest) -> Document:
         {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": pods.SUPERVISOR_HOST, "value": host},
     ]
-    only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.of_agent(manifest), [pods.KEY_MOUNT])
+    only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.agent_resources(manifest), [pods.KEY_MOUNT])
     # Nodes with GPUs are often reserved, by a taint, for pods that use GPUs.
-    kept: list[Document] = [{"key": pods.GPU, "operator": "Exists", "effect": "NoSchedule"}]
-    tolerations: Document = {"tolerations": kept} if manifest.job.devices.gpus else {}
+    gpu_toleration: list[Document] = [{"key": pods.GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    tolerations: Document = {"tolerations": gpu_toleration} if manifest.job.devices.gpus else {}
     spread: Document = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -151,7 +151,7 @@ def volume_claim(manifest: Manifest) -> list[Document]:
 
 def network_policy(manifest: Manifest) -> Document:
     """Return a policy that lets only pods of the run connect to its pods: TensorFlow's servers do not authenticate."""
-    selector: Document = {"matchLabels": pods.of_run(manifest.name)}
+    selector: Document = {"matchLabels": pods.run_labels(manifest.name)}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -190,11 +190,11 @@ def secrets_in(manifest: Manifest) -> list[str]:
     return [*key, *([f"variables of the job (Secret {name})"] if is_there else []), *urls]
 
 
-def head(manifest: Manifest) -> Iterator[str]:
+def head_lines(manifest: Manifest) -> Iterator[str]:
     """Yield the lines of the comment at the head of the documents: secrets, and commands to use."""
     yield f"clusterkit run {manifest.name}: {manifest.job.shape_text} on {number_of('host', manifest.hosts)}."
-    if found := secrets_in(manifest):
-        yield f"SECRET: this holds {listed(found)}."
+    if secrets := secrets_in(manifest):
+        yield f"SECRET: this holds {listed(secrets)}."
         yield "Keep it out of version control, and readable for you alone."
     yield ""
     at = "" if manifest.flags.namespace is None else f" --namespace {manifest.flags.namespace}"

@@ -146,8 +146,8 @@ def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iter
     for name in ("engine", "listen", "agent_key"):
         if name in options:
             yield f"{OPTIONS[name].flag} is set in the manifests: leave it out."
-    if flags.hosts is not None and not 1 <= flags.hosts <= spec.MOST:
-        yield f"--hosts is {flags.hosts}. It has to be between 1 and {spec.MOST}."
+    if flags.hosts is not None and not 1 <= flags.hosts <= spec.MOST_TASKS:
+        yield f"--hosts is {flags.hosts}. It has to be between 1 and {spec.MOST_TASKS}."
     if job.network is Network.VIRTUAL:
         yield "--network virtual is a network within one machine; pods have that of their cluster. Leave it out."
     if flags.secret is Secret.OUT:
@@ -175,7 +175,7 @@ def _text_problems(job: JobSpec, options: JobOptions) -> Iterator[str]:
         texts |= {f"{where}env: {name!r}": name + value for name, value in setup.env.items()}
         texts |= {f"{where}args": "".join(setup.args or ()), f"{where}cwd": setup.cwd or ""}
     for what, text in texts.items():
-        if spec.UNFIT.search(text) or any("\udc80" <= character <= "\udcff" for character in text):
+        if spec.UNFIT_CHARACTERS.search(text) or any("\udc80" <= character <= "\udcff" for character in text):
             yield f"{what} has bytes that are not UTF-8 text, and can't be in a manifest."
 
 

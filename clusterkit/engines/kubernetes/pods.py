@@ -50,7 +50,7 @@ GPU = "nvidia.com/gpu"
 SUPERVISOR: Document = {"requests": {"cpu": "1", "memory": "512Mi"}}
 
 
-def of_agent(manifest: Manifest) -> Document:
+def agent_resources(manifest: Manifest) -> Document:
     """Return the resources of an agent's pod: enough for the tasks of a host if tasks are spread evenly."""
     job, hosts, memory = manifest.job, manifest.hosts, manifest.flags.memory
     devices, tasks = job.devices, ceil(len(job.tasks) / hosts)
@@ -68,10 +68,10 @@ SCRATCH = "/tmp"  # the home directory and, besides the shared volume, the only 
 
 def labels(manifest: Manifest, component: str) -> Document:
     """Return the labels that identify a run's pods of one component."""
-    return {**of_run(manifest.name), "app.kubernetes.io/component": component}
+    return {**run_labels(manifest.name), "app.kubernetes.io/component": component}
 
 
-def of_run(run: str) -> Document:
+def run_labels(run: str) -> Document:
     return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
 
 
@@ -79,7 +79,7 @@ def metadata(place: RunMetadata, name: str) -> Document:
     return {
         "name": name,
         **({} if place.namespace is None else {"namespace": place.namespace}),
-        "labels": of_run(place.run),
+        "labels": run_labels(place.run),
     }
 
 

@@ -10,23 +10,23 @@ from typing import cast
 
 from clusterkit.backends.link.certificate import make_certificate
 from clusterkit.engines.kubernetes import manifest
-from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in, yaml_text
+from clusterkit.engines.kubernetes.documents import documents, head_lines, key_secret, secrets_in, yaml_text
 from clusterkit.engines.kubernetes.manifest import Manifest, ManifestFlags, RunMetadata, Secret
 from clusterkit.job.options import GivenOptions, JobOptions
-from clusterkit.job.spec import MOST, describe
+from clusterkit.job.spec import MOST_TASKS, describe
 from clusterkit.store.store import new_run_id
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec
 
 
-def asked(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
+def manifest_from(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
     """Check everything that can be checked without the files in the image; return the manifest. Raises BadJob."""
     # Without a given number of hosts, the default is not the same as on one machine.
-    asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))
-    hosts = max(1, manifest.hosts_of(_countable(gathered)[0], asked_for))
+    asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST_TASKS))
+    hosts = max(1, manifest.hosts_of(_with_few_tasks(gathered)[0], asked_for))
     on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
-    job, problems = _countable(on_hosts)
+    job, problems = _with_few_tasks(on_hosts)
     name = gathered.options.get("run_id") or f"run-{new_run_id()}"
     problems += [
         *manifest.name_problems(name, manifest.agents_of(job, flags)),
@@ -38,13 +38,13 @@ def asked(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
     return Manifest(name, job, cast(JobOptions, options), flags)
 
 
-def _countable(gathered: GivenOptions) -> tuple[JobSpec, list[str]]:
+def _with_few_tasks(gathered: GivenOptions) -> tuple[JobSpec, list[str]]:
     """Return the job and its problems. A job with invalid counts gets few tasks, as there may be too many to list."""
     job, problems, clear = describe(gathered)
     return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
 
 
-def asked_key(gathered: GivenOptions, flags: ManifestFlags) -> RunMetadata:
+def key_request(gathered: GivenOptions, flags: ManifestFlags) -> RunMetadata:
     """Check the inputs of the Secret with a run's key, which does not depend on the job. Raises BadJob."""
     name = gathered.options.get("run_id")
     problems = [*manifest.flag_problems(flags)]
@@ -60,18 +60,18 @@ class CannotWriteManifest(ClusterkitError):
     exit_code = 2
 
 
-def manifest_text(one: Manifest, seen: bool) -> str:
-    """Return all documents of a run. Raises BadJob if they contain a secret and would be `seen` on a terminal."""
-    if seen and (found := secrets_in(one)):
-        raise BadJob([_unseen(listed(found))])
-    has_key = one.flags.secret is Secret.TOO
-    return yaml_text(head(one), documents(one, _new_key(one.name) if has_key else ""))
+def manifest_text(manifest: Manifest, on_terminal: bool) -> str:
+    """Return all documents of a run. Raises BadJob if they contain a secret and would be shown `on_terminal`."""
+    if on_terminal and (found := secrets_in(manifest)):
+        raise BadJob([_refuse_terminal(listed(found))])
+    has_key = manifest.flags.secret is Secret.TOO
+    return yaml_text(head_lines(manifest), documents(manifest, _new_key(manifest.name) if has_key else ""))
 
 
-def key_text(place: RunMetadata, seen: bool) -> str:
-    """Return only the Secret with a run's key. Raises BadJob if it would be `seen` on a terminal."""
-    if seen:
-        raise BadJob([_unseen("the run's key")])
+def key_text(place: RunMetadata, on_terminal: bool) -> str:
+    """Return only the Secret with a run's key. Raises BadJob if it would be shown `on_terminal`."""
+    if on_terminal:
+        raise BadJob([_refuse_terminal("the run's key")])
     return yaml_text(
         ["SECRET: the run's key. Keep it readable for you alone."], [key_secret(place, _new_key(place.run))]
     )
@@ -93,5 +93,5 @@ def _new_key(run: str) -> str:
     return make_certificate(run, datetime.datetime.now(datetime.UTC)).decode("ascii")
 
 
-def _unseen(what: str) -> str:
+def _refuse_terminal(what: str) -> str:
     return f"{what[0].upper()}{what[1:]} would be shown on this terminal. Write it to a file with -o FILE, or pipe it."

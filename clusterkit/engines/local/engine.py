@@ -24,13 +24,13 @@ class LocalAgents(Allocation):
     def __init__(self, count: int, log: Path) -> None:
         self._count, self._log = count, log
         self.agents: list[subprocess.Popen[bytes]] = []
-        self._held: int | None = None
+        self._lifeline_end: int | None = None
 
     address = "127.0.0.1"
 
     def start(self, endpoint: str, key: Path) -> None:
         """Start the agents. Their output goes to a file in the run directory."""
-        lifeline, self._held = os.pipe2(os.O_CLOEXEC)  # a pipe without data, closed when the supervisor ends
+        lifeline, self._lifeline_end = os.pipe2(os.O_CLOEXEC)  # a pipe without data, closed when the supervisor ends
         words = [sys.executable, "-m", "clusterkit", "agent", "--connect", endpoint, "--key", str(key)]
         with self._log.open("ab") as log:
             for number in range(self._count):
@@ -55,9 +55,9 @@ class LocalAgents(Allocation):
     def stop(self) -> None:
         """Wait for the agents to end, as the supervisor has requested, and kill the rest."""
         end_all(self.agents, END_WITHIN)
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._lifeline_end is not None:
+            os.close(self._lifeline_end)
+            self._lifeline_end = None
 
 
 class LocalEngine(Engine):

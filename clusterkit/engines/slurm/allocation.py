@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.backends.hosts.allocation import Allocation, last_line
 from clusterkit.backends.link.address import own_address
-from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
+from clusterkit.engines.slurm.answers import ControllerUnreachable, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import notice
 from clusterkit.engines.slurm.script import agent_command, agents_step
@@ -25,8 +25,8 @@ from clusterkit.words.events import AllocationEnding, Interrupted
 END_WITHIN = 20.0  # seconds; how long to wait for srun after its agents have ended
 TERMINATE_WITHIN = 5.0  # seconds; how long to wait for srun after SIGTERM
 ANSWER_WITHIN = 8.0  # seconds; the time limit for Slurm's controller while the job is about to be killed
-ASK_EVERY = 5.0  # seconds between two queries about a host that may be lost
-ASK_FOR = 1800.0  # seconds; how long to query: Slurm may take minutes to declare a host down (SlurmdTimeout)
+QUERY_EVERY = 5.0  # seconds between two queries about a host that may be lost
+QUERY_FOR = 1800.0  # seconds; how long to query: Slurm may take minutes to declare a host down (SlurmdTimeout)
 ANY_PORT = 9  # a port to which nothing is sent
 
 
@@ -88,14 +88,14 @@ class SlurmAllocation(Allocation):
         """Query Slurm for the reason of a signal to the job. If Slurm does not answer, prepare the run to continue."""
         if not self._continues:
             return None
-        job = self._asked()
+        job = self._query()
         found = notice(job, signal, self._restarts, time.time())
         is_cancelled = job is not None and job.phase is JobPhase.ENDING
         return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
 
-    def again(self) -> str | None:
+    def request_next(self) -> str | None:
         """Requeue the job, unless Slurm has requeued it already."""
-        job = self._asked()
+        job = self._query()
         if job is not None and job.phase is not JobPhase.RUNNING and job.restarts > self._restarts:
             return None
         try:
@@ -112,7 +112,7 @@ class SlurmAllocation(Allocation):
     def _restarts(self) -> int:
         return int(self._env.get("SLURM_RESTART_COUNT") or 0)
 
-    def _asked(self) -> QueuedJob | None:
+    def _query(self) -> QueuedJob | None:
         try:
             return Slurm(self._env, ANSWER_WITHIN).job(int(self._env["SLURM_JOB_ID"]))
         except ClusterkitError:
@@ -140,16 +140,16 @@ def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
     if not in_job(env):
         return False
     number, restarts = int(env["SLURM_JOB_ID"]), int(env.get("SLURM_RESTART_COUNT") or 0)
-    until = time.monotonic() + ASK_FOR
+    until = time.monotonic() + QUERY_FOR
     while time.monotonic() < until:
         try:
-            if (done := requeue_if_lost(Slurm(env), number, restarts)) is not None:
-                return done
-        except (ControllerAway, UnexpectedAnswer):  # try again, as the controller may recover
+            if (result := requeue_if_lost(Slurm(env), number, restarts)) is not None:
+                return result
+        except (ControllerUnreachable, UnexpectedAnswer):  # try again, as the controller may recover
             pass
         except SlurmError:  # another agent has requeued the job
             return False
-        time.sleep(ASK_EVERY)
+        time.sleep(QUERY_EVERY)
     return False
 
 

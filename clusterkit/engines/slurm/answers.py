@@ -21,7 +21,7 @@ class SlurmError(ClusterkitError):
     """Slurm refuses or fails a request, or does not answer."""
 
 
-class ControllerAway(SlurmError):
+class ControllerUnreachable(SlurmError):
     """Slurm's controller does not answer. It may recover, and running jobs continue without it."""
 
 

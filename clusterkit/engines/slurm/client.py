@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from clusterkit.engines.slurm import answers
-from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmError
+from clusterkit.engines.slurm.answers import ControllerUnreachable, QueuedJob, SlurmError
 from clusterkit.engines.slurm.script import inside_step, overriding
 from clusterkit.text.printable import printable
 
-WITHIN = 30.0  # seconds; the time limit for a command; without a controller, some commands try for minutes
+ANSWER_WITHIN = 30.0  # seconds; the time limit for a command; without a controller, some commands try for minutes
 KILLED_AGAIN = 3  # repetitions of a command that a signal killed, since signals to a job also reach commands in it
 # A job that starts again within the second in which it ended, by its host's clock, fails with "Job credential revoked".
 # The hosts' clocks are assumed to differ by less than this delay.
@@ -20,10 +20,10 @@ REVOKED = 5  # seconds from the end of a job until it may start again
 # Environment variables that change the output of the commands, or the selection of jobs.
 _CHANGING = re.compile(r"(SQUEUE|SCONTROL|SCANCEL|SINFO)_|SLURM_(TIME_FORMAT|DEBUG|CLUSTERS)$|SBATCH_(WAIT|DEBUG)")
 _PREFIX = re.compile(r"^(sbatch|srun|squeue|scontrol|scancel|sinfo|slurm_\w+)(: error| error)?: *")
-_ITS_END = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # srun's message about the end of the command
+_TASK_END_LINE = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # about the end of the command
 _UNKNOWN_JOB = "Invalid job id"
 # Errors while a controller is away, restarts, hands over to its backup, or is overloaded.
-_AWAY = re.compile(
+_UNREACHABLE = re.compile(
     "unable to contact|timed out|connection (refused|reset)|connect failure|(connection|send|receive) failure|"
     "zero bytes were transmitted|standby mode|rate limit exceeded",
     re.IGNORECASE,
@@ -33,7 +33,7 @@ _AWAY = re.compile(
 class Slurm:
     """Slurm's commands. Every method raises SlurmError, also if a command takes more than `within` seconds."""
 
-    def __init__(self, env: Mapping[str, str] = os.environ, within: float = WITHIN) -> None:
+    def __init__(self, env: Mapping[str, str] = os.environ, within: float = ANSWER_WITHIN) -> None:
         kept = {name: value for name, value in env.items() if not _CHANGING.match(name)}
         self._env = {**kept, **answers.ENVIRONMENT, "LC_ALL": "C.UTF-8"}
         self._within = within
@@ -41,8 +41,8 @@ class Slurm:
     def submit(self, script: str) -> int:
         """Submit a batch script; return the job's id. The script's options override the user's SBATCH_ variables."""
         without = overriding(script)
-        plain = Slurm({name: value for name, value in self._env.items() if name not in without}, self._within)
-        return answers.parse_submitted(plain._run("sbatch", "--parsable", text=script))
+        slurm = Slurm({name: value for name, value in self._env.items() if name not in without}, self._within)
+        return answers.parse_submitted(slurm._run("sbatch", "--parsable", text=script))
 
     def job(self, job: int) -> QueuedJob | None:
         """Return the controller's record of a job; None if the job never existed or ended long ago (`MinJobAge`)."""
@@ -84,9 +84,9 @@ class Slurm:
     def inside(self, job: int, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         """Run a command on a host of a job; return the finished process. Raises SlurmError if srun can't run it."""
         ran = self._call(inside_step(job, host, command), b"")
-        if ran.returncode and not _ITS_END.search(ran.stderr) and b"srun: " in ran.stderr:
+        if ran.returncode and not _TASK_END_LINE.search(ran.stderr) and b"srun: " in ran.stderr:
             raise self._error("srun", ran.stderr)
-        ran.stderr = _ITS_END.sub(b"", ran.stderr)
+        ran.stderr = _TASK_END_LINE.sub(b"", ran.stderr)
         return ran
 
     def _run(self, *command: str, text: str = "") -> str:
@@ -104,7 +104,7 @@ class Slurm:
         try:
             return subprocess.run(command, input=given, capture_output=True, env=self._env, timeout=self._within)
         except subprocess.TimeoutExpired:
-            raise ControllerAway(
+            raise ControllerUnreachable(
                 f"Slurm's {name} did not answer within {self._within:g} s. See whether `scontrol ping` does."
             ) from None
         except FileNotFoundError:
@@ -114,9 +114,9 @@ class Slurm:
         except OSError as error:
             raise SlurmError(f"Slurm's command {name} can't be started: {error.strerror}.") from None
 
-    def _error(self, name: str, said: bytes) -> SlurmError:
-        lines = [_PREFIX.sub("", line) for line in said.decode(errors="replace").splitlines()]
+    def _error(self, name: str, output: bytes) -> SlurmError:
+        lines = [_PREFIX.sub("", line) for line in output.decode(errors="replace").splitlines()]
         text = "; ".join(dict.fromkeys(printable(line.strip()) for line in lines if line.strip()))[:1000]
-        if _AWAY.search(text):
-            return ControllerAway(f"Slurm's controller does not answer {name}: {text}. Try again later.")
+        if _UNREACHABLE.search(text):
+            return ControllerUnreachable(f"Slurm's controller does not answer {name}: {text}. Try again later.")
         return SlurmError(f"Slurm refuses {name}: {text}.")

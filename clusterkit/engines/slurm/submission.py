@@ -15,7 +15,7 @@ from typing import cast
 
 from clusterkit.engines.base import Announce, may_continue
 from clusterkit.engines.options import SlurmOptions
-from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError
+from clusterkit.engines.slurm.answers import ControllerUnreachable, JobPhase, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
@@ -86,7 +86,7 @@ class Submission:
             raise RunDirectoryError(f"The run can't be submitted: {error.strerror} ({error.filename}).") from None
         try:
             return Slurm().submit(script)
-        except ControllerAway:  # the job may have been accepted nevertheless
+        except ControllerUnreachable:  # the job may have been accepted nevertheless
             raise
         except SlurmError:
             shutil.rmtree(self.place, ignore_errors=True)
@@ -157,7 +157,7 @@ class Following:
     def _ask(self, before: QueuedJob | None = None) -> QueuedJob | None:
         try:
             return self._slurm.job(self._job)
-        except ControllerAway as error:  # the job continues without a controller
+        except ControllerUnreachable as error:  # the job continues without a controller
             self._say(str(error))
             if before is None:
                 raise
@@ -190,9 +190,9 @@ class Following:
     def _interrupted(self, number: int, _: object) -> None:
         self._interrupts += 1
         if self._interrupts == 1 and not self._waits():
-            self._slurm.signal(self._job, "INT")
+            self._try(lambda: self._slurm.signal(self._job, "INT"))
         else:
-            self._slurm.cancel(self._job)
+            self._try(lambda: self._slurm.cancel(self._job))
 
 
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
@@ -207,7 +207,7 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
         info = run.info()
         try:
             job = slurm.job(int(info.allocation) if info is not None and info.allocation.isdecimal() else 0)
-        except ControllerAway:  # the job continues without a controller
+        except ControllerUnreachable:  # the job continues without a controller
             pass
         except SlurmError:  # Slurm is not available here
             return False

@@ -40,7 +40,7 @@ OPTIONS = {
     "ClearAllForwardings": "yes",
     "RemoteCommand": "none",
 }
-THERE = Path(__file__).with_name("there.py")
+REMOTE_START = Path(__file__).with_name("remote_start.py")
 # An alias in ~/.ssh/config, a host name or an address, without special characters of shells or the look of an option.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
 MOST_BYTES = 1 << 20  # bytes; the rest of a hosts file is ignored
@@ -128,7 +128,7 @@ class SshAgents(Allocation):
         printed, errors = (self._place / f"{host}.{kind}" for kind in ("out", "log"))
         mark = secrets.token_hex(16)
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
-        there = [self._python, "-c", f"exec({THERE.read_text()!r})", mark, host]
+        there = [self._python, "-c", f"exec({REMOTE_START.read_text()!r})", mark, host]
         with printed.open("wb") as out, errors.open("wb") as err:
             process = subprocess.Popen(
                 ["ssh", "-T", *options, "--", host, f"exec {shlex.join(there)}"],

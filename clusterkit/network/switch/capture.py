@@ -25,7 +25,7 @@ class Capture:
         self._records = [_HEADER]
         self._size = len(_HEADER)
         self._written = 0
-        self._due: float | None = 0.0
+        self._flush_at: float | None = 0.0
 
     def add(self, packet: bytes) -> None:
         if self._file is None:
@@ -33,17 +33,17 @@ class Capture:
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
         self._records.append(_RECORD.pack(seconds, rest // 1000, len(packet), len(packet)) + packet)
         self._size += len(packet) + _RECORD.size
-        if self._due is None:
-            self._due = time.monotonic() + FLUSH_EVERY
+        if self._flush_at is None:
+            self._flush_at = time.monotonic() + FLUSH_EVERY
         if self._size >= FLUSH_SIZE:
             self.flush()
 
-    def wait(self, now: float) -> float | None:
-        return None if self._due is None else max(0.0, self._due - now)
+    def seconds_to_flush(self, now: float) -> float | None:
+        return None if self._flush_at is None else max(0.0, self._flush_at - now)
 
     def flush(self) -> None:
         """Write the buffered packets. If writing fails, the capture ends, without an exception."""
-        records, self._records, self._size, self._due = self._records, [], 0, None
+        records, self._records, self._size, self._flush_at = self._records, [], 0, None
         if self._file is None:
             return
         data, done = b"".join(records), 0

@@ -33,7 +33,7 @@ class Hub:
         self._cables = 0
         self._kernel = Netlink()
         try:  # lay a trial cable that leads nowhere: if a hub exists, every host must be able to have a cable
-            self._kernel.lay("trial0", "trial1", self._namespace)
+            self._kernel.add_cable("trial0", "trial1", self._namespace)
             self._kernel.forward(self._kernel.index("trial0"))
         except OSError as error:
             raise NotPossible(f"a veth pair can't be created: {reason_of(error)}") from None
@@ -42,7 +42,7 @@ class Hub:
         """Lay a cable to the host whose namespace this process has entered; route its address there. Raises OSError."""
         name, self._cables = f"host{self._cables}", self._cables + 1
         with Netlink() as there:
-            there.lay(CABLE, name, self._namespace)
+            there.add_cable(CABLE, name, self._namespace)
         device = self._kernel.index(name)
         self._kernel.forward(device)
         self._kernel.route(address, device)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clusterkit.network.switch.capture import Capture
 from clusterkit.network.switch.devices import Pair
+from clusterkit.network.switch.directions import Direction, Directions
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
-from clusterkit.network.switch.ways import Direction, Directions
 
 LONGEST_WAIT = 86400.0  # seconds; the limit of epoll is 24 days
 BURST = 32  # packets to read from one host before the next host's turn
@@ -49,7 +49,7 @@ class PacketLoop:
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
                 heapq.heappop(self._timers)[2](now)
-            if self._capture is not None and self._capture.wait(time.monotonic()) == 0:
+            if self._capture is not None and self._capture.seconds_to_flush(time.monotonic()) == 0:
                 self._capture.flush()
 
     def stop(self) -> None:
@@ -96,8 +96,8 @@ class PacketLoop:
         """Reset, lose, delay or forward a packet as its way requires. Ignore a packet that is not for another host."""
         if (way := self._ways.way_of(source, packet)) is None:
             return
-        if way.doomed and (segment := segment_of(packet)) is not None:
-            resets = replies(segment, way.doomed)
+        if way.flows_to_reset and (segment := segment_of(packet)) is not None:
+            resets = replies(segment, way.flows_to_reset)
             if resets is not None:
                 for reset in resets:
                     self._inject(reset)
@@ -112,16 +112,16 @@ class PacketLoop:
             self._ways.update_routes([way])
 
     def _deliver(self, way: Direction, now: float) -> None:
-        for packet in way.link.due(now):
+        for packet in way.link.pop_due(now):
             self._write(way.device, packet)
-        following = way.link.next
-        if following is not None and following < way.wakes:
-            way.wakes = following
+        following = way.link.next_due
+        if following is not None and following < way.wakes_at:
+            way.wakes_at = following
             self._call_at(following, functools.partial(self._wake, way, following))
 
     def _wake(self, way: Direction, at: float, now: float) -> None:
-        if at == way.wakes:  # otherwise an earlier delivery has set another timer
-            way.wakes = math.inf
+        if at == way.wakes_at:  # otherwise an earlier delivery has set another timer
+            way.wakes_at = math.inf
             self._deliver_and_reroute(way, now)
 
     def _call_at(self, at: float, function: Callable[[float], None]) -> None:
@@ -129,7 +129,7 @@ class PacketLoop:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        waits = [] if self._capture is None else [self._capture.wait(now)]
+        waits = [] if self._capture is None else [self._capture.seconds_to_flush(now)]
         waits += [max(0.0, self._timers[0][0] - now)] if self._timers else []
         return min([LONGEST_WAIT, *(wait for wait in waits if wait is not None)])
 

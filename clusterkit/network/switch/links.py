@@ -32,8 +32,8 @@ class NetworkLink:
         self._layers: dict[int, tuple[Layer, random.Random]] = {}
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._bytes = 0  # the size of the waiting packets
-        self._last = 0.0  # the time at which the newest packet is due
-        self._free = 0.0  # the time at which all accepted packets have passed the rate limit
+        self._last_due = 0.0  # the time at which the newest packet is due
+        self._free_at = 0.0  # the time at which all accepted packets have passed the rate limit
         self._rate = self._delay = 0.0
 
     @property
@@ -41,7 +41,7 @@ class NetworkLink:
         return not self._layers and not self._waiting
 
     @property
-    def next(self) -> float | None:
+    def next_due(self) -> float | None:
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
@@ -64,28 +64,28 @@ class NetworkLink:
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
         size = len(packet)
-        waits = (self._free - now) * self._rate + size  # bytes that the rate limit would hold back
+        waits = (self._free_at - now) * self._rate + size  # bytes that the rate limit would hold back
         if lost or self._bytes + size > MOST_WAITING or waits > max(BACKLOG, self._rate * BACKLOG_SECONDS):
             return False
         self._enqueue(packet, max(now, self._time_past_rate(size, now) + delay))
         return True
 
-    def due(self, now: float) -> Iterator[bytes]:
+    def pop_due(self, now: float) -> Iterator[bytes]:
         while self._waiting and self._waiting[0][0] <= now:
             packet = self._waiting.popleft()[1]
             self._bytes -= len(packet)
             yield packet
 
     def _enqueue(self, packet: bytes, due: float) -> None:
-        self._last = max(due, self._last)  # preserves the order of packets
-        self._waiting.append((self._last, packet))
+        self._last_due = max(due, self._last_due)  # preserves the order of packets
+        self._waiting.append((self._last_due, packet))
         self._bytes += len(packet)
 
     def _time_past_rate(self, size: int, now: float) -> float:
         if not self._rate:
             return now
-        self._free = max(self._free, now - BURST / self._rate) + size / self._rate
-        return max(now, self._free)
+        self._free_at = max(self._free_at, now - BURST / self._rate) + size / self._rate
+        return max(now, self._free_at)
 
     def _reschedule(self, now: float) -> None:
         """Apply the current layers to the waiting packets. No packet becomes due later than if it arrived now."""
@@ -93,6 +93,6 @@ class NetworkLink:
         self._delay = sum(layer.delay for layer in layers)
         self._rate = min((layer.rate for layer in layers if layer.rate), default=0.0)
         waiting, self._waiting = self._waiting, deque()
-        self._bytes, self._last, self._free = 0, now, now
+        self._bytes, self._last_due, self._free_at = 0, now, now
         for due, packet in waiting:
             self._enqueue(packet, min(due, self._time_past_rate(len(packet), now) + self._delay))

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from clusterkit.network.switch import system
 from clusterkit.network.switch.capture import Capture
 from clusterkit.network.switch.devices import Detours, Hub, VirtualHost, new_host, release
+from clusterkit.network.switch.directions import Directions
 from clusterkit.network.switch.disk import FullDisk, try_full_disk
 from clusterkit.network.switch.fabric import PacketLoop
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.system import NotPossible
-from clusterkit.network.switch.ways import Directions
 
 NICENESS = -10  # a high priority, since a real network does not slow down when its hosts are busy
 DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows 253
@@ -91,7 +91,7 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
     shared = [system.new_user_namespace()] if in_user_namespace else []
     if with_mounts:
         shared.append(system.new_namespace(system.CLONE_NEWNS))
-        system.keep_mounts_to_itself()
+        system.make_mounts_private()
     hub = None
     if addresses and with_cables:
         with suppress(NotPossible):  # without cables, the switch forwards all packets

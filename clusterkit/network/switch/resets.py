@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.network.switch.devices import Pair
+from clusterkit.network.switch.directions import Directions
 from clusterkit.network.switch.system import enter
-from clusterkit.network.switch.ways import Directions
 
 LONGEST = 65535  # bytes; the maximum size of an IPv4 packet
 PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
@@ -135,7 +135,7 @@ class Resets:
         """Reset all TCP connections between the hosts of each pair; return their number. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
-            doomed = self.ways.way(*pair).doomed
+            doomed = self.ways.way(*pair).flows_to_reset
             if new := flows - doomed:
                 begun[pair] = new
                 doomed |= new
@@ -148,10 +148,10 @@ class Resets:
             self.call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
         else:
             for pair, flows in begun.items():
-                self.ways.way(*pair).doomed.difference_update(flows)
+                self.ways.way(*pair).flows_to_reset.difference_update(flows)
         self.ways.update_routes(self.ways.both_ways(begun))
         for pair, flows in begun.items():
-            for flow in flows & self.ways.way(*pair).doomed:  # skip ports that have a new connection
+            for flow in flows & self.ways.way(*pair).flows_to_reset:  # skip ports that have a new connection
                 self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:

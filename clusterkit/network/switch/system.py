@@ -94,7 +94,7 @@ def enter(namespace: int) -> None:
         raise NotPossible(f"a namespace can't be entered: {reason_of(error)}") from None
 
 
-def keep_mounts_to_itself() -> None:
+def make_mounts_private() -> None:
     """Hide new mounts in this namespace from other namespaces. Their new mounts still appear here."""
     mount("none", "/", flags=MS_REC | MS_SLAVE)
 
@@ -157,7 +157,7 @@ class Netlink:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def lay(self, name: str, other: str, namespace: int) -> None:
+    def add_cable(self, name: str, other: str, namespace: int) -> None:
         """Create a cable with both ends down: `name` in this namespace and `other` in `namespace`."""
         peer = _end(other) + _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
         data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, peer))

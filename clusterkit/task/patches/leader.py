@@ -31,7 +31,7 @@ def wait(context: object, server_def: Any) -> None:
 
 
 def leader_of(server_def: Any) -> tuple[str, int] | None:
-    """Return the address of the coordination service; None if there is no service or this server hosts it."""
+    """Return the address of the coordination service; None without a service, or if this server hosts it."""
     name = server_def.default_session_config.experimental.coordination_config.service_leader
     own = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
     if not name or name == own:

@@ -143,7 +143,8 @@ def watch_fetches(module: Any, load: Any) -> None:
 
     def fetch(self: Any) -> Any:
         result = plain(self)
-        metrics.keep(result if isinstance(result, dict) else {"returned": result})
+        if not metrics.steps.is_testing:  # the results of `evaluate` are not those of the training
+            metrics.keep(result if isinstance(result, dict) else {"returned": result})
         return result
 
     load("task/patches/hook").replace(module.RemoteValueImpl, "fetch", fetch)

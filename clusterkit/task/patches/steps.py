@@ -241,7 +241,7 @@ class Steps:
 
 
 def count_of(optimizer: Any, counts: Counts, default: int) -> int:
-    """Return the step count recorded in `counts` for the optimizer, or `default` if there is no record."""
+    """Return the step count recorded in `counts` for the optimizer, or `default` without a record."""
     return next((count for known, count in counts if known() is optimizer), default)
 
 

@@ -157,7 +157,7 @@ class SimulatedHosts:
     def ending(self, signal: int, elsewhere: bool = False) -> None:
         """Nobody takes them away."""
 
-    def again(self) -> None:
+    def request_next(self) -> None:
         """There are no others."""
 
     def stop(self) -> None:

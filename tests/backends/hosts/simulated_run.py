@@ -113,7 +113,7 @@ class SimulatedRun:
         """What launch.py does for each event; then go on with the script, where this is its next milestone."""
         self._journal.write(event, now)
         with self._status_line:
-            self._ledger.take(now, event, time.time())
+            self._ledger.add(now, event, time.time())
         if (told := sentence(event)) is not None and told[0] >= Level.INFO:
             self._console.say(told[1])
         self.events += 1

@@ -42,14 +42,14 @@ def test_a_part_that_no_agent_sends_is_refused(
     """The connection ends with it, and nothing is written."""
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(BadMessage):
-        collected.written("n1", Written(name, offset), b"data")
+        collected.write_part("n1", Written(name, offset), b"data")
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_part_is_written_where_it_belongs(collected: CollectedFiles, tmp_path: Path) -> None:
     """Parts of a file come one after the other."""
     for offset, data in ((0, b"first "), (6, b"second")):
-        collected.written("n1", Written("stacks/stall-1.txt", offset), data)
+        collected.write_part("n1", Written("stacks/stall-1.txt", offset), data)
     assert (tmp_path / "r-1/stacks/n1-stall-1.txt").read_bytes() == b"first second"
 
 
@@ -65,12 +65,12 @@ def test_output_that_comes_while_other_attempts_end_is_whole(
     def write() -> None:
         for line in range(6):
             for task in tasks:
-                collected.output(Output(task, 1, 0.0), f"{line}\n".encode())
+                collected.add_output(Output(task, 1, 0.0), f"{line}\n".encode())
 
     def end() -> None:
         for _ in range(6):
             for task in reversed(tasks):
-                collected.ended(Drained(task, 1))
+                collected.attempt_drained(Drained(task, 1))
 
     sys.setswitchinterval(1e-6)
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from clusterkit.backends.hosts.departure import ANSWERED_WITHIN, OVERDUE, SIGINT, SIGTERM, Departure
+from clusterkit.backends.hosts.departure import ANSWERED_WITHIN, SIGINT, SIGTERM, STOP_OVERDUE, Departure
 from clusterkit.backends.link.messages import Drain, KeepRunning, StopAgent
 from clusterkit.words.events import Exited, Spawned
 from clusterkit.words.outcome import Exit
@@ -33,17 +33,17 @@ class Agent:
         """There is a run with two tasks here, which have 10 s to end."""
         self.departure.grace = 10.0
         for one in (PS, WORKER):
-            self.departure.note(Spawned(one, 1))
+            self.departure.track(Spawned(one, 1))
         return self
 
     def after(self, seconds: float) -> None:
         """Let time pass, as the agent's loop does."""
         until = self.now + seconds
-        while (due := self.departure.due) is not None and due <= until:
+        while (due := self.departure.deadline) is not None and due <= until:
             self.now = max(self.now, due)
-            self.departure.turn(self.now)
+            self.departure.check_deadline(self.now)
         self.now = until
-        self.departure.turn(self.now)
+        self.departure.check_deadline(self.now)
 
 
 def test_an_agent_without_a_run_goes_at_once() -> None:
@@ -59,7 +59,7 @@ def test_an_agent_asks_and_goes_when_it_is_told_to() -> None:
     agent.departure.signalled(SIGTERM, agent.now)
     agent.departure.signalled(SIGTERM, agent.now)  # from the guardian, too
     agent.departure.answered(Drain(), agent.now)
-    agent.after(10 + OVERDUE - 0.1)
+    agent.after(10 + STOP_OVERDUE - 0.1)
     assert agent.said == ["asked about 15"]
     agent.departure.answered(StopAgent(), agent.now)
     assert agent.said == ["asked about 15", "left: it got SIGTERM"]
@@ -84,14 +84,14 @@ def test_an_agent_that_gets_no_answer_passes_sigterm_on_itself() -> None:
     agent.departure.signalled(SIGTERM, agent.now)
     agent.after(ANSWERED_WITHIN)
     assert agent.said == ["asked about 15", "worker:1 got 15", "ps:0 got 15"]
-    agent.departure.note(Exited(PS, 1, Exit(signal=15)))
+    agent.departure.track(Exited(PS, 1, Exit(signal=15)))
     assert len(agent.said) == 3
-    agent.departure.note(Exited(WORKER, 1, Exit(code=42)))
+    agent.departure.track(Exited(WORKER, 1, Exit(code=42)))
     assert agent.said[3:] == ["left: it got SIGTERM"]
     assert not agent.departure.is_over  # nobody knows what the supervisor has of its tasks
 
 
-@pytest.mark.parametrize(("answered", "seconds"), [(True, 10 + OVERDUE), (False, ANSWERED_WITHIN + 10)])
+@pytest.mark.parametrize(("answered", "seconds"), [(True, 10 + STOP_OVERDUE), (False, ANSWERED_WITHIN + 10)])
 def test_an_agent_does_not_wait_without_end(answered: bool, seconds: float) -> None:
     """Whoever sent the signal kills it soon."""
     agent = Agent().opened()

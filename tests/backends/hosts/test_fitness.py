@@ -63,7 +63,7 @@ def unexpected(item: object) -> None:
 
 def why(needs: StartRequirements) -> str:
     """What is missing."""
-    found = needs.look()
+    found = needs.first_unmet()
     assert found is not None
     return found.why
 
@@ -74,7 +74,7 @@ def test_a_host_that_has_everything_is_fit(tmp_path: Path, port: int) -> None:
         bound.bind(("127.0.0.1", 0))
         silent = bound.getsockname()[1]
         peers = {task("worker:1"): f"127.0.0.1:{port}", task("worker:2"): f"127.0.0.1:{silent}"}
-        assert needs_of([tmp_path], peers).look() is None
+        assert needs_of([tmp_path], peers).first_unmet() is None
 
 
 def test_a_directory_that_is_gone_or_full_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_what_a_file_system_says(
     """Read-only, full, without inodes."""
     usual = {"f_flag": 0, "f_bavail": 1 << 30, "f_frsize": 4096, "f_files": 100, "f_favail": 50}
     monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(**{**usual, **stat}))
-    found = needs_of([tmp_path], {}).look()
+    found = needs_of([tmp_path], {}).first_unmet()
     assert (found and found.why) == (said and said.format(tmp_path))
 
 
@@ -126,7 +126,7 @@ def test_a_peer_that_does_not_answer_is_named(port: int, mute: int, monkeypatch:
     """The one that does is not."""
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
-    assert needs_of([], peers).look() == UnmetRequirement(
+    assert needs_of([], peers).first_unmet() == UnmetRequirement(
         "it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),)
     )
 
@@ -136,8 +136,8 @@ def test_peers_are_reached_by_either_protocol(here: str, monkeypatch: pytest.Mon
     """2001:db8::/32 is for documentation: nobody is there."""
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     there = {task("worker:1"): f"{here}:9"}
-    assert needs_of([], there).look() is None
-    assert needs_of([], {**there, task("ps:0"): "[2001:db8::1]:9"}).look() == UnmetRequirement(
+    assert needs_of([], there).first_unmet() is None
+    assert needs_of([], {**there, task("ps:0"): "[2001:db8::1]:9"}).first_unmet() == UnmetRequirement(
         "it does not reach the host of ps:0 (2001:db8::1)", (task("ps:0"),)
     )
 
@@ -156,7 +156,7 @@ def test_a_peer_whose_answer_is_looked_at_too_late_has_answered(
 
     monkeypatch.setattr(fitness, "time", SimpleNamespace(monotonic=now))
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
-    found = needs_of([], peers).look()
+    found = needs_of([], peers).first_unmet()
     assert found is not None
     assert found.unreached == (task("ps:0"),)
     assert len(times) == 2
@@ -165,7 +165,7 @@ def test_a_peer_whose_answer_is_looked_at_too_late_has_answered(
 @pytest.mark.parametrize("end", ["", "no port", "[::1", "a b:99999", "\udce9:1"])
 def test_what_is_no_endpoint_says_nothing(end: str) -> None:
     """Endpoints come from the supervisor; one that nobody can connect to is not a host's failure."""
-    assert needs_of([], {task("worker:1"): end}).look() is None
+    assert needs_of([], {task("worker:1"): end}).first_unmet() is None
 
 
 def test_the_hosts_after_this_one_are_asked_one_task_each() -> None:

@@ -30,7 +30,7 @@ class Table:
         self.hosts = Hosts()
         for number in range(count):
             self.hosts.add(host := Host(f"n{number}", mock.Mock()))
-            self.hosts.opened(host, f"{network}{number}")
+            self.hosts.mark_ready(host, f"{network}{number}")
         self.of = {host.name: host for host in self.hosts.ready}
         self.asked: dict[Host, ms.Claim] = {}
         self.ends: list[str] = []
@@ -48,8 +48,8 @@ class Table:
     def lose(self, name: str) -> None:
         """A host is lost, with what it would have answered."""
         self.asked.pop(self.of[name], None)
-        self.hosts.lose(self.of[name])
-        self.placements.lose(self.of[name])
+        self.hosts.mark_lost(self.of[name])
+        self.placements.host_lost(self.of[name])
 
     @property
     def open_questions(self) -> list[str]:
@@ -67,12 +67,12 @@ class Table:
         if self.placements.is_settled:
             assert self.ends[-1] == "settled"
             assert self.placements.placed.keys() == set(self.job.tasks)
-            assert not [host.name for host in self.placements.placed.values() if host.lost]
+            assert not [host.name for host in self.placements.placed.values() if host.is_lost]
             assert len(self.placements.endpoints) == len(self.job.tasks)
 
     def _tell(self, hosts: Collection[Host], order: ms.ToAgent) -> None:
         for host in hosts:
-            assert not host.lost
+            assert not host.is_lost
             if isinstance(order, ms.Claim):
                 assert host not in self.asked, f"{host.name} was asked again before it answered"
                 assert not host.ports.keys() & set(order.tasks), f"{host.name} was asked for ports that it holds"

@@ -173,8 +173,8 @@ def test_an_agent_in_the_dark_gives_up_before_it_is_counted_lost(
         assert "lost" not in ends.supervisor.kinds
 
         def grow_old() -> None:
-            known.heard -= 100.0
-            ends.listener._look_by(0.0)
+            known.heard_at -= 100.0
+            ends.listener._check_by(0.0)
 
         ends.listener._poller.do(grow_old)
         assert re.fullmatch(r"Nothing was received from n1 for \d+\.\d s\.", ends.supervisor.wait_for("lost"))
@@ -218,4 +218,4 @@ class Impatient(session.SupervisorSession):
     @property
     def lost_at(self) -> float:
         """Soon."""
-        return self.heard + 0.3
+        return self.heard_at + 0.3

@@ -132,22 +132,22 @@ def test_a_hundred_thousand_hostile_inputs_change_nothing(ends: Ends, other: Pat
 
 
 def test_silent_strangers_keep_nobody_out(ends: Ends) -> None:
-    silent = [stranger(ends.address) for _ in range(3 * listener.MOST_STRANGERS)]
+    silent = [stranger(ends.address) for _ in range(3 * listener.MOST_UNWELCOMED)]
     ends.agent("n2").wait_for("connected")
-    wait_until(lambda: ends.listener.refused >= 2 * listener.MOST_STRANGERS, 10, "the oldest are gone")
+    wait_until(lambda: ends.listener.refused >= 2 * listener.MOST_UNWELCOMED, 10, "the oldest are gone")
     for sock in silent:
         sock.close()
 
 
 def test_a_stranger_has_a_deadline(ends: Ends) -> None:
-    strangers = ends.listener._strangers
+    strangers = ends.listener._unwelcomed
 
     def let_time_pass() -> None:
         strangers.update({link: until - listener.WELCOME_WITHIN for link, until in strangers.items()})
-        ends.listener._look_by(0.0)
+        ends.listener._check_by(0.0)
 
     with stranger(ends.address) as sock:
-        wait_until(lambda: strangers and ends.listener._look_at <= max(strangers.values()), 10, "the deadline")
+        wait_until(lambda: strangers and ends.listener._check_at <= max(strangers.values()), 10, "the deadline")
         ends.listener._poller.do(let_time_pass)
         assert sock.recv(1) == b""
     with stranger(ends.address) as sock, client_context(ends.pem).wrap_socket(sock) as talk:
@@ -158,7 +158,7 @@ def test_a_stranger_has_a_deadline(ends: Ends) -> None:
 
 
 def test_a_listener_without_descriptors_takes_them_in_later(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "DEAF", 0.1)
+    monkeypatch.setattr(listener, "ACCEPT_PAUSE", 0.1)
     with socket.socket() as sock:
         with no_descriptors():
             sock.connect(ends.address)

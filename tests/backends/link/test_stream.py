@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.backends.link.frames import BadFrame
-from clusterkit.backends.link.stream import ACKNOWLEDGE_AFTER, LINED_UP, LONGEST_PART, WINDOW, FileRange, Stream
+from clusterkit.backends.link.stream import ACKNOWLEDGE_AFTER, LONG_BACKLOG, LONGEST_PART, WINDOW, FileRange, Stream
 
 
 def sent(stream: Stream) -> list[int]:
@@ -68,17 +68,17 @@ def test_a_body_as_long_as_the_window_is_sent() -> None:
 def test_a_repetition_is_dropped_and_a_gap_is_an_error() -> None:
     """The one is delivered already; of the other, something would be lost."""
     stream = Stream()
-    assert [stream.take(number, 0) for number in (1, 2, 2, 1, 3)] == [True, True, False, False, True]
+    assert [stream.accept(number, 0) for number in (1, 2, 2, 1, 3)] == [True, True, False, False, True]
     with pytest.raises(BadFrame, match="message 5 after message 3"):
-        stream.take(5, 0)
+        stream.accept(5, 0)
 
 
 def test_an_acknowledgment_is_owed_after_a_part_of_a_window() -> None:
     """Whatever is sent before carries it."""
     stream = Stream()
-    stream.take(1, ACKNOWLEDGE_AFTER - 1)
+    stream.accept(1, ACKNOWLEDGE_AFTER - 1)
     assert not stream.owes_acknowledgment
-    stream.take(2, 1)
+    stream.accept(2, 1)
     assert stream.owes_acknowledgment
     assert stream.acknowledgment() == 2
     assert not stream.owes_acknowledgment
@@ -131,7 +131,7 @@ def test_nothing_is_lost_or_doubled(history: list[str]) -> None:
             on_way.append(kept.number)
         elif step == "deliver" and on_way:
             number = on_way.pop(0)
-            delivered += [number] if there.take(number, 0) else []
+            delivered += [number] if there.accept(number, 0) else []
         elif step == "acknowledge":
             here.acknowledge(there.acknowledgment())
         elif step == "cut":
@@ -203,7 +203,7 @@ def test_a_long_backlog_of_several_files_takes_little_memory() -> None:
     for number in range(100_000):
         output.write(LOGS[number % 3], 100)
     bodies = output.rest()
-    assert len(bodies) <= LINED_UP + 3 + 100_000 * 100 // LONGEST_PART + 3
+    assert len(bodies) <= LONG_BACKLOG + 3 + 100_000 * 100 // LONGEST_PART + 3
     for log in LOGS:
         parts = [body for body in bodies if isinstance(body, FileRange) and body.path == log]
         assert [part.offset for part in parts] == [0, *(part.offset + part.size for part in parts[:-1])]

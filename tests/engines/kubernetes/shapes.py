@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.engines.kubernetes.documents import documents, head, yaml_text
+from clusterkit.engines.kubernetes.documents import documents, head_lines, yaml_text
 from clusterkit.engines.kubernetes.manifest import Document, Manifest, ManifestFlags, Secret
-from clusterkit.engines.kubernetes.printed import asked
+from clusterkit.engines.kubernetes.printed import manifest_from
 from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.words.model import TaskType
 
@@ -45,7 +45,7 @@ SHAPES: dict[str, tuple[JobOptions, ManifestFlags]] = {
 
 def manifest_of(options: JobOptions, flags: ManifestFlags = PLAIN, run_id: str = "train-1") -> Manifest:
     """The manifest of a job that is all right."""
-    return asked(GivenOptions(JobOptions(**{"run_id": run_id, **options})), flags)
+    return manifest_from(GivenOptions(JobOptions(**{"run_id": run_id, **options})), flags)
 
 
 def documents_of(shape: str) -> list[Document]:
@@ -55,7 +55,7 @@ def documents_of(shape: str) -> list[Document]:
 
 def text_of(shape: str) -> str:
     """What `clusterkit manifests` prints for a shape."""
-    return yaml_text(head(manifest_of(*SHAPES[shape])), documents_of(shape))
+    return yaml_text(head_lines(manifest_of(*SHAPES[shape])), documents_of(shape))
 
 
 if __name__ == "__main__":

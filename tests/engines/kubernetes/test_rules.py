@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
-from clusterkit.engines.kubernetes.printed import asked, asked_key
+from clusterkit.engines.kubernetes.printed import key_request, manifest_from
 from clusterkit.job.options import GivenOptions
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
@@ -55,7 +55,7 @@ PROBLEMS: list[tuple[dict[str, Any], ManifestFlags, str]] = [
 def test_a_problem_is_named(options: dict[str, Any], flags: ManifestFlags, sentence: str) -> None:
     """It is the only one, and says what to do."""
     with pytest.raises(BadJob) as raised:
-        asked(GivenOptions({**JOB, **options}), flags)  # type: ignore[typeddict-item]
+        manifest_from(GivenOptions({**JOB, **options}), flags)  # type: ignore[typeddict-item]
     [problem] = raised.value.problems
     assert sentence in problem
 
@@ -64,7 +64,7 @@ def test_all_problems_come_at_once() -> None:
     """Those of the job, of the flags and of the name."""
     wrong: Any = {"workers": -1, "run_id": "A", "network": "virtual"}
     with pytest.raises(BadJob) as raised:
-        asked(GivenOptions(wrong), ManifestFlags("", hosts=0))
+        manifest_from(GivenOptions(wrong), ManifestFlags("", hosts=0))
     text = str(raised.value)
     for part in ("No program", "--workers is -1", "--run-id 'A'", "--image", "--hosts is 0", "--network virtual is"):
         assert part in text
@@ -73,7 +73,7 @@ def test_all_problems_come_at_once() -> None:
 def test_tasks_beyond_number_are_not_listed() -> None:
     """A list of them would fill the memory."""
     with pytest.raises(BadJob, match="100000000000000000000 tasks are asked for"):
-        asked(GivenOptions({"program": "train.py", "workers": 10**20}), ManifestFlags("image"))
+        manifest_from(GivenOptions({"program": "train.py", "workers": 10**20}), ManifestFlags("image"))
 
 
 @pytest.mark.parametrize("options", [{"cwd": "here"}, {"python": "./python"}, {"task": {TaskType.PS: {"python": "p"}}}])
@@ -84,7 +84,7 @@ def test_what_is_relative_to_the_images_directory_is_fine(options: dict[str, Any
 
 def test_a_run_without_a_name_gets_one() -> None:
     """Another one each time, that Kubernetes takes."""
-    names = {asked(GivenOptions({"program": "train.py"}), PLAIN).name for _ in range(20)}
+    names = {manifest_from(GivenOptions({"program": "train.py"}), PLAIN).name for _ in range(20)}
     assert len(names) > 10
     assert all(name.startswith("run-2") for name in names)
 
@@ -92,9 +92,9 @@ def test_a_run_without_a_name_gets_one() -> None:
 def test_a_key_alone_needs_a_run_and_no_program() -> None:
     """A wrong namespace is a problem still."""
     only = replace(PLAIN, secret=Secret.ONLY)
-    assert asked_key(GivenOptions({"run_id": "a"}), replace(only, namespace="n")).key == "a-key"
+    assert key_request(GivenOptions({"run_id": "a"}), replace(only, namespace="n")).key == "a-key"
     with pytest.raises(BadJob) as raised:
-        asked_key(GivenOptions({}), replace(only, namespace="N"))
+        key_request(GivenOptions({}), replace(only, namespace="N"))
     assert [problem.split(" ")[0] for problem in raised.value.problems] == ["--namespace", "--only-secret"]
 
 
@@ -104,10 +104,10 @@ def test_a_key_alone_needs_a_run_and_no_program() -> None:
 )
 def test_an_agent_asks_for_what_its_tasks_need(hosts: int, cpu: str, gpus: str) -> None:
     """Five tasks with 8 cores each, of which four compute with 2 GPUs, spread evenly."""
-    from clusterkit.engines.kubernetes.pods import of_agent
+    from clusterkit.engines.kubernetes.pods import agent_resources
 
     job: Any = {"program": "train.py", "workers": 4, "evaluator": True, "cpus_per_task": 8, "gpus_per_task": 2}
-    found = of_agent(manifest_of(job, replace(PLAIN, hosts=hosts, memory="1Gi")))
+    found = agent_resources(manifest_of(job, replace(PLAIN, hosts=hosts, memory="1Gi")))
     assert found == {
         "requests": {"cpu": cpu, "memory": "1Gi"},
         "limits": {"memory": "1Gi", "nvidia.com/gpu": gpus},

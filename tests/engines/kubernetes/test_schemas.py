@@ -132,7 +132,7 @@ def test_the_supervisors_result_is_the_jobsets(shape: str) -> None:
     assert jobset["failurePolicy"] == {"maxRestarts": 0}
     supervisor, _ = jobs_of(shape)
     fail, ignore = supervisor["podFailurePolicy"]["rules"]
-    assert (fail["action"], fail["onExitCodes"]["values"]) == ("FailJob", [1, 2, 3, 70, 124, 130, 143])
+    assert (fail["action"], fail["onExitCodes"]["values"]) == ("FailJob", [1, 2, 3, 70, 124, 129, 130, 143])
     assert fail["onExitCodes"]["containerName"] == supervisor["template"]["spec"]["containers"][0]["name"]
     assert (ignore["action"], ignore["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
     assert supervisor["template"]["spec"]["restartPolicy"] == "Never"  # as Kubernetes wants it beside a failure policy

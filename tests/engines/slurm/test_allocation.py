@@ -88,7 +88,7 @@ def test_an_odd_answer_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.Mo
     """A wrapper of the site's prints something once: that is no word about the job."""
     once = f"[ -e {tmp_path}/odd ] || {{ touch {tmp_path}/odd; echo '*** maintenance ***'; exit 0; }}\n"
     slurm_that_says(tmp_path, once + ANSWERS.format(state="down*", place=tmp_path))
-    monkeypatch.setattr(allocation, "ASK_EVERY", 0.01)
+    monkeypatch.setattr(allocation, "QUERY_EVERY", 0.01)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]"}
     assert allocation.requeue_when_lost(env) is True
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
+from clusterkit.engines.slurm.answers import ControllerUnreachable, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import EndCause, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, agents_step, problems, script_of
@@ -52,7 +52,9 @@ def test_a_machine_without_slurm_is_told_so(tmp_path: Path) -> None:
 def test_a_command_that_does_not_answer_is_ended(tmp_path: Path) -> None:
     """Some would go on for minutes."""
     begun = time.monotonic()
-    with pytest.raises(ControllerAway, match=r"squeue did not answer within 0.3 s. See whether `scontrol ping` does"):
+    with pytest.raises(
+        ControllerUnreachable, match=r"squeue did not answer within 0.3 s. See whether `scontrol ping` does"
+    ):
         fake(tmp_path, "exec sleep 60", within=0.3).job(7)
     assert time.monotonic() - begun < 20
 
@@ -89,7 +91,7 @@ def test_a_command_that_fails_without_a_word_is_an_error(tmp_path: Path) -> None
 )
 def test_a_controller_that_can_not_answer_now_has_refused_nothing(tmp_path: Path, said: str) -> None:
     """Whoever follows a job, or is to requeue it, asks again."""
-    with pytest.raises(ControllerAway, match="does not answer squeue"):
+    with pytest.raises(ControllerUnreachable, match="does not answer squeue"):
         fake(tmp_path, f"echo 'slurm_load_jobs error: {said}' >&2; exit 1").job(7)
 
 
@@ -229,7 +231,7 @@ def test_a_controller_that_is_away_is_told_from_a_refusal(slurm: SlurmCluster, c
     """It may come back; then the same question has an answer."""
     (controller,) = (pid for pid, line in slurm.head.processes().items() if line == "slurmctld")
     kill_and_wait([controller], time.monotonic() + 20)
-    with pytest.raises(ControllerAway, match="does not answer squeue: Unable to contact slurm controller"):
+    with pytest.raises(ControllerUnreachable, match="does not answer squeue: Unable to contact slurm controller"):
         client.job(1)
     assert run(slurm.head.enter("slurmctld", with_processes=True), 20).returncode == 0
     slurm.wait_idle(40)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.engines.base import may_continue
-from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmError
+from clusterkit.engines.slurm.answers import ControllerUnreachable, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.submission import continues
 from clusterkit.store.directory import RunDirectory, RunInfo
@@ -108,7 +108,7 @@ def test_a_requeued_job_is_waited_for_and_hurried_once(tmp_path: Path) -> None:
     run = run_of(tmp_path, RunState.SUSPENDED)
     ending = replace(WAITS, state="COMPLETING", reason="")
     with Supervisor(run) as supervisor:
-        slurm = Answering(ending, WAITS, ControllerAway("no"), WAITS, OVER, supervisor.begins)
+        slurm = Answering(ending, WAITS, ControllerUnreachable("no"), WAITS, OVER, supervisor.begins)
         assert continues(run, slurm, 0.01) is True
     assert slurm.hastened == 1
 

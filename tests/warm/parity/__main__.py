@@ -182,7 +182,7 @@ def answer(servers: Servers, request: dict[str, Any]) -> dict[str, Any]:
 
 def forked(server: ForkServer, start: Start) -> int:
     """Fork a task as a run does."""
-    return server.fork(server.ask(start))
+    return server.finish_fork(server.request_fork(start))
 
 
 def main() -> None:

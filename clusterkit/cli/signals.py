@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import OnTasks, choose
-from clusterkit.cli.elsewhere import to_act_on
 from clusterkit.cli.help import option
+from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo, exit_on_error
 
 if TYPE_CHECKING:
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
 
-RESTART_PATIENCE = 60.0  # seconds; the time that tasks get to restart, in addition to the grace period
+RESTART_TIMEOUT = 60.0  # seconds; the time that tasks get to restart, in addition to the grace period
 
 
 class SignalName(click.ParamType[int]):
@@ -52,24 +52,24 @@ def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) ->
     TASK is worker:1, worker for every worker, or all. RUN is a run id or its beginning.
     """
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    answer = _ask(run, "kill", tasks, signal=number)
-    _print(answer, as_json, f"got {name}")
+    answer = _request(run, "kill", tasks, signal=number)
+    _print_answer(answer, as_json, f"got {name}")
 
 
 @click.command("pause", cls=OnTasks, required=True, examples=[("pause ps:0", "Pause a task.")])
 @json_option
 def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Pause tasks with SIGSTOP. They keep their memory and connections, and make no progress."""
-    answer = _ask(run, "pause", tasks)
-    _print(answer, as_json, "is paused")
+    answer = _request(run, "pause", tasks)
+    _print_answer(answer, as_json, "is paused")
 
 
 @click.command("unpause", cls=OnTasks, required=True, examples=[("unpause all", "Resume every paused task.")])
 @json_option
 def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Resume paused tasks. A task that a fault has stopped as well resumes when that fault ends."""
-    answer = _ask(run, "unpause", tasks)
-    _print(answer, as_json, "resumed")
+    answer = _request(run, "unpause", tasks)
+    _print_answer(answer, as_json, "resumed")
 
 
 @click.command("restart", cls=OnTasks, required=True, examples=[("restart worker:1", "Restart a task.")])
@@ -77,28 +77,28 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
     """Restart tasks, together with those in their restart scope. This does not use up the restart budget."""
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
 
     with exit_on_error():
-        look = RunSnapshot(choose(run, finished=False))
-    before = {str(task): of.attempt for task, of in look.status.tasks.items()}
-    answer = _ask(look.run.run_id, "restart", tasks)
+        snapshot = RunSnapshot(choose(run, finished=False))
+    attempts = {str(task): of.attempt for task, of in snapshot.status.tasks.items()}
+    answer = _request(snapshot.run.run_id, "restart", tasks)
     if not no_wait:
         with exit_on_error():
-            _wait_for_attempts(look, {name: before.get(name, 0) + 1 for name in answer["tasks"]})
-    _print(answer, as_json, "is restarting" if no_wait else "restarted")
+            _wait_for_attempts(snapshot, {name: attempts.get(name, 0) + 1 for name in answer["tasks"]})
+    _print_answer(answer, as_json, "is restarting" if no_wait else "restarted")
 
 
-def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
+def _request(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
     from clusterkit.store.control import Client
 
     with exit_on_error():
-        chosen = to_act_on(run)
+        chosen = live_run(run)
         with Client(chosen) as client:
             return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
 
 
-def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
+def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
     if as_json:
         echo_json(answer)
         return
@@ -112,12 +112,14 @@ def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     from clusterkit.words.errors import ClusterkitError
 
     late = list(wanted)
-    patience = RESTART_PATIENCE + (look.info.job.limits.grace if look.info else 0)
+    patience = RESTART_TIMEOUT + (look.info.job.limits.grace if look.info else 0)
     try:
         for _ in follow(look.refresh, RunEndWaiter(look.run).is_over, timeout=patience):
-            known = {str(task): of for task, of in look.status.tasks.items()}
+            task_states = {str(task): of for task, of in look.status.tasks.items()}
             late = [
-                name for name, attempt in wanted.items() if known[name].attempt < attempt or not known[name].started
+                name
+                for name, attempt in wanted.items()
+                if task_states[name].attempt < attempt or not task_states[name].started
             ]
             if not late:
                 return

@@ -18,20 +18,20 @@ from clusterkit.words.model import number_of
 from clusterkit.words.outcome import CRASHED
 
 
-def supervisor_lost(run_id: str, how: str, left: int) -> None:
+def supervisor_lost(run_id: str, cause: str, left_behind: int) -> None:
     """Write the result of a run whose supervisor was killed, and report the loss to the user. Raises nothing.
 
-    `how` says how the supervisor was killed, as a clause; `left` is how many other processes the guardian has killed.
+    `cause` says how the supervisor was killed, as a clause. The guardian has killed `left_behind` other processes.
     """
     with suppress(OSError, ClusterkitError):
         run = RunStore().run(run_id)
         if run.path.is_dir() and not run.result_file.exists():
-            _write(run, f"the supervisor {how}")
+            _write(run, f"the supervisor {cause}")
     with suppress(OSError, ValueError):  # the output may be closed
-        what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
-        told = f"clusterkit: the supervisor {how}; {what}."
+        what = f"{number_of('process', left_behind)} of the run {'was' if left_behind == 1 else 'were'} ended"
+        message = f"clusterkit: the supervisor {cause}; {what}."
         begin = CLEAR_LINE if is_screen(sys.stderr) else ""  # the console's status line may still be on the screen
-        print(f"{begin}{told}", file=sys.stderr, flush=True)
+        print(f"{begin}{message}", file=sys.stderr, flush=True)
 
 
 def _write(run: RunDirectory, reason: str) -> None:
@@ -42,8 +42,8 @@ def _write(run: RunDirectory, reason: str) -> None:
         from clusterkit.store.journal import JournalReader, events_of
 
         lines, info = JournalReader(run).new(), run.info()
-        events, written = events_of(lines, "m"), max((at for at, _ in events_of(lines)), default=0.0)
-        later = max(0.0, time.time() - written)
+        events, written_at = events_of(lines, "m"), max((at for at, _ in events_of(lines)), default=0.0)
+        later = max(0.0, time.time() - written_at)
         if info is not None:
             ledger = ledger_of(info.job, events)
             if (result := lost_result(ledger, reason, later)) is not None:
@@ -55,7 +55,7 @@ def _write(run: RunDirectory, reason: str) -> None:
 FILE = "crash.txt"
 
 
-def keep_crash(run: RunDirectory, event: Crashed) -> str:
+def save_crash(run: RunDirectory, event: Crashed) -> str:
     """Write the traceback to the run directory, or else to the system's temporary directory; return a message."""
     if event.lack:
         return f"The run is ended at once. {event.lack}"
@@ -70,7 +70,7 @@ def keep_crash(run: RunDirectory, event: Crashed) -> str:
 def end_crashed(run: RunDirectory, event: Crashed) -> int:
     """Report a crash outside the loop, write it as the run's result, and return the exit code."""
     with suppress(OSError):  # the output may be closed
-        print(f"clusterkit: {keep_crash(run, event)}", file=sys.stderr)
+        print(f"clusterkit: {save_crash(run, event)}", file=sys.stderr)
     if run.path.is_dir():
         run.write_failure(CRASHED, event.sentence)
     return CRASHED

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.system import procfs
-from clusterkit.warm import kept
+from clusterkit.warm import shared_servers
 from clusterkit.warm.choice import launch_to_share
 from clusterkit.warm.warm_client import warm_dir
 from tests.environment import clean_environment
@@ -134,15 +134,15 @@ def test_it_is_suggested_once_a_day(home: Path, monkeypatch: pytest.MonkeyPatch)
     """Also with a clock that was set back; not once it is on."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
     launch = launch_to_share(())
-    assert "clusterkit warm auto" in (kept.suggestion(launch) or "")
-    assert kept.suggestion(launch) is None
-    told = warm_dir() / kept.SUGGESTED
-    for age in (kept.A_DAY, -60.0):
+    assert "clusterkit warm auto" in (shared_servers.suggestion(launch) or "")
+    assert shared_servers.suggestion(launch) is None
+    told = warm_dir() / shared_servers.SUGGESTED_FILE
+    for age in (shared_servers.SUGGEST_EVERY, -60.0):
         os.utime(told, (0, told.stat().st_mtime - age))
-        assert kept.suggestion(launch) is not None
+        assert shared_servers.suggestion(launch) is not None
     told.unlink()
-    (warm_dir() / kept.AUTO).touch()
-    assert kept.suggestion(launch) is None
+    (warm_dir() / shared_servers.AUTO_FILE).touch()
+    assert shared_servers.suggestion(launch) is None
 
 
 def test_a_run_on_a_terminal_suggests_it(warm: Warm, home: Path) -> None:
@@ -160,5 +160,5 @@ def test_a_process_without_a_terminal_has_no_leader() -> None:
     """A pid that is free, and the first process of all."""
     free = subprocess.Popen(["true"])
     free.wait()
-    assert kept._session_leader(free.pid) is None
-    assert kept._session_leader(1) is None
+    assert shared_servers._session_leader(free.pid) is None
+    assert shared_servers._session_leader(1) is None

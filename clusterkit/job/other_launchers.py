@@ -45,14 +45,14 @@ _NAMES: Mapping[str, str] = {
 KNOWN: Mapping[str, str] = {name: key for key, names in _NAMES.items() for name in names.split()}
 
 
-def meant(typed: str, ours: Collection[str]) -> str | None:
+def hint_for(typed: str, own: Collection[str]) -> str | None:
     """Return a hint to follow "no such option" if `typed` is an option of another launcher; None without a hint.
 
-    `ours` are the flags, job file keys or keywords that are valid here. The hint names an option in the same form.
+    `own` are the flags, job file keys or keywords that are valid here. The hint names an option in the same form.
     """
     name = typed.lstrip("-").replace("_", "-")
     known = KNOWN.get(name if len(name) == 1 else name.lower())
     if known is None or known.startswith("Leave"):
         return known
     forms = (f"--{known}", known, known.replace("-", "_"))
-    return next((f"It is called {form} here." for form in forms if form in ours), None)
+    return next((f"It is called {form} here." for form in forms if form in own), None)

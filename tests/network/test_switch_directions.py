@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from clusterkit.network.switch.devices import Detours, Pair
+from clusterkit.network.switch.directions import Direction, Directions
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import forge
-from clusterkit.network.switch.ways import Direction, Directions
 
 CUT, SLOW = Layer(cut=True), Layer(delay=5)
 
@@ -91,7 +91,7 @@ def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Directions
     there.link.impair(1, Layer(), 1)
     heal(ways, [back])
     assert [call[0] for call in told.calls] == ["make"]
-    list(there.link.due(10))
+    list(there.link.pop_due(10))
     heal(ways, [there])
     assert [call[0] for call in told.calls] == ["make", "end"]
 
@@ -99,10 +99,10 @@ def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Directions
 def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Directions, told: RecordedDetours) -> None:
     """Both ways share the flows, whichever was created first."""
     there, back = ways.way(0, 1), ways.way(1, 0)
-    there.doomed.add(b"flow")
+    there.flows_to_reset.add(b"flow")
     ways.update_routes([back])
     assert told.calls == [("make", {(0, 1)})]
-    back.doomed.clear()
+    back.flows_to_reset.clear()
     ways.update_routes([there])
     assert told.calls[1:] == [("end", {(0, 1)})]
 

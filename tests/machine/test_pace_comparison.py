@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.machine.paces import LOOKS, peers_of
-from clusterkit.machine.straggler import Observation, Peers, compared, slower
+from clusterkit.machine.pace_comparison import Observation, Peers, compare, slow_tasks
+from clusterkit.machine.straggler_monitor import AGREEING, peers_of
 from clusterkit.words.events import Pace, Slowness, StepTimes
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -40,7 +40,7 @@ def trio(*seen: Seen) -> dict[str, Seen]:
 
 def named(sights: Sequence[Observation], peers: Peers) -> dict[str, Slowness]:
     """Who is slower, and why."""
-    return {str(one): finding.slowness for one, finding in slower(sights, peers).items()}
+    return {str(one): finding.slowness for one, finding in slow_tasks(sights, peers).items()}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def named(sights: Sequence[Observation], peers: Peers) -> dict[str, Slowness]:
 )
 def test_who_is_slower_in_a_gang(seen: dict[str, Seen], who: dict[str, Slowness]) -> None:
     """What is stopped, starved or works, while its peers are not, starved less, or wait; nobody where all are alike."""
-    assert named([sight(seen)] * LOOKS, GANG) == who
+    assert named([sight(seen)] * AGREEING, GANG) == who
 
 
 @pytest.mark.parametrize(
@@ -89,29 +89,29 @@ def test_who_is_slower_on_parameter_servers(
     seen: dict[str, Seen], steps: dict[str, tuple[int, float]], who: dict[str, Slowness]
 ) -> None:
     """A worker whose steps take longer; and whatever is stopped. What works more than its peers is not slower."""
-    assert named([sight(seen, steps)] * LOOKS, SERVERS) == who
+    assert named([sight(seen, steps)] * AGREEING, SERVERS) == who
 
 
 def test_a_straggler_is_named_with_what_was_measured() -> None:
     """The figure of its peers is beside its own."""
-    stopped = slower([sight(trio(WAITS, SLOWED, WAITS))] * LOOKS, GANG)[task("worker:1")]
-    timed = [sight({}, {"worker:0": (20, 2.0), "worker:1": (2, 2.5)})] * LOOKS
-    steps = slower(timed, SERVERS)[task("worker:1")]
+    stopped = slow_tasks([sight(trio(WAITS, SLOWED, WAITS))] * AGREEING, GANG)[task("worker:1")]
+    timed = [sight({}, {"worker:0": (20, 2.0), "worker:1": (2, 2.5)})] * AGREEING
+    steps = slow_tasks(timed, SERVERS)[task("worker:1")]
     assert (stopped.factor, stopped.why) == (4.0, "is stopped 75 % of the time (worker:0 and worker:2 0 %)")
     assert (steps.factor, steps.why) == (12.5, "takes 1.2 s for a step (worker:0 100 ms)")
     many = peers_of(job(workers=9))
     seen = {f"worker:{index}": WORKS if index == 4 else WAITS for index in range(9)}
-    busy = slower([sight(seen)] * LOOKS, many)[task("worker:4")]
+    busy = slow_tasks([sight(seen)] * AGREEING, many)[task("worker:4")]
     assert busy.why == "works 100 % of the time (the 8 others 19 %)"
 
 
 @pytest.mark.parametrize("peers", [GANG, SERVERS], ids=["gang", "parameter servers"])
-@pytest.mark.parametrize("odd", range(LOOKS))
+@pytest.mark.parametrize("odd", range(AGREEING))
 def test_a_single_look_names_nobody(peers: Peers, odd: int) -> None:
     """A moment's disturbance, however large, is not persistent."""
     usual = sight(trio(WAITS, WAITS, WAITS), {f"worker:{index}": (20, 2.0) for index in range(3)})
     disturbed = sight(trio(WAITS, (16, 0, 0.0, 0.0), WAITS), {"worker:0": (20, 2.0), "worker:1": (3, 30.0)})
-    assert named([disturbed if at == odd else usual for at in range(LOOKS)], peers) == {}
+    assert named([disturbed if at == odd else usual for at in range(AGREEING)], peers) == {}
 
 
 def test_a_task_that_was_not_always_seen_is_not_compared() -> None:
@@ -123,20 +123,20 @@ def test_a_task_that_was_not_always_seen_is_not_compared() -> None:
 def test_a_task_without_samples_is_not_compared() -> None:
     """The look ended before the first."""
     empty = Observation(0.0, {task(f"worker:{index}"): Pace(0, 0, 0, 0.0, 0.0, 0.0) for index in range(3)}, {})
-    assert named([empty] * LOOKS, GANG) == {}
-    assert compared([empty], GANG, Slowness.STOPPED).finding(task("worker:1")) is None
+    assert named([empty] * AGREEING, GANG) == {}
+    assert compare([empty], GANG, Slowness.STOPPED).finding(task("worker:1")) is None
 
 
 @pytest.mark.parametrize("alone", [job(workers=1), job(chief=1), job(workers=1, evaluator=1)])
 def test_a_task_alone_has_no_peers(alone: JobSpec) -> None:
     """The evaluator is none: it does something else."""
-    assert peers_of(alone).every == ()
+    assert peers_of(alone).tasks == ()
 
 
 def test_the_evaluator_is_no_peer() -> None:
     """It may be stopped, starved or busy."""
     for spec in (job(workers=2, evaluator=1), job(workers=2, ps=1, evaluator=1)):
-        assert task("evaluator:0") not in {*peers_of(spec).every, *peers_of(spec).alike}
+        assert task("evaluator:0") not in {*peers_of(spec).tasks, *peers_of(spec).equal_workers}
 
 
 def noisy(rng: random.Random, tasks: Sequence[Task], load: float, spread: float) -> Observation:
@@ -166,8 +166,8 @@ def test_equal_peers_name_nobody_however_noisy(number: int, workers: int, load: 
     spec = job(workers=workers) if gang else job(workers=workers, ps=1)
     tasks = [task(f"worker:{index}") for index in range(workers)]
     sights = [noisy(rng, tasks, load, 0.15) for _ in range(40)]
-    for at in range(len(sights) - LOOKS):
-        assert named(sights[at : at + LOOKS], peers_of(spec)) == {}
+    for at in range(len(sights) - AGREEING):
+        assert named(sights[at : at + AGREEING], peers_of(spec)) == {}
 
 
 @settings(max_examples=40, deadline=None)
@@ -178,7 +178,7 @@ def test_one_that_is_slowed_is_named_and_nobody_else(number: int, workers: int, 
     rng = random.Random(number)
     tasks = [task(f"worker:{index}") for index in range(workers)]
     slow, sights = rng.choice(tasks), []
-    for _ in range(LOOKS):
+    for _ in range(AGREEING):
         seen = noisy(rng, tasks, share, 0.15)
         stopped = sum(rng.random() > share for _ in range(SAMPLES))
         pace = Pace(SAMPLES, stopped, SAMPLES - stopped, SECONDS, share * SECONDS, 2.0)

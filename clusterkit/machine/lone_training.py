@@ -16,7 +16,7 @@ PATIENCE = 5.0  # seconds from a task's first step to the inspection of the task
 
 
 @dataclass(slots=True)
-class Alone:
+class LoneTraining:
     """Warns once about tasks that train alone, and reports at the end whether any did.
 
     The evidence is what the tasks' runtimes report; a program that does not train with TensorFlow reports nothing. A
@@ -25,46 +25,46 @@ class Alone:
     """
 
     state: ClusterState
-    told: bool = False
-    found: Undistributed | None = None
-    asked: bool = False  # True while the answer to a requested inspection is pending
+    warned: bool = False
+    finding: Undistributed | None = None
+    inspection_pending: bool = False  # True while the answer to a requested inspection is pending
 
     def trains_with(self, record: TaskRecord, event: TrainsWith) -> None:
         record.trains_with = event
-        self.watch(record)
+        self.schedule_inspection(record)
 
-    def watch(self, record: TaskRecord) -> None:
+    def schedule_inspection(self, record: TaskRecord) -> None:
         """Schedule an inspection if the task, which reported its first step or its way of training, may train alone."""
-        if not self.told and _trains(record) and _why(record) and self._concerns():
+        if not self.warned and _trains(record) and _why_alone(record) and self._applies():
             timers = self.state.timers
-            if not timers.is_set(Timer.ALONE) and not self.asked:
-                timers.set(Timer.ALONE, self.state.now + PATIENCE)
+            if not timers.is_set(Timer.LONE_TRAINING) and not self.inspection_pending:
+                timers.set(Timer.LONE_TRAINING, self.state.now + PATIENCE)
 
-    def due(self) -> None:
+    def on_timer(self) -> None:
         """Request an inspection of the tasks' ports, after tasks have trained for a while."""
-        self.asked = True
-        self.state.out.append(Inspect())
+        self.inspection_pending = True
+        self.state.actions.append(Inspect())
 
-    def looked(self, look: Look) -> None:
-        if self.asked and look is Look.GLANCE:
-            self.asked = False
+    def inspected(self, look: Look) -> None:
+        if self.inspection_pending and look is Look.GLANCE:
+            self.inspection_pending = False
             self.judge()
 
     def judge(self) -> Undistributed | None:
         """Find the tasks that train alone, and warn about the first finding. Return the latest finding, or None."""
-        if not self._concerns():
+        if not self._applies():
             return None
         records = [self.state.records[task] for task in self.state.job.tasks if task.type is not TaskType.EVALUATOR]
         if any(record.trains_with is not None and record.trains_with.distributed for record in records):
-            self.found = None
+            self.finding = None
         elif found := self._find(records):
-            self.found = found
-            if not self.told:
-                self.told = True
+            self.finding = found
+            if not self.warned:
+                self.warned = True
                 self.state.record(TrainAlone(found))
-        return self.found
+        return self.finding
 
-    def _concerns(self) -> bool:
+    def _applies(self) -> bool:
         job = self.state.job
         other = job.convention is not Convention.TENSORFLOW or job.restart.scope is RestartScope.TASK
         return job.shape is not Shape.SINGLE and not other
@@ -78,23 +78,23 @@ class Alone:
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
         if job.leader in uncalled:
             return Undistributed(uncalled, WhyAlone.UNCALLED)
-        alone = [(record, why) for record in records if _trains(record) and (why := _why(record))]
-        leads = any(record.task == job.leader for record, _ in alone)
-        if not leads or (job.shape is Shape.MULTI_WORKER and len(alone) < 2):
+        alone = [(record, why) for record in records if _trains(record) and (why := _why_alone(record))]
+        has_leader = any(record.task == job.leader for record, _ in alone)
+        if not has_leader or (job.shape is Shape.MULTI_WORKER and len(alone) < 2):
             return None
         if len(alone) < sum(map(_trains, records)):
             return None
         reports = [record.trains_with for record, _ in alone]
-        made = dict.fromkeys(name for report in reports if report is not None for name in report.strategies)
+        strategies = dict.fromkeys(name for report in reports if report is not None for name in report.strategies)
         tasks, has_ps = tuple(record.task for record, _ in alone), job.shape is Shape.PARAMETER_SERVER
-        return Undistributed(tasks, alone[0][1], tuple(made), has_ps)
+        return Undistributed(tasks, alone[0][1], tuple(strategies), has_ps)
 
 
 def _trains(record: TaskRecord) -> bool:
     """Whether the task trains something by itself: it reports steps, or has called `fit`."""
     report = record.trains_with
-    fits = report is not None and report.training in (Training.SCOPED, Training.FIT)
-    return fits or record.first_step is not None
+    calls_fit = report is not None and report.training in (Training.SCOPED, Training.FIT)
+    return calls_fit or record.first_step is not None
 
 
 def _is_uncalled(record: TaskRecord) -> bool:
@@ -103,12 +103,12 @@ def _is_uncalled(record: TaskRecord) -> bool:
     return ok and report is not None and report.training is Training.UNCALLED
 
 
-def _why(record: TaskRecord) -> WhyAlone | None:
+def _why_alone(record: TaskRecord) -> WhyAlone | None:
     """Return why the task's training is not shared with its peers; None if it may be shared."""
     report = record.trains_with
     if report is None or report.distributed or report.training in (Training.NONE, Training.UNCALLED):
         return None
     if report.cluster == 0:
-        return None if record.listened else WhyAlone.NEVER_CONNECTED
+        return None if record.port_was_open else WhyAlone.NEVER_CONNECTED
     has_strategy = any(name in SPANS_TASKS for name in report.strategies)
     return WhyAlone.NO_SCOPE if has_strategy and report.training is Training.FIT else None

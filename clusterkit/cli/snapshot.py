@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clusterkit.system.procfs import Meter
     from clusterkit.views.guidance import Guidance
 
-PLAIN = ("starting", "training", "stopping", "over")  # states in which the user has nothing to do
+PLAIN_STATES = ("starting", "training", "stopping", "over")  # states in which the user has nothing to do
 
 
 class RunSnapshot:
@@ -38,13 +38,13 @@ class RunSnapshot:
         return run_state(self.live, self.status.phase, result)
 
     @property
-    def now(self) -> tuple[str, str]:
+    def activity(self) -> tuple[str, str]:
         """The run's present activity, or how the run ended: a word and a sentence."""
         if not self.live or self.status.result is not None:
             result = self.run.result() or self.status.result
             return run_state(False, self.status.phase, result), ending(result)
         wall = time.time()
-        return told(self._ledger, wall, wall - (self.status.began or wall))[:2]
+        return told(self._ledger, wall, wall - (self.status.began_at or wall))[:2]
 
     def advice(self) -> dict[str, Any]:
         """Return, for JSON, the reason for the run's present state, what to do about it, and commands for that."""
@@ -53,7 +53,7 @@ class RunSnapshot:
 
     def advice_lines(self, width: int | None) -> list[str]:
         """Return the advice as lines of text; none in PLAIN states, and none for an ended run, which has a report."""
-        if not self.live or self.now[0] in PLAIN:
+        if not self.live or self.activity[0] in PLAIN_STATES:
             return []
         from clusterkit.views.guidance import guidance_lines
 
@@ -76,12 +76,14 @@ class RunSnapshot:
         self.live = self.run.is_live()  # first, so that everything written before the end is read below
         for line in self._journal.newest():
             if (found := line.timed()) is not None:
-                self._ledger.take(*found)
+                self._ledger.add(*found)
 
     def row(self) -> dict[str, Any]:
         """Return the run's row for `ls`."""
         job = self.info.job if self.info else None
-        return run_row(self.run.run_id, (self.state, self.now[0]), time.time() - self.run.created(), job, self.status)
+        return run_row(
+            self.run.run_id, (self.state, self.activity[0]), time.time() - self.run.created(), job, self.status
+        )
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """Return the rows of the tasks for `ps`."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Unpack
 
 from clusterkit.api.options import Keywords, check_names, gathered
-from clusterkit.chaos.asked import name_of, template_of
+from clusterkit.chaos.campaign_template import campaign_name, template_from
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
@@ -20,7 +20,7 @@ from clusterkit.network.virtual import why_not
 BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds; by default, and with `quick`, no more cells are examined after this time
 
 
-def examiner_of(
+def make_examiner(
     options: GivenOptions,
     quick: bool = False,
     budget: float | None = None,
@@ -29,11 +29,11 @@ def examiner_of(
     wide: bool = False,
 ) -> tuple[Examiner, tuple[str, ...]]:
     """Return an exam that is ready to begin, and warnings for the user. Raises BadJob."""
-    asked, warnings = template_of(options)
-    name = name_of(asked, "exam")
+    asked, warnings = template_from(options)
+    name = campaign_name(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
     budget = budget or (QUICK_BUDGET if quick else BUDGET)
-    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep, kind="exam")
+    trials = Trials(asked.with_changes({}, "fault", "seed", "run_id"), name, keep, kind="exam")
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)
@@ -41,11 +41,11 @@ def examiner_of(
     return Examiner(trials, report, until, longest, frozenset(cells), phases, can_fill, wide), warnings
 
 
-def examined(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
+def examine_program(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
     """Examine a program. When the stack `ends` is closed, live runs are ended. Raises BadJob and TypeError."""
     args = options.pop("args", ())
     check_names(options)
-    examiner, _ = examiner_of(gathered(program, args, options), quick)
+    examiner, _ = make_examiner(gathered(program, args, options), quick)
     ends.callback(examiner.trials.stop)
     for _result in examiner.examine():
         pass

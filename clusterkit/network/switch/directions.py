@@ -19,12 +19,12 @@ class Direction:
     address: bytes  # the address of the destination
     device: int  # the device of the destination
     link: NetworkLink
-    doomed: set[bytes]  # flows that are being reset; the set is shared with the opposite direction
-    wakes: float = math.inf  # the time at which the next waiting packet is due
+    flows_to_reset: set[bytes]  # flows that are being reset; the set is shared with the opposite direction
+    wakes_at: float = math.inf  # the time at which the next waiting packet is due
 
     @property
     def is_clear(self) -> bool:
-        return self.link.is_clear and not self.doomed
+        return self.link.is_clear and not self.flows_to_reset
 
 
 class Directions:
@@ -59,7 +59,7 @@ class Directions:
         if (way := self._ways.get((a, b))) is None:
             link = NetworkLink(self._seed, self._names[a], self._names[b])
             back = self._ways.get((b, a))
-            doomed = set() if back is None else back.doomed
+            doomed = set() if back is None else back.flows_to_reset
             way = self._ways[a, b] = Direction((a, b), self.addresses[b], self.devices[b], link, doomed)
             self._all[a][way.address] = way
         return way

@@ -21,7 +21,7 @@ class Threshold(NamedTuple):
     amount: float
 
 
-LEAST = {  # in the order in which reasons are checked
+THRESHOLDS = {  # in the order in which reasons are checked
     Slowness.STOPPED: Threshold(1.25, 0.2),  # amount: share of the time
     Slowness.STARVED: Threshold(3.0, 0.3),  # amount: excess of its share of the time over that of its peers
     Slowness.STEPS: Threshold(1.5, 0.0),
@@ -29,8 +29,8 @@ LEAST = {  # in the order in which reasons are checked
 }
 LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
 LEAST_CPU = 0.3  # CPU seconds per second that a task must use or wait for; otherwise its waits are not compared
-PATIENCE = 0.5  # the share of the required difference that suffices in a single inspection, and to remain slow
-NAMED = 2  # the number of peers that a text lists by name; more are counted
+PARTIAL_SHARE = 0.5  # the share of the required difference that suffices in a single inspection, and to remain slow
+MOST_NAMED = 2  # the number of peers that a text lists by name; more are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The compared tasks. Those in `alike` do the same work; in a `gang` they wait for each other at each step."""
+    """The compared tasks. The `equal_workers` do the same work; in a `gang` they wait for each other at each step."""
 
-    every: Collection[Task]
-    alike: Collection[Task]
+    tasks: Collection[Task]
+    equal_workers: Collection[Task]
     gang: bool
 
 
@@ -62,100 +62,100 @@ class Deviation(NamedTuple):
     amount: float
     why: str
 
-    def is_slow(self, patience: float = 1.0) -> bool:
-        """Whether the task is slower than its peers. A `patience` below 1 lowers the required difference."""
-        least = LEAST[self.slowness]
-        return self.factor >= 1 + (least.factor - 1) * patience and self.amount >= least.amount * patience
+    def is_slow(self, share: float = 1.0) -> bool:
+        """Whether the task is slower than its peers. A `share` below 1 lowers the required difference."""
+        threshold = THRESHOLDS[self.slowness]
+        return self.factor >= 1 + (threshold.factor - 1) * share and self.amount >= threshold.amount * share
 
 
 @dataclass(slots=True)
 class Comparison:
-    """A measured figure for each task. `least` is the smallest measurable figure, which keeps factors finite."""
+    """A measured figure for each task. `resolution` is the smallest measurable figure, which keeps factors finite."""
 
     slowness: Slowness
     values: Mapping[Task, float]
-    least: float
-    ranked: list[float] = field(init=False)
+    resolution: float
+    sorted_values: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ranked = sorted(self.values.values())
+        self.sorted_values = sorted(self.values.values())
 
     def finding(self, task: Task) -> Deviation | None:
         """Compare the task with the median of its peers; None if the task or its peers have too few samples."""
         if task not in self.values or len(self.values) < 2:
             return None
-        own, usual = self.values[task], self._usual(self.values[task])
+        own, median = self.values[task], self._median_of_peers(self.values[task])
         if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # compare the remaining shares of the time
-            factor = (1 - usual) / max(1 - own, self.least)
+            factor = (1 - median) / max(1 - own, self.resolution)
         else:
-            factor = own / max(usual, self.least)
-        why = f"{_WHAT[self.slowness].format(_shown(self.slowness, own))} ({self._peers(task, usual)})"
-        return Deviation(self.slowness, factor, own - usual, why)
+            factor = own / max(median, self.resolution)
+        why = f"{_TEXTS[self.slowness].format(_figure_text(self.slowness, own))} ({self._peers_text(task, median)})"
+        return Deviation(self.slowness, factor, own - median, why)
 
-    def _usual(self, own: float) -> float:
+    def _median_of_peers(self, own: float) -> float:
         """Return the median of the figures without `own`.
 
         Of two figures in the middle, return the one that leads to fewer reports. For stops by signals, which are never
         normal, return the one that leads to more reports.
         """
-        others = len(self.ranked) - 1
-        middle = (others - 1) // 2 if self.slowness is Slowness.STOPPED else others // 2
-        return self.ranked[middle + (middle >= self.ranked.index(own))]
+        count = len(self.sorted_values) - 1
+        middle = (count - 1) // 2 if self.slowness is Slowness.STOPPED else count // 2
+        return self.sorted_values[middle + (middle >= self.sorted_values.index(own))]
 
-    def _peers(self, task: Task, usual: float) -> str:
+    def _peers_text(self, task: Task, median: float) -> str:
         """Format the median of the peers: `worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`."""
         others = len(self.values) - 1
-        few = sorted(one for one in self.values if one != task) if others <= NAMED else []
-        return f"{' and '.join(map(str, few)) or f'the {others} others'} {_shown(self.slowness, usual)}"
+        names = sorted(one for one in self.values if one != task) if others <= MOST_NAMED else []
+        return f"{' and '.join(map(str, names)) or f'the {others} others'} {_figure_text(self.slowness, median)}"
 
 
-def slower(sights: Sequence[Observation], peers: Peers) -> dict[Task, Deviation]:
+def slow_tasks(observations: Sequence[Observation], peers: Peers) -> dict[Task, Deviation]:
     """Return the tasks that are slower than their peers, each with the first reason that applies."""
     found: dict[Task, Deviation] = {}
-    for slowness in LEAST:
-        suspects = _slow(sights, peers, slowness)
-        for index in range(len(sights)) if suspects.keys() - found.keys() else ():
-            confirmed = _slow([*sights[:index], *sights[index + 1 :]], peers, slowness)
+    for slowness in THRESHOLDS:
+        suspects = _slow_by(observations, peers, slowness)
+        for index in range(len(observations)) if suspects.keys() - found.keys() else ():
+            confirmed = _slow_by([*observations[:index], *observations[index + 1 :]], peers, slowness)
             suspects = {task: finding for task, finding in suspects.items() if task in confirmed}
-        suspects = {task: of for task, of in suspects.items() if _lasts(sights, task, peers, slowness)}
+        suspects = {task: of for task, of in suspects.items() if _is_persistent(observations, task, peers, slowness)}
         found = {**suspects, **found}
     return found
 
 
-def hints(sight: Observation, peers: Peers) -> bool:
+def shows_slow_task(observation: Observation, peers: Peers) -> bool:
     """Whether a single inspection shows a task that is slower than its peers."""
-    return any(_slow([sight], peers, slowness) for slowness in LEAST)
+    return any(_slow_by([observation], peers, slowness) for slowness in THRESHOLDS)
 
 
-def _lasts(sights: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
+def _is_persistent(observations: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
     """Whether at most one inspection contradicts the difference. Inspections with too few samples are ignored."""
-    findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
-    return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
+    findings = (compare([observation], peers, slowness).finding(task) for observation in observations)
+    return sum(found is not None and not found.is_slow(PARTIAL_SHARE) for found in findings) <= 1
 
 
-def compared(sights: Sequence[Observation], peers: Peers, slowness: Slowness) -> Comparison:
+def compare(observations: Sequence[Observation], peers: Peers, slowness: Slowness) -> Comparison:
     """Compare all tasks that have enough samples, over all inspections together."""
-    return _MEASURES[slowness](sights, peers)
+    return _MEASURES[slowness](observations, peers)
 
 
-def _slow(sights: Sequence[Observation], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
-    figures = compared(sights, peers, slowness)
-    if not figures.ranked or figures.ranked[-1] - figures.ranked[0] < LEAST[slowness].amount:
+def _slow_by(observations: Sequence[Observation], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
+    figures = compare(observations, peers, slowness)
+    if not figures.sorted_values or figures.sorted_values[-1] - figures.sorted_values[0] < THRESHOLDS[slowness].amount:
         return {}
     findings = {task: figures.finding(task) for task in figures.values}
     return {task: finding for task, finding in findings.items() if finding is not None and finding.is_slow()}
 
 
-def _stopped(sights: Sequence[Observation], peers: Peers) -> Comparison:
+def _stopped(observations: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the shares of time for which signals stop the tasks."""
-    paces = _paces(sights, peers.every)
+    paces = _paces(observations, peers.tasks)
     shares = {task: pace.stopped / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.STOPPED, shares, _resolution(paces))
 
 
-def _starved(sights: Sequence[Observation], peers: Peers) -> Comparison:
+def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the shares of time for which the tasks wait for a CPU."""
-    paces = _paces(sights, peers.alike)
+    paces = _paces(observations, peers.equal_workers)
     wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
     shares = {
         task: pace.delayed / wanted[task]
@@ -165,17 +165,19 @@ def _starved(sights: Sequence[Observation], peers: Peers) -> Comparison:
     return Comparison(Slowness.STARVED, shares, 1e-3)
 
 
-def _busy(sights: Sequence[Observation], peers: Peers) -> Comparison:
+def _busy(observations: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the shares of time for which the tasks of a gang do not wait for their peers."""
-    paces = _paces(sights, peers.alike) if peers.gang else {}
+    paces = _paces(observations, peers.equal_workers) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))
 
 
-def _steps(sights: Sequence[Observation], peers: Peers) -> Comparison:
+def _steps(observations: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the seconds that the workers take for a coordinator's step."""
-    count, seconds = dict.fromkeys(peers.alike, 0), dict.fromkeys(peers.alike, 0.0)
-    for task, times in ((task, times) for sight in sights for task, times in sight.steps.items() if task in count):
+    count, seconds = dict.fromkeys(peers.equal_workers, 0), dict.fromkeys(peers.equal_workers, 0.0)
+    for task, times in (
+        (task, times) for observation in observations for task, times in observation.steps.items() if task in count
+    ):
         count[task] += times.count
         seconds[task] += times.seconds
     means = {task: seconds[task] / number for task, number in count.items() if number >= LEAST_STEPS}
@@ -188,7 +190,7 @@ _MEASURES: Mapping[Slowness, Callable[[Sequence[Observation], Peers], Comparison
     Slowness.STEPS: _steps,
     Slowness.BUSY: _busy,
 }
-_WHAT = {
+_TEXTS = {
     Slowness.STOPPED: "is stopped {} of the time",
     Slowness.STARVED: "waits for a CPU {} of the time that it could run",
     Slowness.STEPS: "takes {} for a step",
@@ -196,17 +198,17 @@ _WHAT = {
 }
 
 
-def _paces(sights: Sequence[Observation], tasks: Collection[Task]) -> dict[Task, Pace]:
+def _paces(observations: Sequence[Observation], tasks: Collection[Task]) -> dict[Task, Pace]:
     """Return the combined paces of the tasks that were seen in every inspection."""
     found = {}
     for task in tasks:
-        seen = [sight.paces[task] for sight in sights if task in sight.paces]
-        if len(seen) == len(sights) and all(pace.samples for pace in seen):
-            found[task] = _together(seen)
+        seen = [observation.paces[task] for observation in observations if task in observation.paces]
+        if len(seen) == len(observations) and all(pace.samples for pace in seen):
+            found[task] = _sum(seen)
     return found
 
 
-def _together(paces: Sequence[Pace]) -> Pace:
+def _sum(paces: Sequence[Pace]) -> Pace:
     return Pace(
         sum(pace.samples for pace in paces),
         sum(pace.stopped for pace in paces),
@@ -222,7 +224,7 @@ def _resolution(paces: Mapping[Task, Pace]) -> float:
     return 1 / min((pace.samples for pace in paces.values()), default=1)
 
 
-def _shown(slowness: Slowness, figure: float) -> str:
+def _figure_text(slowness: Slowness, figure: float) -> str:
     if slowness is not Slowness.STEPS:
         return f"{100 * figure:.0f} %"
     return f"{figure:.1f} s" if figure >= 1 else f"{1000 * figure:.0f} ms"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from clusterkit.cli import removing
+from clusterkit.cli import remove
 
 ENDED = '{"state": "failed", "exit_code": 1, "reason": "x"}'
 
@@ -35,7 +35,7 @@ def finished(state: Path, name: str, age: float = 0.0) -> Path:
 
 def rm(*words: str, said: str | None = None) -> Result:
     """What `clusterkit rm` prints, and its exit code; `said` is typed on a terminal."""
-    return CliRunner().invoke(removing.rm, words, input=said)
+    return CliRunner().invoke(remove.rm, words, input=said)
 
 
 def test_rm_takes_a_whole_id(state: Path) -> None:
@@ -52,7 +52,7 @@ def test_rm_takes_a_whole_id(state: Path) -> None:
 @pytest.mark.parametrize(("said", "code", "kept"), [("y\n", 0, False), ("n\n", 1, True), ("\n", 1, True)])
 def test_rm_asks_on_a_terminal(state: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, kept: bool) -> None:
     """No is the usual answer. A whole id is not asked about."""
-    monkeypatch.setattr(removing, "_is_on_terminal", lambda: True)
+    monkeypatch.setattr(remove, "_is_on_terminal", lambda: True)
     run, whole = finished(state, "best-model"), finished(state, "old")
     answer = rm("old", "best", said=said)
     assert "'best' is the beginning of the id best-model. Remove best-model? [y/N]" in answer.stderr
@@ -75,7 +75,7 @@ def test_one_run_that_can_not_be_removed_does_not_stop_prune(
         removed(path, *args, **options)
 
     monkeypatch.setattr(shutil, "rmtree", fails)
-    answer = CliRunner().invoke(removing.prune, ["--keep", "0", *(["--dry-run"] if dry else [])])
+    answer = CliRunner().invoke(remove.prune, ["--keep", "0", *(["--dry-run"] if dry else [])])
     if dry:
         assert (answer.exit_code, answer.output) == (0, "newer\nbusy\nolder\n")
         return

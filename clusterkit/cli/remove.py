@@ -38,23 +38,23 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
     store, found, problems = RunStore(), list[RunDirectory | CampaignFile](), list[ClusterkitError]()
     for name in dict.fromkeys(runs):
         try:
-            found.append(_named(store, name, prefix))
+            found.append(_find(store, name, prefix))
         except ClusterkitError as error:
             problems.append(error)
     _remove(found, problems, as_json)
 
 
-def _named(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
+def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
     """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
     from clusterkit.store.store import NoSuchRun
 
     found = store.find_any(name)
-    if prefix or name == (whole := _id(found)) or _confirmed(name, whole):
+    if prefix or name == (whole := _id(found)) or _confirm(name, whole):
         return found
     raise NoSuchRun(f"{whole} was not removed: {name!r} is the beginning of its id. Give the whole id, or --prefix.")
 
 
-def _confirmed(name: str, whole: str) -> bool:
+def _confirm(name: str, whole: str) -> bool:
     question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"
     return _is_on_terminal() and click.confirm(question, err=True)
 

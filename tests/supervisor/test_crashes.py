@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.supervisor.lost import supervisor_lost
+from clusterkit.supervisor.crashes import supervisor_lost
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clusterkit.store.journal import RunEndWaiter
 
 
-def to_act_on(run: str | None) -> RunDirectory:
+def live_run(run: str | None) -> RunDirectory:
     """Return the live run to act on. If its supervisor is on an engine's host, run this command there and exit.
 
     This opens no port: the engine starts the command and admits only the run's user. Raises ClusterkitError.
@@ -33,7 +33,7 @@ def to_act_on(run: str | None) -> RunDirectory:
     sys.exit(done.returncode)
 
 
-def life_of(run: RunDirectory) -> RunEndWaiter:
+def end_waiter(run: RunDirectory) -> RunEndWaiter:
     """Return a waiter for the end of a run, across all allocations that its engine gives the run."""
     from clusterkit.engines.base import continues
     from clusterkit.store.journal import RunEndWaiter

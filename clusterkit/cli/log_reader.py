@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clusterkit.cli.elsewhere import life_of
-from clusterkit.cli.params import selects
+from clusterkit.cli.live_runs import end_waiter
+from clusterkit.cli.params import selector
 from clusterkit.engines.base import may_continue
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
@@ -42,54 +42,57 @@ class LogReader:
     run: RunDirectory
     wanted: LogSelection
     arrivals: Arrivals = field(init=False)
-    maker: LineMaker = field(default_factory=LineMaker)
+    parser: LineMaker = field(default_factory=LineMaker)
     hides: bool = False
     _noise: dict[tuple[Task, int], NoiseFilter] = field(default_factory=lambda: defaultdict(NoiseFilter))
 
     def __post_init__(self) -> None:
         self.arrivals = Arrivals(self.run)
 
-    def so_far(self, merge: bool) -> Iterator[LogLine]:
+    def lines_so_far(self, merge: bool) -> Iterator[LogLine]:
         """Yield the lines so far, task by task or merged in chronological order."""
-        pieces = self._chosen([*self.arrivals.new(), *self.arrivals.rest()])
+        pieces = self._select([*self.arrivals.new(), *self.arrivals.rest()])
         for group in [pieces] if merge else _by_task(pieces):
-            yield from self._last(self._shortened(group), ended=True)
+            yield from self._last_lines(self._shorten(group), ended=True)
 
-    def followed(self) -> Iterator[list[LogLine]]:
+    def follow(self) -> Iterator[list[LogLine]]:
         """Yield batches of lines in chronological order: the lines so far, then new lines until the run ends."""
         if not self.run.is_live() and not may_continue(self.run):
-            yield from ([line] for line in self.so_far(merge=True))
+            yield from ([line] for line in self.lines_so_far(merge=True))
             return
-        looks = follow(self.arrivals.new, life_of(self.run).is_over)
-        yield list(self._last(self._shortened(self._chosen(next(looks))), ended=False))
+        looks = follow(self.arrivals.new, end_waiter(self.run).is_over)
+        yield list(self._last_lines(self._shorten(self._select(next(looks))), ended=False))
         for pieces in looks:
-            yield [*self._lines(self._chosen(pieces), ended=False), *filter(self._matches, self.maker.due(time.time()))]
-        yield list(self._lines(self._chosen([*self.arrivals.new(), *self.arrivals.rest()]), ended=True))
-        yield [line for line in self.maker.end_all() if self._matches(line)]
+            yield [
+                *self._lines(self._select(pieces), ended=False),
+                *filter(self._matches, self.parser.due(time.time())),
+            ]
+        yield list(self._lines(self._select([*self.arrivals.new(), *self.arrivals.rest()]), ended=True))
+        yield [line for line in self.parser.end_all() if self._matches(line)]
 
-    def _chosen(self, pieces: Iterable[Piece]) -> list[Piece]:
-        of, attempt, since = selects(self.wanted.tasks), self.wanted.attempt, self.wanted.since or 0.0
+    def _select(self, pieces: Iterable[Piece]) -> list[Piece]:
+        of, attempt, since = selector(self.wanted.tasks), self.wanted.attempt, self.wanted.since or 0.0
         return [p for p in pieces if of(p.task) and attempt in (None, p.attempt) and p.at >= since]
 
-    def _shortened(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+    def _shorten(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Cut the pieces to the wanted lines, so that only the end of a large log has to be read."""
         if self.wanted.tail is not None and self.wanted.grep is None:
             return self.arrivals.last_lines(pieces, self.wanted.tail + (MOST_NOISE if self.wanted.quiet else 0))
         return pieces if self.wanted.since is None else self.arrivals.whole_lines(pieces)
 
-    def _last(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
+    def _last_lines(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
         lines = self._lines(pieces, ended)
         return lines if self.wanted.tail is None else iter(deque(lines, maxlen=min(self.wanted.tail, sys.maxsize)))
 
     def _lines(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
-        return filter(self._matches, self._made(pieces, ended))
+        return filter(self._matches, self._parsed(pieces, ended))
 
-    def _made(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
+    def _parsed(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
         last = {(piece.task, piece.attempt): index for index, piece in enumerate(pieces)} if ended else {}
         for index, piece in enumerate(pieces):
-            yield from self.maker.feed(piece.at, piece.task, piece.attempt, self.arrivals.read(piece))
+            yield from self.parser.feed(piece.at, piece.task, piece.attempt, self.arrivals.read(piece))
             if last.get((piece.task, piece.attempt)) == index:
-                yield from self.maker.end(piece.task, piece.attempt)
+                yield from self.parser.end(piece.task, piece.attempt)
 
     def _matches(self, line: LogLine) -> bool:
         if self.wanted.grep is not None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from clusterkit.check.imports import MOST as MOST_FILES
+from clusterkit.check.imports import MOST_FILES as MOST_FILES
 from clusterkit.check.own_files import MOST, OwnFiles, own_files, problem_of
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
@@ -16,10 +16,10 @@ from clusterkit.words.job import JobSpec
 
 STEP = 50  # milliseconds; changes are reported once this time has passed without another change
 BURST = 300  # milliseconds; changes are reported after this time even if further changes are arriving
-LOOK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
+CHECK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
 POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
 EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created
-LONGEST_AGO = 5.0  # seconds; an older modification time is not that of the edit: the file was renamed, or clocks differ
+OLDEST_EDIT = 5.0  # seconds; an older modification time is not that of the edit: the file was renamed, or clocks differ
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
@@ -30,31 +30,31 @@ class EditWatcher:
     def __init__(self, job: JobSpec, post: Post) -> None:
         self._job = job
         self._post = post
-        self._limited = False  # True once the user was warned that some files are not watched
-        self._good = self._seen = own_files(self._job)
-        self._say_limits()
+        self._has_warned = False  # True once the user was warned that some files are not watched
+        self._last_valid = self._files = own_files(self._job)
+        self._warn_of_limits()
         self._problem = ""
-        self._marks = _marks(self._seen)
-        if not self._seen.digests:
+        self._marks = _marks(self._files)
+        if not self._files.digests:
             post(Impaired(f"--watch finds no file of {job.program.target}, so no change of it will be seen."))
         self._stop = threading.Event()
-        self._thread = start_thread("edits", self._attend, post)
+        self._thread = start_thread("edits", self._watch, post)
 
     def stop(self) -> None:
         self._stop.set()
         join(self._thread)
 
-    def _attend(self) -> None:
+    def _watch(self) -> None:
         while not self._stop.is_set():
-            places = self._seen.directories()
+            places = self._files.directories()
             try:
                 for changes in _changes(places, self._stop):
-                    self._look(changes)
-                    if self._seen.directories() != places:
+                    self._check(changes)
+                    if self._files.directories() != places:
                         break
             except FileNotFoundError:  # a directory was removed before it could be watched
                 self._stop.wait(STEP / 1000)
-                self._look(True)
+                self._check(True)
             except (OSError, RuntimeError, UnicodeError) as error:  # UnicodeError: a path is not UTF-8
                 why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
                 self._post(Impaired(
@@ -62,58 +62,58 @@ class EditWatcher:
                     f"every {POLL_EVERY:g} s instead."
                 ))  # fmt: skip
                 while not self._stop.wait(POLL_EVERY):
-                    self._look(False)
+                    self._check(False)
 
-    def _look(self, something: bool) -> None:
-        """Read the files again if `something` in their directories or a file changed, or a problem was reported.
+    def _check(self, reported: bool) -> None:
+        """Read the files again if a change in their directories was `reported`, a file changed, or there was a problem.
 
         If a file is empty, wait first: an editor may still be writing the file.
         """
-        marks = _marks(self._seen)
-        if not (something or self._problem or marks != self._marks):
+        marks = _marks(self._files)
+        if not (reported or self._problem or marks != self._marks):
             return
         now = own_files(self._job)
         if self._is_emptied(now):
-            self._wait_for_text()
-            marks, now = _marks(self._seen), own_files(self._job)
+            self._wait_until_filled()
+            marks, now = _marks(self._files), own_files(self._job)
         # Known files keep the marks that were read before their texts, so that a save in between is noticed later.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
-        saved.update(now.changed(self._seen))
-        self._seen, self._marks = now, marks
-        self._say_limits()
+        saved.update(now.changed_since(self._files))
+        self._files, self._marks = now, marks
+        self._warn_of_limits()
         if saved:
-            self._tell(now, saved)
+            self._post_change(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
         """Whether a file is empty now, but was not at the last check or, if missing then, in the last valid program."""
-        seen, good = self._seen.texts, self._good.texts
-        return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
+        seen, last_valid = self._files.texts, self._last_valid.texts
+        return any(not text and seen.get(path, last_valid.get(path)) for path, text in now.texts.items())
 
-    def _wait_for_text(self) -> None:
+    def _wait_until_filled(self) -> None:
         until = time.monotonic() + EMPTY_FOR
         while time.monotonic() < until and not self._stop.wait(STEP / 1000):
             if not self._is_emptied(own_files(self._job)):
                 break
 
-    def _say_limits(self) -> None:
-        if self._limited or not self._seen.left_out:
+    def _warn_of_limits(self) -> None:
+        if self._has_warned or not self._files.omitted:
             return
-        self._limited = True
+        self._has_warned = True
         self._post(Impaired(
             f"--watch follows at most {MOST_FILES} files of a program, and {MOST >> 20} MiB in all, so changes of "
-            f"{self._seen.name(self._seen.left_out[0])}, for example, will not be seen."
+            f"{self._files.name(self._files.omitted[0])}, for example, will not be seen."
         ))  # fmt: skip
 
-    def _tell(self, now: OwnFiles, saved: Collection[Path]) -> None:
-        changed, problem = now.changed(self._good), problem_of(now, self._good, self._job)
+    def _post_change(self, now: OwnFiles, saved: Collection[Path]) -> None:
+        changed, problem = now.changed_since(self._last_valid), problem_of(now, self._last_valid, self._job)
         names = tuple(map(now.name, sorted(changed or saved)))
         if problem:
             if problem != self._problem:
-                self._post(ProgramChanged(names, _ago(saved), problem))
+                self._post(ProgramChanged(names, _age(saved), problem))
         else:
-            self._good = now
-            self._post(ProgramChanged(names, _ago(saved), same=not changed))
+            self._last_valid = now
+            self._post(ProgramChanged(names, _age(saved), same=not changed))
         self._problem = problem
 
 
@@ -127,7 +127,7 @@ def _changes(places: Sequence[Path], stop: threading.Event) -> Iterator[bool]:
         debounce=BURST,
         step=STEP,
         stop_event=stop,
-        rust_timeout=int(LOOK_EVERY * 1000),
+        rust_timeout=int(CHECK_EVERY * 1000),
         yield_on_timeout=True,
         raise_interrupt=False,
         recursive=False,
@@ -148,8 +148,8 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _ago(saved: Collection[Path]) -> float:
+def _age(saved: Collection[Path]) -> float:
     """Return the seconds since the latest write to any of the files, or 0 if that time is implausible."""
     times = [mark[0] / 1e9 for path in saved if (mark := _mark(path)) is not None]
     ago = time.time() - max(times, default=0.0)
-    return ago if 0.0 <= ago <= LONGEST_AGO else 0.0
+    return ago if 0.0 <= ago <= OLDEST_EDIT else 0.0

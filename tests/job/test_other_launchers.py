@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.job.foreign import KNOWN, meant
 from clusterkit.job.jobfile import KEYS
 from clusterkit.job.options import OPTIONS
+from clusterkit.job.other_launchers import KNOWN, hint_for
 
 FLAGS = [entry.flag for entry in OPTIONS.values()]
 TYPED = {  # what people type for mpirun, horovodrun, torchrun, accelerate, deepspeed, srun and ray
@@ -45,24 +45,24 @@ TYPED = {  # what people type for mpirun, horovodrun, torchrun, accelerate, deep
 @pytest.mark.parametrize("name", TYPED)
 def test_the_option_that_is_meant(name: str) -> None:
     """With dashes or underscores, and with one dash or two."""
-    assert meant(name, FLAGS) == TYPED[name]
+    assert hint_for(name, FLAGS) == TYPED[name]
 
 
 def test_a_key_of_a_job_file_has_no_dashes() -> None:
     """It leads to the key; a keyword of Python to the keyword."""
-    assert meant("max_restarts", OPTIONS) == "It is called restart_budget here."
-    assert meant("num_workers", KEYS) == "It is called workers here."
+    assert hint_for("max_restarts", OPTIONS) == "It is called restart_budget here."
+    assert hint_for("num_workers", KEYS) == "It is called workers here."
 
 
 def test_other_names_say_nothing() -> None:
     """A mistyped option is suggested by its spelling."""
-    assert {meant(name, FLAGS) for name in ("--wrokers", "-", "--", "", "-ñ", "--\0")} == {None}
+    assert {hint_for(name, FLAGS) for name in ("--wrokers", "-", "--", "", "-ñ", "--\0")} == {None}
 
 
 def test_every_name_is_none_of_ours_and_leads_to_one_of_ours() -> None:
     """A name that becomes an option here must leave the table."""
     keys = {entry.key for entry in OPTIONS.values()}
-    assert meant("--gpus", ("--workers",)) is None
+    assert hint_for("--gpus", ("--workers",)) is None
     assert not keys & KNOWN.keys()
     keys |= {"detach", "all-output"}  # of `up` itself
     assert {key for key, known in KNOWN.items() if not known.startswith("Leave") and known not in keys} == set()

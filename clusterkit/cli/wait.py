@@ -7,13 +7,13 @@ import sys
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.elsewhere import life_of, to_act_on
 from clusterkit.cli.help import option
+from clusterkit.cli.live_runs import end_waiter, live_run
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
 
-ANSWERS_WITHIN = 3.0  # seconds that a supervisor has to answer
+ANSWER_WITHIN = 3.0  # seconds that a supervisor has to answer
 
 
 @click.command("wait", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("wait --json", "")])
@@ -25,7 +25,7 @@ def wait(run: str | None, as_json: bool) -> None:
 
     with exit_on_error():
         chosen = choose(run, finished=True)
-    life_of(chosen).is_over()
+    end_waiter(chosen).is_over()
     result = chosen.result()
     code = 1 if result is None else result.exit_code
     state = "lost" if result is None else result.word
@@ -59,10 +59,10 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     from clusterkit.store.journal import RunEndWaiter
 
     with exit_on_error():
-        chosen = to_act_on(run)
+        chosen = live_run(run)
         was_live, life = chosen.is_live(), RunEndWaiter(chosen)
         try:
-            with Client(chosen, ANSWERS_WITHIN) as client:
+            with Client(chosen, ANSWER_WITHIN) as client:
                 client.call("down", force=kill)
                 if not life.is_over(timeout):
                     client.call("down", force=True)

@@ -11,7 +11,7 @@ from clusterkit.words.errors import BadJob
 LONGEST_NAME = 40  # characters; run ids begin with this name
 
 
-def template_of(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
+def template_from(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
     """Check the options; return the job and warnings for the user. Raises BadJob."""
     prepared = prepare(options)
     if prepared.job.watches:
@@ -19,7 +19,7 @@ def template_of(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
     return JobTemplate(prepared.job, options.options), prepared.warnings
 
 
-def name_of(asked: JobTemplate, kind: str) -> str:
+def campaign_name(asked: JobTemplate, kind: str) -> str:
     """Return the name of a campaign or an exam. The ids of its runs begin with this name. Raises BadJob."""
     name = str(asked.options.get("run_id") or f"{kind}-{new_run_id()}")
     if len(name) > LONGEST_NAME:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from clusterkit.machine.paces import CALM, EVERY, LOOKS, OVER, QUIET, SETTLING
+from clusterkit.machine.straggler_monitor import AGREEING, CAUGHT_UP, LONG_INTERVAL, QUIET, SETTLING, SHORT_INTERVAL
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
 from clusterkit.words.job import JobSpec, Limits
@@ -64,7 +64,7 @@ def settled(spec: JobSpec, *slow: str) -> Run:
 def test_a_task_that_is_slow_for_long_is_named_once(spec: JobSpec, name: str) -> None:
     """However long it lasts; with what was measured."""
     run = settled(spec, name)
-    run.trains(EVERY + 2)
+    run.trains(SHORT_INTERVAL + 2)
     assert run.named() == []
     run.trains(300)
     assert run.named() == [(name, 1)]
@@ -72,7 +72,7 @@ def test_a_task_that_is_slow_for_long_is_named_once(spec: JobSpec, name: str) ->
     assert said.slowness is ev.Slowness.STOPPED
     assert 2 < said.factor <= 4
     assert re.fullmatch(r"is stopped (6|7)\d % of the time \(.* 0 %\)", said.why)
-    assert EVERY < said.seconds < LOOKS * (EVERY + 2)
+    assert SHORT_INTERVAL < said.seconds < AGREEING * (SHORT_INTERVAL + 2)
     assert run.decided(ev.KeepsUp) == []
 
 
@@ -97,10 +97,10 @@ def test_it_is_over_when_the_task_keeps_up_again() -> None:
 def test_equal_tasks_are_looked_at_and_nobody_is_named(spec: JobSpec) -> None:
     """Seldom, as long as there are steps."""
     run = settled(spec)
-    run.trains(LOOKS * EVERY + CALM)
+    run.trains(AGREEING * SHORT_INTERVAL + LONG_INTERVAL)
     before = run.looks()
     run.trains(120)
-    assert 120 / (CALM + 2) <= run.looks() - before <= 120 / CALM
+    assert 120 / (LONG_INTERVAL + 2) <= run.looks() - before <= 120 / LONG_INTERVAL
     assert run.named() == []
     before = run.looks()
     run.after(1000)
@@ -113,14 +113,14 @@ def test_a_look_that_shows_a_difference_is_followed_by_others_soon(spec: JobSpec
     run = settled(spec)
     run.trains(120)
     run.slow = {"worker:1"}
-    run.trains(CALM + 2 + LOOKS * (EVERY + 2))
+    run.trains(LONG_INTERVAL + 2 + AGREEING * (SHORT_INTERVAL + 2))
     assert run.named() == [("worker:1", 1)]
     run.trains(120)
     before = run.looks()
     run.trains(60)
-    assert run.looks() - before >= 60 / (EVERY + 2), "until it keeps up"
+    assert run.looks() - before >= 60 / (SHORT_INTERVAL + 2), "until it keeps up"
     run.slow = set()
-    run.trains(OVER * (EVERY + 2))
+    run.trains(CAUGHT_UP * (SHORT_INTERVAL + 2))
     assert len(run.decided(ev.KeepsUp)) == 1
 
 
@@ -143,7 +143,7 @@ def test_the_evaluator_is_not_compared() -> None:
     """It is not waited for."""
     run = settled(SERVERS, "evaluator:0")
     run.trains(120)
-    assert run.looks() > LOOKS
+    assert run.looks() > AGREEING
     assert run.named() == []
 
 
@@ -195,7 +195,7 @@ def test_a_look_with_long_phases_does_not_count(phases: tuple[tuple[float, float
     said = []
     for step in range(100, 120):
         run.machine.handle(ev.Progressed(task("worker:0"), 1, step), run.now)
-        run.now += CALM + 1
+        run.now += LONG_INTERVAL + 1
         assert Inspect(ev.Look.PACE) in run.machine.handle(ev.Ticked(), run.now)
         for begin, end in phases:
             run.machine.handle(ev.PhaseChanged(task("worker:0"), 1, "checkpoint", True), run.now + begin)
@@ -213,7 +213,7 @@ def test_a_phase_that_a_death_ends_is_over() -> None:
     run = settled(SERVERS, "worker:1")
     begins(run, "chief:0", "checkpoint")
     run.exits("chief:0", signal=9)
-    run.trains(SETTLING + CALM + 2 * LOOKS * EVERY)
+    run.trains(SETTLING + LONG_INTERVAL + 2 * AGREEING * SHORT_INTERVAL)
     assert run.named() == [("worker:1", 1)]
 
 
@@ -230,7 +230,7 @@ def test_a_restart_begins_anew() -> None:
     run = settled(SERVERS, "worker:1")
     run.trains(60)
     run.exits("worker:1", signal=9)
-    run.trains(SETTLING + 2 * LOOKS)
+    run.trains(SETTLING + 2 * AGREEING)
     assert run.named() == [("worker:1", 1)]
     run.trains(60)
     assert run.named() == [("worker:1", 1), ("worker:1", 2)]
@@ -240,17 +240,17 @@ def test_a_restart_begins_anew() -> None:
 def test_looks_at_two_attempts_are_not_mixed() -> None:
     """Also where none was made in between, since training stood still while the task started."""
     run = settled(SERVERS, "worker:1")
-    run.trains(CALM + 2 * EVERY)
+    run.trains(LONG_INTERVAL + 2 * SHORT_INTERVAL)
     run.exits("worker:1", signal=9)
     run.after(SETTLING + 5)
-    run.trains((LOOKS - 1) * EVERY)
+    run.trains((AGREEING - 1) * SHORT_INTERVAL)
     assert run.named() == []
 
 
 def test_a_gang_that_restarts_begins_anew() -> None:
     """The peers' attempts, too, are not those that were compared."""
     run = settled(GANG, "worker:1")
-    run.trains(EVERY + 2)
+    run.trains(SHORT_INTERVAL + 2)
     run.exits("worker:2", signal=9)
     run.after(10)
     run.trains(SETTLING - 5)
@@ -279,7 +279,7 @@ def test_an_answer_that_never_comes_is_not_waited_for() -> None:
     run = settled(GANG)
     steps = iter(range(1000, 2000))
     run.machine.handle(ev.Progressed(task("worker:0"), 1, next(steps)), run.now + 10)
-    assert Inspect(ev.Look.PACE) in run.machine.handle(ev.Ticked(), run.now + 10 + CALM)
+    assert Inspect(ev.Look.PACE) in run.machine.handle(ev.Ticked(), run.now + 10 + LONG_INTERVAL)
     asked = []
     for at in range(26, 200):
         run.machine.handle(ev.Progressed(task("worker:0"), 1, next(steps)), run.now + at)

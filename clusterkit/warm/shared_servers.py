@@ -1,0 +1,132 @@
+"""The warm servers from which a run can start: the user's, the kept server, and those of a Python session.
+
+The kept server stays after a run if the user has enabled `clusterkit warm auto`. It exits after some time without a
+run, or when the session leader of its terminal exits. The leader is the shell, which ends when the window closes or the
+user logs out. logind is not used, since containers and some systems lack it; a kept server already serves only runs in
+its own control group, and so in its own session of logind.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from clusterkit.system import procfs
+from clusterkit.system.files import make_private
+from clusterkit.warm import confinement
+from clusterkit.warm.fork_client import Launch
+from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, all_servers, stop, warm_dir
+from clusterkit.words.errors import ClusterkitError
+
+UNUSED_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
+AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` keeps a server
+SUGGESTED_FILE = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
+IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
+SUGGEST_EVERY = 24 * 3600.0
+
+
+def servers_to_try(launch: Launch, session: WarmSession | None, lifeline: int | None) -> Iterator[SharedServer | str]:
+    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
+
+    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
+    """
+    users = warm_dir() if session is None else session.users_directory
+    for home in dict.fromkeys((warm_dir(), users)):
+        if (place := SharedServer(home, launch)).socket.exists():
+            yield place
+    kept = kept_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
+    if kept is not None:
+        yield kept
+    if session is not None and lifeline is not None:
+        with session.watched(lifeline) as ended:
+            session_server = None if ended is None else _session_place(launch, session, ended)
+        if session_server is not None:
+            yield session_server
+
+
+def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
+    try:
+        session.make_directory()
+        place = SharedServer(session.directory, _without_marks(launch), launch.preload.needed_path)
+        first = all(path == place.socket for path in session.directory.glob("*.sock"))
+        place.start(None if first else UNUSED_IDLE, ended, clears=True)
+    except WarmServerError as error:
+        return str(error)
+    return place
+
+
+def _without_marks(launch: Launch) -> Launch:
+    """Return the launch without the first run's marks, since the server is not a process of that run."""
+    env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
+    return replace(launch, env=env)
+
+
+def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
+    """Start the kept server for the terminal of `process`, unless it runs already; stop other idle kept servers.
+
+    Returns None if no server is to be kept, and an error message on failure. `launch` must not contain a run's marks.
+    """
+    if not (directory / AUTO_FILE).exists() or not _can_serve() or (leader := _session_leader(process)) is None:
+        return None
+    place = SharedServer(directory, launch, launch.preload.needed_path, _session())
+    try:
+        for path, server in all_servers(directory):
+            if path != place.socket and server.get("kept") and not server["runs"]:
+                stop(path)
+        place.start(IDLE, leader)
+    except WarmServerError as error:
+        return f"{error} `clusterkit warm auto` tries it again, `clusterkit warm auto --off` does without."
+    except ClusterkitError as error:
+        return str(error)
+    finally:
+        os.close(leader)
+    return place
+
+
+def suggestion(launch: Launch) -> str | None:
+    """Return a hint about `clusterkit warm auto` after a run without a warm server; None if it was given today.
+
+    `launch` must be one that a warm server could serve.
+    """
+    directory, now = warm_dir(), time.time()
+    suggested_at = directory / SUGGESTED_FILE
+    with suppress(OSError):
+        if (directory / AUTO_FILE).exists() or SharedServer(directory, launch).socket.exists() or not _can_serve():
+            return None
+        if not suggested_at.exists() or not 0 <= now - suggested_at.stat().st_mtime < SUGGEST_EVERY:
+            make_private(directory)
+            suggested_at.touch()
+            return "Most of the start was the import of TensorFlow. To keep it for the next run: clusterkit warm auto"
+    return None
+
+
+def _can_serve() -> bool:
+    """Return whether a server started by this process could serve this process; with a seccomp filter it could not."""
+    return confinement.difference(os.getpid(), confinement.own_attributes()) is None
+
+
+def _session() -> list[str]:
+    """Return the attributes that identify a login, so that each login uses only servers of its own."""
+    found = []
+    for name in ("cgroup", "sessionid"):
+        with suppress(OSError):
+            found.append(Path("/proc/self", name).read_text())
+    return found
+
+
+def _session_leader(process: int) -> int | None:
+    """Open a pidfd of the session leader of a process; return None if the leader has ended.
+
+    If the process itself is the leader, as with `up -d`, the session of its parent is used. The leader's pid can't have
+    been reused: the kernel does not reuse it as long as the session exists.
+    """
+    with suppress(OSError):
+        leader, parent = os.getsid(process), procfs.parent(process)
+        if leader == process and parent is not None and parent > 1:
+            leader = os.getsid(parent)
+        return None if leader == process else os.pidfd_open(leader)
+    return None
