@@ -226,3 +226,5 @@ class AttemptEvents:
             self.lone_training.schedule_inspection(record)
         if record.task.trains:
             self.faults.progressed(event.step)
+        if record.task == self.state.job.leader and "loss" in event.metrics:
+            self.ending.loss_reported(event.step, event.metrics["loss"])

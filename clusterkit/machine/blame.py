@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from clusterkit.text.frames import is_own as is_own_file
 from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH, PEER_GONE
+from clusterkit.text.lines import CRASH, PEER_GONE, last_traceback
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure
@@ -152,6 +153,8 @@ _PATH_ERROR = re.compile(
     r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
     r"|[\w.]*\.NotFoundError: .*; No such file or directory"
 )
+_OBJECT_ERROR = re.compile(r"AttributeError: '(?!NoneType')[^']+' object has no attribute ")
+_RAISED = re.compile(r' *File "([^"]*)", line \d+')
 _USAGE_EXIT_CODE = 2  # the exit code of argparse, click and most commands for wrong arguments
 
 
@@ -168,6 +171,15 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
         return True
     by_leader = any(failure.task == leader for failure in (cause, *blamed.same))
     return bool(_PROGRAM_ERROR.match(error) or (by_leader and _PATH_ERROR.match(error)))
+
+
+def is_bug(failure: Failure) -> bool:
+    """Whether a line of the program itself raised an error that is due to the program's text."""
+    frames = [frame[1] for frame in map(_RAISED.match, failure.tail[last_traceback(failure.tail) or 0 :]) if frame]
+    error = failure.exception or ""
+    if not frames or not is_own_file(frames[-1]) or not is_own_failure(failure) or _TRANSIENT.search(error):
+        return False
+    return bool(_PROGRAM_ERROR.match(error) or _OBJECT_ERROR.match(error))
 
 
 def repeats(previous: Failure | None, failure: Failure, numbers: bool = False) -> bool:

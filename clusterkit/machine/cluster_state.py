@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from clusterkit.machine.blame import looks_collateral
 from clusterkit.machine.census import Census
 from clusterkit.machine.history import RunHistory
 from clusterkit.machine.timers import DebuggerHolds, Timer, Timers
@@ -90,12 +91,11 @@ class ClusterState:
         self.began = history.began or 0.0
         self.records = {task: TaskRecord(task, attempt=history.newest_attempts.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
-        self.hold_rules: tuple[
-            Callable[[Task], set[int]], ...
-        ] = ()  # functions that return reasons to hold back a start
+        self.hold_rules: tuple[Callable[[Task], set[int]], ...] = ()  # they return reasons to hold back a start
         self.placement: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_hosts: set[str] = set()  # hosts without connection, which may come back or be lost
         self.kept_servers: dict[Task, float] = {}  # servers that run until the coordinator is down; see ending.py
+        self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
         self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
         self.timers = Timers()
         self.debugger_holds = DebuggerHolds()
@@ -144,8 +144,11 @@ class ClusterState:
     def failure(self, record: TaskRecord) -> Failure:
         """Return the current attempt, which has ended, as a failure."""
         assert record.exit is not None
-        output = record.tail, record.exception, record.last_step
-        return Failure(record.task, record.attempt, record.exit, record.exited, *output)
+        ended = self.attempts.get((record.task, record.attempt))
+        output = record.tail, record.exception, record.last_step, ended.fault if ended else None
+        failure = Failure(record.task, record.attempt, record.exit, record.exited, *output)
+        paused = (one for one in sorted(self.paused) if (failure.fault or ON_REQUEST) in self.records[one].paused_by)
+        return replace(failure, paused=tuple(paused)) if looks_collateral(failure) else failure
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
         """Return the records of tasks with a process, among `tasks` or all tasks."""
@@ -211,8 +214,7 @@ class ClusterState:
         self.move(fresh, TaskState.STARTING)
         self.omitted = self.job.given_up if fresh.task == self.job.leader else self.omitted
         # On one machine each task sees the newest checkpoint at once, maybe one that is newer than recorded here.
-        newest = self.newest_checkpoint if self.job.hosts.count else None
-        restore = None if newest is None else newest[1]
+        restore = self.newest_checkpoint[1] if self.newest_checkpoint and self.job.hosts.count else None
         self.actions.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.omitted))
 
     def end(self, record: TaskRecord, request: Asked, grace: float) -> None:
@@ -279,6 +281,7 @@ class ClusterState:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))
         record.paused_by.add(cause)
+        self.paused.add(record.task)
 
     def unpause(self, record: TaskRecord, *causes: int) -> None:
         """Remove these reasons for pausing the task, and let the task continue if none is left."""

@@ -13,7 +13,7 @@ from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Finish
-from clusterkit.words.distribution import Undistributed
+from clusterkit.words.distribution import Training, Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import Task, TaskState, TaskType
 from clusterkit.words.outcome import (
@@ -54,6 +54,8 @@ class Ending:
     gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
     unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
+    diverged_at: int | None = None  # the step since which the leader's loss is not a number
+    warned: bool = False  # True once a warning about the loss was given
     on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
     @property
@@ -140,6 +142,16 @@ class Ending:
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
 
+    def loss_reported(self, step: int, loss: float | None) -> None:
+        """Note the leader's loss; warn the first time that it is NaN or infinite."""
+        if loss is not None:
+            self.diverged_at = None
+        elif self.diverged_at is None:
+            self.diverged_at = step
+            if not self.warned:
+                self.warned = True
+                self.state.warn(f"The loss is not a number since step {step}.", self.state.job.leader)
+
     def evaluator_reported(self, record: TaskRecord) -> None:
         """End the evaluator after success, once it has evaluated the newest checkpoint."""
         newest = self.state.newest_checkpoint
@@ -184,6 +196,9 @@ class Ending:
         if self.state.job.strict and (found := self.undistributed()):
             reason = f"{verdict.reason}, but {found.clause} (--strict)"
             return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
+        if self.diverged_at is not None:
+            reason = f"{verdict.reason}, but the loss is not a number since step {self.diverged_at}"
+            verdict = replace(verdict, reason=reason)
         if self.unfinished:
             unfinished = listed([failure.task for failure in self.unfinished])
             verdict = replace(verdict, reason=f"{verdict.reason}, but {unfinished} had not finished")
@@ -196,7 +211,7 @@ class Ending:
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         attempts = [self.state.attempts[key] for key in sorted(self.state.attempts)]
         steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
-        blame = verdict.blame
+        blame, report = verdict.blame, self.state.records[self.state.job.leader].trains_with
         return RunResult(
             state=verdict.state,
             exit_code=verdict.exit_code,
@@ -217,6 +232,8 @@ class Ending:
             undistributed=self.undistributed(),
             unfinished=tuple(self.unfinished) if verdict.state is RunState.SUCCEEDED else (),
             metrics=metrics_of_first(self.state.metrics),
+            diverged_at=self.diverged_at,
+            loop=report is not None and report.training is Training.LOOP,
         )
 
 

@@ -265,7 +265,8 @@ class Recoveries:
             )
             return
         why = reason(blamed, self.state.now, repeated, budget, self.state.job.restart)
-        why += " before any step, with an error that a restart repeats" if futile else ""
+        if futile:
+            why += f"{' before any step' * (cause.step is None)}, with an error that a restart repeats"
         if self.state.program_problem:
             why += f", and {self.state.program_problem}"
         self.ending.give_up(why, blamed, repeated, futile)

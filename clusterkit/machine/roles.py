@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_usage_error, repeats
+from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_bug, is_usage_error, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import SIGKILL, Blame, Failure, FailureRole, RoleKind
+from clusterkit.words.outcome import REFUSED, SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 SHORT_WINDOW = 0.05  # seconds to wait for further tasks that were killed together with the first one
 STEPPING_WITHIN = 1.0  # seconds after its last step in which a job is regarded as making steps
@@ -42,13 +42,20 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
-    """Whether a restart is useless: a usage error before any step. (A missing file may exist on another host.)"""
+    """Whether a restart is useless: a refusal, a usage error, or a bug after steps without a checkpoint.
+
+    On another host, a missing file or module may exist.
+    """
     job, cause = state.job, blamed.cause
+    if cause.exit.code == REFUSED:
+        return True
     record = state.records[cause.task]
     stepped = record.first_step if cause.task.type is TaskType.EVALUATOR else state.progress_at
-    if stepped is not None or cause.at - record.started > SILENT_LIFETIME or job.hosts.count or job.restart.insists:
+    if job.hosts.count or job.restart.insists:
         return False
-    return is_usage_error(blamed, job.leader)
+    if stepped is not None:
+        return cause.task.trains and state.newest_checkpoint is None and is_bug(cause)
+    return cause.at - record.started <= SILENT_LIFETIME and is_usage_error(blamed, job.leader)
 
 
 def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -> bool:

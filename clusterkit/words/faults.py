@@ -195,6 +195,9 @@ class Fault:
         return " ".join(word for word in words if word)
 
 
+_SIZES = (("GB", 10**9), ("MB", 10**6), ("KB", 10**3))
+
+
 class Unit(enum.Enum):
     """The unit of an amount."""
 
@@ -215,7 +218,10 @@ class Amount:
         """Return the amount in the notation of the grammar."""
         if self.unit is Unit.SHARE:
             return f"{plain(100 * value)}%"
-        return f"{exact(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"
+        if self.unit is Unit.SECONDS:
+            return f"{exact(value)}s"
+        name, size = next((unit for unit in _SIZES if value >= unit[1] and round(value) % unit[1] == 0), ("B", 1))
+        return f"{round(value) // size}{name}"
 
 
 AMOUNTS = {

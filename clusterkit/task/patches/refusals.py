@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that are not program code
+REFUSED = 78  # as in words/outcome.py
 OLDEST_FOR_FIT = (3, 10)  # the first Keras 3 whose losses and metrics take other replicas into account
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first Keras 3 whose optimizers sum the gradients of all workers
 
@@ -116,4 +117,8 @@ def _is_of_a_library(module: str) -> bool:
 
 
 def stop(sentence: str) -> NoReturn:
-    raise SystemExit(f"clusterkit: {sentence}")
+    """Exit with the code of a refusal, which clusterkit does not restart."""
+    refusal = SystemExit(f"clusterkit: {sentence}")
+    refusal.code = REFUSED
+    print(refusal, file=sys.stderr, flush=True)
+    raise refusal
