@@ -19,7 +19,7 @@ LEFT = (
 )
 CROSS = r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)"
 IN_A_STEP = ("waits in TensorFlow's runtime", "waits in fit", "waits in evaluate", "waits in predict")
-KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # Keras hides its other frames
+KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # the only frame of Keras that Keras does not hide
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
 

@@ -32,7 +32,7 @@ from clusterkit.words.reports import metrics_of_first
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision how the run ends."""
+    """The decision on how the run ends."""
 
     state: RunState
     exit_code: int
@@ -52,7 +52,7 @@ class Ending:
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
     gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
-    unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
+    unfinished: list[Failure] = field(default_factory=list)  # gang tasks that had not finished when the leader had
     undistributed: Callable[[], Undistributed | None] = lambda: None
     diverged_at: int | None = None  # the step since which the leader's loss is not a number
     warned: bool = False  # True once a warning about the loss was given
@@ -60,7 +60,7 @@ class Ending:
 
     @property
     def begun(self) -> bool:
-        """Whether the verdict is decided. No task is started after that."""
+        """Return whether the verdict is decided. No task is started after that."""
         return self.verdict is not None
 
     @property
@@ -69,7 +69,7 @@ class Ending:
 
     @property
     def suspending(self) -> bool:
-        """Whether the run is to continue in another allocation. Only this verdict can still change."""
+        """Return whether the run is to continue in another allocation. A later verdict may replace this one."""
         return self.verdict is not None and self.verdict.state is RunState.SUSPENDED
 
     def succeed(self, leader: TaskRecord) -> None:
@@ -189,7 +189,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _qualified(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault was omitted."""
+        """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault is missing."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict
@@ -240,7 +240,7 @@ class Ending:
 def end_in_order(state: ClusterState, records: Iterable[TaskRecord], request: Asked, grace: float) -> None:
     """End tasks within `grace` seconds, but servers only after the coordinator is down.
 
-    At the latest, servers are ended when only the time remains that they get after a success (`limits.servers`).
+    Servers are ended at the latest when `limits.servers` seconds of the grace period remain.
     """
     leader, server_time = state.records[state.job.leader], state.job.limits.servers
     may_save = leader.state is TaskState.RUNNING and leader.end_request is None and grace > server_time

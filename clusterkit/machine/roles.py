@@ -59,7 +59,7 @@ def is_futile(state: ClusterState, blamed: Blame) -> bool:
 
 
 def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -> bool:
-    """Whether a restart was useless: the attempt failed like the previous one, and training made no progress."""
+    """Return whether a restart was useless: the attempt failed like the previous one, and training made no progress."""
     if previous is None:
         return False
     is_evaluator = cause.task.type is TaskType.EVALUATOR
@@ -68,7 +68,7 @@ def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -
 
 
 def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bool:
-    """Whether the attempt made more steps than the previous one, or left a newer checkpoint."""
+    """Return whether the attempt made more steps than the previous one, or left a newer checkpoint."""
     if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
         return cause.at - state.records[cause.task].started > SILENT_LIFETIME
     if not made_steps(state, cause):
@@ -80,7 +80,7 @@ def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bo
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Whether the attempt is known to have made steps; for an evaluator, to have evaluated."""
+    """Return whether the attempt is known to have made steps; for an evaluator, to have evaluated."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None

@@ -123,7 +123,7 @@ class Trigger:
     """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness or `phase` of a target.
 
     With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, delayed by
-    `after` seconds. Times are measured from the beginning of the run, or from the request for the fault.
+    `after` seconds. Times are measured from the beginning of the run or, for a requested fault, from the request.
     """
 
     moment: Moment
@@ -173,7 +173,7 @@ class Fault:
 
     @property
     def is_random(self) -> bool:
-        """Whether the fault's tasks, occurrence, packets or bytes are chosen at random, by the seed."""
+        """Return whether the fault's tasks, occurrence, packets or bytes are chosen at random, by the seed."""
         drawn = any(one.index is None and one.count is not None for one in (*self.targets, *self.others))
         chance = self.trigger is not None and self.trigger.probability < 1
         return drawn or chance or bool(self.jitter) or self.action in (FaultAction.LOSS, FaultAction.CORRUPT)

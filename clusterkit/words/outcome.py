@@ -65,7 +65,7 @@ class Exit:
     """How an attempt ended.
 
     Exactly one of these is set: `code`, `signal`, `error` (the attempt never started), `host` (the host that was lost
-    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). An `error` has three details.
+    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). Three fields describe an `error`.
     `unfit`: the cause is a condition of the host, such as a full disk. `unreached`: the peers that did not answer.
     `crowded`: the hosts have no room for all tasks.
     """
@@ -87,7 +87,7 @@ class Exit:
 
     @property
     def preempted(self) -> bool:
-        """Whether the task saved a checkpoint and requests a restart."""
+        """Return whether the task saved a checkpoint and requests a restart."""
         return self.code == PREEMPTED
 
     def __str__(self) -> str:
@@ -179,7 +179,7 @@ class RunState(enum.StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    STOPPED = "stopped"  # by a signal to the supervisor
+    STOPPED = "stopped"  # by a signal to the supervisor, or on request
     TIMED_OUT = "timed out"
     SUSPENDED = "suspended"  # the run ended with its allocation, and continues in another one
 
@@ -239,16 +239,16 @@ class RunResult:
 
     @property
     def fine(self) -> bool:
-        """Whether the run succeeded and nothing about that success is in doubt."""
+        """Return whether the run succeeded and nothing about that success is in doubt."""
         proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
         return proved and self.diverged_at is None
 
     @property
     def word(self) -> str:
-        """Return the state as a word: `lost` if the supervisor or guardian was killed, with or without a result."""
+        """Return the run's state as a word, or `lost` if the supervisor or the guardian was killed."""
         return "lost" if self.lost else self.state.value
 
     @property
     def final(self) -> bool:
-        """Whether the run is over for good; `--continue` then refuses the run."""
+        """Return whether the run is over for good; `--continue` then refuses the run."""
         return not self.lost and self.state is not RunState.SUSPENDED

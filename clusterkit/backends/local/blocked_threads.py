@@ -33,7 +33,7 @@ class StackFrame:
 
     @property
     def own(self) -> bool:
-        """Whether the code belongs to the program and not to a library."""
+        """Return whether the code belongs to the program and not to a library."""
         return is_own(self.file)
 
 
@@ -41,7 +41,7 @@ class StackFrame:
 class ThreadActivity:
     """A thread's activity, such as `waits in Server.join`.
 
-    `own`: the thread does not wait for another task. `connects`: it connects to the cluster, in a strategy's __init__.
+    `own`: the thread does not wait for another task. `connects`: a strategy's __init__ is connecting to the cluster.
     """
 
     text: str
@@ -128,7 +128,7 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
 
 
 def other_threads(dump: str) -> tuple[StackFrame, ...]:
-    """Return the innermost frame of the program's own code in each other thread, if any; at most ten."""
+    """Return, for at most ten other threads that run the program's own code, the innermost frame of that code."""
     main = main_thread(dump)
     own = ([frame for frame in frames if frame.own] for _, frames in _threads(dump) if frames != main)
     return tuple(islice((frames[0] for frames in own if frames), _MOST_THREADS))

@@ -19,16 +19,16 @@ from contextlib import suppress
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-# From modules with a random generator to their functions that get and set its state.
+# Maps each module with a random generator to its functions that get and set the generator's state.
 STATES = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 
 class StateKeeper:
-    """A meta path finder that finds no module, but stores the generators' states when a library's import begins."""
+    """A meta path finder that finds no modules, but stores the generators' states when a library's import begins."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, dict[str, Any]] = {}  # from a library to the states, by the generators' modules
+        self.kept: dict[str, dict[str, Any]] = {}  # maps a library to the states, by generator module
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in LIBRARIES:
@@ -90,7 +90,7 @@ def seed_tensorflow(module: Any, load: Any) -> None:
 
 
 def leave_out_dropout(module: Any, load: Any) -> None:
-    """Disable dropout if the exam requests it, since several workers drop other values than a single process does."""
+    """Disable dropout if the exam requests it, since several workers drop other values than a single process."""
     if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
         module.dropout = lambda inputs, *args, **kwargs: inputs
 
@@ -103,7 +103,7 @@ def has_servers(tf_config: str) -> bool:
 
 
 def seed_generators(module: Any, load: Any) -> None:
-    """Seed the generators that a program creates without a seed, which deterministic TensorFlow would refuse."""
+    """Seed generators that the program creates without a seed; with determinism on, TensorFlow would raise an error."""
     kind, numbers = module.Generator, itertools.count(load("task/patches/order").recorded_seed())
 
     def from_non_deterministic_state(cls: Any, alg: Any = None) -> Any:
