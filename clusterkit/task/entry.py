@@ -109,7 +109,7 @@ def run_script(path: str) -> None:
         main.__loader__ = SourceFileLoader("__main__", file_name)
         code = compile_file(path, file_name)
     if code is None:
-        run_file(path, main)  # the interpreter's errors about invalid files differ from those of `compile`
+        run_file(path, main)  # shows the interpreter's own error, which differs from that of `compile`
     else:
         exec(code, main.__dict__)
 

@@ -27,10 +27,10 @@ _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the launch of the fork server that suits most tasks. If all tasks start cold, return the reason (or None).
+    """Return the launch of the fork server that suits most tasks; None if the job needs none.
 
-    If the program is a command, the server imports nothing. A fork is still faster than a cold start, which needs a
-    fresh interpreter to tie the command to the supervisor.
+    Return a reason if the job needs a server but can't use one. For a command, the server imports nothing. A fork is
+    still faster than a cold start, which needs a fresh interpreter to tie the command to the supervisor.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None

@@ -75,7 +75,7 @@ def begin(launch: Launch) -> StartedServer:
             start_new_session=True,
             pass_fds=(other.fileno(), own_lifeline),
         )
-        process.returncode = 0  # otherwise Popen would reap the process when garbage-collected; `stop` does that
+        process.returncode = 0  # keeps Popen from reaping the process when garbage-collected; `stop` reaps it
         own_stack.pop_all()
         return StartedServer(process.pid, channel.detach(), lifeline)
 

@@ -241,7 +241,7 @@ def become_task(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # The supervisor opens the gate once this process is its child and the pid is known.
+    # Wait until the supervisor has received the pid of this process, its child, and writes a byte to the pipe `gate`.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)

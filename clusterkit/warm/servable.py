@@ -64,5 +64,5 @@ def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> l
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return those modules of `directory` (`names`) that a server has `imported` from another directory."""
+    """Return the modules that a server has `imported` from elsewhere. `names` are the modules in `directory`."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -105,7 +105,7 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether a server that this process starts could serve it; with a seccomp filter, it could not."""
+    """Return whether a server started by this process could serve this process. False if seccomp filters may differ."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 

@@ -163,7 +163,7 @@ def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | 
 
 
 def _remove_bytecode(file: Path) -> None:
-    """Remove a module's cached bytecode, which Python would use if the source's size and mtime in seconds are equal."""
+    """Remove a module's cached bytecode: Python uses it if the new source has the same size and mtime in seconds."""
     for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
         with suppress(OSError):
             (file.parent / "__pycache__" / cached).unlink()

@@ -221,7 +221,7 @@ class WarmSession:
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """Remove the directory at the end of the process. The session's servers also remove it then."""
+        """Remove the directory when this process ends. The session's servers exit then, and also remove it."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)

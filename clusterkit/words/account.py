@@ -207,10 +207,10 @@ class Parts:
     | lost | training whose steps a later attempt repeated |
     | checkpointing | training waited for a checkpoint |
     | evaluating | training waited for another phase that makes no steps, such as an evaluation |
-    | recovering | training had stopped, from a failure or a requested restart until the next new step |
+    | recovering | training had stopped because of a failure or a requested restart; lasts until the next new step |
     | stalled | training had stopped without a failure |
     | stopped | training had stopped because a task was paused |
-    | ending | the time after the last step, or after the ending of the run began |
+    | ending | the time after the last step of a successful job, or after the failure or stop that ended the run |
     | unseen | tasks ran, but no task reported a step in the whole run |
     """
 

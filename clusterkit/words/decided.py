@@ -120,7 +120,7 @@ class Shrunk(Tagged):
 class HostAvoided(Tagged):
     """Attempts failed repeatedly because of conditions of their host; `why` is the last reason, as a clause.
 
-    `moves`: True if its tasks move to other hosts, until only this host has room; False without other hosts.
+    `moves` is True if other hosts can take over its tasks, and False if there is no other healthy host.
     """
 
     host: str

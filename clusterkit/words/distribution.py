@@ -19,7 +19,7 @@ class Training(enum.StrEnum):
     NONE = "none"
     LOOP = "loop"  # the program has created an optimizer or taken a gradient, so it may have its own training loop
     SCOPED = "scoped fit"  # the program calls `fit` of a model that was created in the scope of a strategy
-    FIT = "fit"  # the program calls `fit` of a model that was created outside such a scope
+    FIT = "fit"  # the program calls `fit` of a model that was created outside the scope of a strategy
     UNCALLED = "uncalled"  # the program has ended; it defines a main() that is never called
 
 

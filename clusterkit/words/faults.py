@@ -120,10 +120,10 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness or `phase` of a target.
+    """When a fault happens: at a time or step, or at the nth checkpoint, restart, readiness or target's `phase`.
 
-    With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, delayed by
-    `after` seconds. Times are measured from the beginning of the run or, for a requested fault, from the request.
+    With `every`, it is repeated every `at` seconds or steps, or at each checkpoint or restart. Each time, it happens
+    with `probability`, `after` seconds later. Times count from the run's start or, for a requested fault, the request.
     """
 
     moment: Moment

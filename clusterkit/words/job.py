@@ -189,7 +189,7 @@ class Limits:
     drain: float = 2.0  # the time for a task's output to reach its end after the task's last process is gone
 
 
-@dataclass(frozen=True)  # no slots: the properties are cached, since every event reads them
+@dataclass(frozen=True)  # no slots: `cached_property` needs a `__dict__`
 class JobSpec:
     """The user's job: a program and the number of tasks of each type."""
 

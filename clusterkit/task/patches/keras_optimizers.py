@@ -165,10 +165,10 @@ def _dense(tf: Any, grad: Any) -> Any:
 def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[Any], Any]]]:
     """Return this replica's parts of the gradients, and functions that turn the sums over all replicas into gradients.
 
-    TensorFlow sums slices by concatenating the slices of all replicas. This gives the same slices as one process,
-    except in two cases, in which one process has each index only once: indices that do not depend on rows (positions),
-    and lookups of unique indices. In these cases, slices with the same index have to be added up, because optimizers
-    square the slices.
+    TensorFlow sums sparse gradients by concatenating the slices of all replicas, so an index may occur once per
+    replica. In two cases, one process has each index only once: if the indices do not depend on the rows (such as
+    positions), and if they come from `tf.unique`. In these cases, slices with the same index have to be added up,
+    because optimizers square the slices.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):

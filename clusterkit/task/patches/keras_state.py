@@ -68,7 +68,7 @@ def average(step: Any, variables: list[Any]) -> None:
 
 
 def notices(step: Any, model: Any) -> Iterator[str]:
-    """Yield a warning for each variable of a model to which the step assigns values from the replica's own rows."""
+    """Yield warnings about the model's variables whose new values the step computes from this replica's rows alone."""
     if step.is_eager:
         return
 

@@ -63,7 +63,7 @@ class Step:
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
 
     def as_whole(self, part: Any) -> Any:
-        """Return this replica's estimate of the loss of the whole batch: its part, divided by its share."""
+        """Convert this replica's part of the batch's loss into an estimate of the whole loss: divide it by `share`."""
         whole = self.tf.math.divide_no_nan(part, self.tf.cast(self.share, part.dtype))
         self.whole.add(whole.ref())
         return whole

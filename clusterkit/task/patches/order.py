@@ -60,7 +60,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
 
 def iterate_apart(module: Any, load: Any) -> None:
-    """Patch the iteration over datasets: datasets that are not sharded have a different order in each worker."""
+    """Patch the iteration over datasets so that each worker has its own order for datasets that are not sharded."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
             _iterate_apart(kind)

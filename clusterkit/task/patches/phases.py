@@ -20,7 +20,7 @@ from typing import Any
 WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep during a pause
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
-AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin with the function, not with its first system call
+AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases reported when a function is called, not when it does I/O
 BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 here = _local()  # `here.computes` is True once this thread's step has computed gradients
 decorated: dict[int, Any] = {}  # each `tf.function` passed to `Strategy.run`, by its id
-pending: list[list[str]] = []  # the digests of each replica's step since the last step was counted
+pending: list[list[str]] = []  # one list of row digests for each replica's step since the last counted step
 
 
 def take(before: int, now: int) -> list[tuple[int, list[str]]]:
@@ -81,7 +81,7 @@ def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
 
 
 def counted(function: Any, output: Any) -> Any:
-    """Return a Python function that calls `function`, and records its rows if it has computed gradients."""
+    """Return a function that calls `function` and, if it computes gradients, records the rows in its arguments."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
         outer, here.computes = getattr(here, "computes", False), False

@@ -103,7 +103,7 @@ def asked_by(frame: FrameType | None) -> tuple[str, str]:
     """Return the library method that the program has called, and the program's line with the call."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # otherwise the frame belongs to a wrapper with another name
+        if "self" in frame.f_locals:  # a frame without `self` is a wrapper's, whose name is not the method's
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:

@@ -22,7 +22,7 @@ class Unreported:
         self.steps = steps
         self.closures = 0  # the number of closures that a coordinator has finished
         self.made = self.changes = 0  # the newest count of steps, and the number of times that the count has changed
-        self.since: float | None = None  # the time of the first change
+        self.since: float | None = None  # the time at which the count first changed
 
     def look(self) -> None:
         """Update the count. Report "unreported" once the program has trained long enough without reporting a step."""
