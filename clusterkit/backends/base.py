@@ -33,7 +33,7 @@ class Backend(Protocol):
         """Carry out an order of the state machine. Answers are posted to the inbox as events."""
 
     def suspend(self) -> None:
-        """Prepare for the run's suspension: hosts end now, and return in the next allocation."""
+        """Prepare to suspend the run: its agents end now, and new agents start in the next allocation."""
 
     def shut(self) -> None:
         """End all processes of the run and release its resources. May be called before `place`."""

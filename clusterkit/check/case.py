@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -61,6 +62,22 @@ class Case(NamedTuple):
         """Whether the tasks have to train together with TensorFlow."""
         apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
         return self.job.shape is not Shape.SINGLE and not apart
+
+    @property
+    def joins(self) -> bool:
+        """Whether the strategy is certain to get the job's cluster, which the program may keep from it."""
+        return self.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in self.sources)
+
+    def severity(self, is_certain: bool = True) -> Severity:
+        """Return the severity of what fails in every run that reaches it, where every run does."""
+        return Severity.ERROR if self.strict and is_certain else Severity.WARNING
+
+    def fits(self) -> Iterator[tuple[Source, ast.Call]]:
+        """Yield the calls of `fit` on objects that the program also compiles, which are Keras models."""
+        for source in self.sources:
+            for call in source.model_calls("fit"):
+                if self.applies(source, call):
+                    yield source, call
 
     def calls(self, *names: str) -> Iterator[tuple[Source, str, ast.Call]]:
         """Yield the calls of these functions and classes to which the rules apply."""

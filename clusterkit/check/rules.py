@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from clusterkit.check.averages import batch_per_replica, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Finding, Location, Severity
+from clusterkit.check.servers import coordinator_everywhere, finite_data, fit_of_keras_3, unscoped_layer
+from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.source import Source
 from clusterkit.check.steps import mean_of_parts, undistributed_batches
 from clusterkit.check.undefined import undefined_name
@@ -22,8 +24,6 @@ _SERVER = "tensorflow.distribute.Server"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
-_SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
-_SHUFFLES_LISTS = re.compile(r"^(?:random|numpy\.random|tensorflow\.random)\.|rng")
 # Callbacks that write files, with the argument for the path, in Keras 3; in Keras 2, they support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
@@ -90,7 +90,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
             when = f"after line {min(lines)} has initialized TensorFlow" if lines else "when TensorFlow is initialized"
             what = f"The strategy is created {when}, but with {case.tasks} it must come first."
             advice = "Create it before tensors, variables, datasets, optimizers and other strategies."
-            yield Hit(source.location(call), what, advice, severity=_severity(case, bool(lines) and _joins(case)))
+            yield Hit(source.location(call), what, advice, severity=case.severity(bool(lines) and case.joins))
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
@@ -101,11 +101,11 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
         if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # a Server can make its own cluster
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
             resolver = source.constructor(call.args[0]) if call.args else ""
-            severity = _severity(case, resolver == _RESOLVER and _joins(case))
+            severity = case.severity(resolver == _RESOLVER and case.joins)
         elif name == MULTI_WORKER and is_ps:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
-            severity = _severity(case, case.job.servers is Servers.PROGRAM and _joins(case))
+            severity = case.severity(case.job.servers is Servers.PROGRAM and case.joins)
         elif name in SINGLE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
             what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
             advice, severity = "Use MultiWorkerMirroredStrategy, or start one worker.", Severity.WARNING
@@ -133,7 +133,7 @@ def no_strategy(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model in a program that does not mention strategies or other tasks."""
     words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
     if case.is_distributed and not any(source.mentions(words) for source in case.sources):
-        for source, fit in _fit_calls(case):
+        for source, fit in case.fits():
             what = f"The program makes no tf.distribute strategy: each of the tasks ({case.tasks}) trains by itself."
             kind = "ParameterServer" if case.job.shape is Shape.PARAMETER_SERVER else "MultiWorkerMirrored"
             yield Hit(source.location(fit), what, f"Create the model in the scope of a {kind}Strategy.")
@@ -146,23 +146,10 @@ def no_scope(case: Case) -> Iterator[Hit]:
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
     if not case.is_distributed or not made or used or any(source.may_escape(call) for source, call in made):
         return
-    for source, fit in _fit_calls(case):
+    for source, fit in case.fits():
         what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
         yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
         return
-
-
-def unseeded_shuffle(case: Case) -> Iterator[Hit]:
-    """Find datasets that are shuffled without a seed, if the patches that make tasks agree on a seed are off."""
-    is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
-    for source in case.sources if is_gang and not case.names(_SEEDS) else ():
-        for name, call in source.calls():
-            is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
-            seeded = any(keyword.arg in ("seed", None) for keyword in call.keywords)
-            if is_method and not seeded and not _SHUFFLES_LISTS.search(name) and case.applies(source, call):
-                what = f"Each of the tasks ({case.tasks}) shuffles in an order of its own, and then keeps its part."
-                advice = "Give shuffle() a seed, or leave --no-patches out: rows are lost, and others are read twice."
-                yield Hit(source.location(call), what, advice)
 
 
 def uncalled_main(case: Case) -> Iterator[Hit]:
@@ -178,7 +165,7 @@ def dataset_creator(case: Case) -> Iterator[Hit]:
         for name, call in source.calls():
             if name == _CREATOR and case.applies(source, call):
                 what, advice = "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
-                yield Hit(source.location(call), what, advice, severity=_severity(case))
+                yield Hit(source.location(call), what, advice, severity=case.severity())
 
 
 RULES = {
@@ -190,6 +177,7 @@ RULES = {
     "no-strategy": no_strategy,
     "no-scope": no_scope,
     "unseeded-shuffle": unseeded_shuffle,
+    "unseeded-rows": unseeded_rows,
     "loss-per-replica": loss_per_replica,
     "batch-per-replica": batch_per_replica,
     "mean-of-parts": mean_of_parts,
@@ -197,6 +185,10 @@ RULES = {
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
+    "coordinator-everywhere": coordinator_everywhere,
+    "keras-3-fit": fit_of_keras_3,
+    "unscoped-layer": unscoped_layer,
+    "finite-data": finite_data,
     "undefined-name": undefined_name,
 }
 
@@ -208,16 +200,6 @@ def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
         for id_ in rules
         for hit in RULES[id_](case)
     ]
-
-
-def _severity(case: Case, is_certain: bool = True) -> Severity:
-    """Return the severity of what fails in every run that reaches it, where every run does."""
-    return Severity.ERROR if case.strict and is_certain else Severity.WARNING
-
-
-def _joins(case: Case) -> bool:
-    """Return whether the strategy is certain to get the job's cluster, which the program may keep from it."""
-    return case.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in case.sources)
 
 
 def _writes_tf_config(source: Source, node: ast.AST) -> bool:
@@ -239,13 +221,3 @@ def _keys_in_json(source: Source, value: ast.expr) -> set[str]:
             names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
             return names if len(names) == len(keys) else set()
     return set()
-
-
-def _fit_calls(case: Case) -> Iterator[tuple[Source, ast.Call]]:
-    """Yield the calls of `fit` on objects that the program also compiles, which are Keras models."""
-    for source in case.sources:
-        methods = [(call.func, call) for _, call in source.calls() if isinstance(call.func, ast.Attribute)]
-        compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}
-        for method, call in methods:
-            if method.attr == "fit" and ast.dump(method.value) in compiled and case.applies(source, call):
-                yield source, call

@@ -83,6 +83,20 @@ class Source:
         values = self._values[name]
         return values[0] if len(values) == 1 and not self._imports[name] else None
 
+    def values(self, name: str) -> list[ast.AST | None]:
+        """Return everything that the file binds the name to; None among them for what it can't be known."""
+        return [*self._values[name], *([None] if self._imports[name] else [])]
+
+    def uses(self, name: str) -> list[ast.AST]:
+        """Return the places at which the file reads the name."""
+        return self._uses[name]
+
+    def enclosing(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Yield the nodes that contain the node, the innermost first."""
+        while (parent := self._parents.get(node)) is not None:
+            yield parent
+            node = parent
+
     def bound_names(self) -> set[str]:
         """Return the names that the file binds or declares in any scope; `*` among them after a star import."""
         return {name for names in (self._values, self._imports) for name, how in names.items() if how} | self._declared
@@ -109,6 +123,12 @@ class Source:
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """Yield every call with the full name of its function."""
         return ((self.dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
+
+    def model_calls(self, *names: str) -> Iterator[ast.Call]:
+        """Yield the calls of these methods on objects that the file also compiles, which are Keras models."""
+        methods = [(call.func, call) for _, call in self.calls() if isinstance(call.func, ast.Attribute)]
+        compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}
+        yield from (call for method, call in methods if method.attr in names and ast.dump(method.value) in compiled)
 
     def constant_texts(self, node: ast.AST | None) -> list[str] | None:
         """Return the texts in a constant value; None if the value is not constant and may differ between tasks."""

@@ -14,7 +14,7 @@ from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.terminal import exit_on_error, say
-from clusterkit.words.faults import FaultAction
+from clusterkit.words.faults import FaultAction, no_action
 
 if TYPE_CHECKING:
     from clusterkit.words.job import JobSpec
@@ -42,7 +42,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
         names = [name.strip() for name in str(value).split(",") if name.strip()]
         for name in names:
             if name not in set(FaultAction):
-                self.fail(f"there is no action {name!r}. There are {', '.join(FaultAction)}.", param, ctx)
+                self.fail(no_action(name), param, ctx)
         if not names:
             self.fail("no action is named.", param, ctx)
         return tuple(dict.fromkeys(map(FaultAction, names)))

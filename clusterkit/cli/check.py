@@ -11,6 +11,11 @@ from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
 
+_JOB = (  # the options that change what the rules find
+    *("file", "module", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "restart_scope"),
+    *("convention", "tf_config", "servers", "keras", "patches"),
+)
+
 
 @click.command(
     "check",
@@ -18,7 +23,7 @@ from clusterkit.cli.terminal import echo, exit_on_error
     context_settings={"allow_interspersed_args": False},
     examples=[("check --workers 2 train.py", "As a job with two workers."), ("check -f job.toml", "")],
 )
-@job_options("file", "module", "workers", "ps", "chief", "evaluator", "cwd", "tf_config", "keras", "patches")
+@job_options(*_JOB)
 @program_argument
 @json_option
 def command(as_json: bool, **values: object) -> None:

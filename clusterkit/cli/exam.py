@@ -71,11 +71,15 @@ def command(
     as_json: bool,
     **values: object,
 ) -> None:
-    """Run PROGRAM several times, unchanged, and compare what it computes.
+    """Run PROGRAM several times and compare what it computes.
 
     Takes every option of `up` that describes a job. Does one worker compute what several compute? Does a job that was
     stopped continue where it was? Does it survive each fault in each phase? Exit code: 0 if everything that was
     examined passed, 1 if not, 4 if the program could not be examined.
+
+    The program is not edited. Where it sets no seed, TensorFlow and Keras get the same seed in all tasks, and NumPy and
+    Python's random another one in each worker of a gang; TensorFlow's operations are made deterministic, and dropout is
+    off where one worker is compared with several.
     """
     with exit_on_error():
         from clusterkit.cli.report import STDOUT, check_output
@@ -126,7 +130,7 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
                     chapter = result.cell.chapter
                     echo(f"\n{title(chapter)}", err=as_json)
                 now = time.monotonic()
-                echo("\n".join(cell_lines(result, now - began, examiner.replay)), err=as_json)
+                echo("\n".join(cell_lines(report, result, now - began, examiner.replay)), err=as_json)
                 if pages is not None:
                     for run in result.runs:
                         pages.add(examiner.trials.store.run(run))

@@ -12,7 +12,7 @@ from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.faults import ON_STORAGE, FaultAction
+from clusterkit.words.faults import ON_STORAGE, SYNONYMS, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class OnFaults(OnRun):
     def address(self, ctx: click.Context, words: list[str]) -> None:
         from clusterkit.store.store import RUN_ID
 
-        if words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
+        if words and words[0].split() == [words[0]] and words[0] not in {*FaultAction, *SYNONYMS}:
             if not RUN_ID.fullmatch(words[0]):
                 ctx.fail(f"{words[0]!r} is neither a run nor a fault. Write a fault in quotes: {EXAMPLE!r}.")
             self.set_run(ctx, words.pop(0))
-        if len(words) > 1 and words[0] in set(FaultAction) - ON_STORAGE:
+        if len(words) > 1 and words[0] in {*FaultAction, *SYNONYMS} - ON_STORAGE:
             ctx.fail(f"Write a fault in quotes: {' '.join(words)!r}.")
         ctx.params["texts"] = tuple(words)
 
@@ -71,7 +71,8 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
 
     \b
     Actions on tasks:
-      kill, term, stop, slow [share=20%], hang-start, memory [limit=1GB]
+      kill, term, stop (freezes it), slow [share=20%], hang-start,
+      memory [limit=1GB]
     Actions on the virtual network, between tasks and the rest, or between
     two sides, 'worker:0,ps:0 | worker:1':
       partition, delay [by=100ms jitter=10ms], loss [share=10%],

@@ -1,4 +1,4 @@
-"""The contract of an engine, the interface to the system that owns a run's hosts; and the import of an engine."""
+"""The interface that every engine implements, and a function that imports an engine by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Announce = Callable[[str], None]  # a function that shows the user a sentence
 
 
 class Engine(ABC):
-    """An engine. The default methods are for engines whose hosts are available without submitting a job."""
+    """The base class of engines. The default methods suit engines whose hosts are available without submitted jobs."""
 
     # Before a run.
 
@@ -35,11 +35,11 @@ class Engine(ABC):
         yield from ()
 
     def submits(self) -> bool:
-        """Whether a run has to be submitted, since this process does not run on hosts of the engine."""
+        """Return whether a run has to be submitted, because this process does not run on one of the engine's hosts."""
         return False
 
     def script(self, job: JobSpec, run_id: str) -> str:
-        """Return the text that would be submitted, for `config`; empty if nothing is submitted. Raises BadJob."""
+        """Return the script to submit, for `clusterkit config` to show; "" if nothing is submitted. Raises BadJob."""
         return ""
 
     def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Announce) -> Callable[[], int]:
@@ -49,7 +49,7 @@ class Engine(ABC):
         """
         raise NotImplementedError
 
-    # For use within a run, on the supervisor's host unless stated otherwise.
+    # For processes of a run, on the supervisor's host unless stated otherwise.
 
     @abstractmethod
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Allocation:
@@ -60,22 +60,22 @@ class Engine(ABC):
         return ""
 
     def supervisor_lost(self) -> bool:
-        """Have the run continued, for an agent that has lost the supervisor; return whether the request succeeded."""
+        """Request that a run without a supervisor be continued; return whether that succeeded. Called by agents."""
         return False
 
-    # For use outside a run whose supervisor has recorded an `allocation_id`.
+    # For processes outside a run, if the run's supervisor has recorded an `allocation_id`.
 
     def run_inside(self, allocation: str, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         """Run a command on the supervisor's host. Raises ClusterkitError."""
         raise NotImplementedError
 
     def continues(self, run: RunDirectory) -> bool:
-        """Wait until the run has a supervisor again; return False as soon as no supervisor can follow."""
+        """Wait until the run has a supervisor again; return False once it is certain that the run will get none."""
         return False
 
 
 def engine_named(name: str) -> Engine:
-    """Import the engine of this name, and no other engine. Raises ClusterkitError if the name is unknown."""
+    """Import the engine with this name, without importing others. Raises ClusterkitError if the name is unknown."""
     if name not in get_args(EngineName):
         raise ClusterkitError(
             f"Unknown engine {printable(name)!r:.60}. The engines are {', '.join(get_args(EngineName))}."
@@ -91,6 +91,6 @@ def continues(run: RunDirectory) -> bool:
 
 
 def may_continue(run: RunDirectory) -> bool:
-    """Whether a run without a supervisor may get another: the run has an allocation, and was not ended for good."""
+    """Return whether a run may get a new supervisor: it has an allocation, and no final result."""
     info, result = run.info(), run.result()
     return info is not None and bool(info.allocation) and (result is None or not result.final)

@@ -1,8 +1,8 @@
 """The table of engines: their names, the options for hosts that all engines share, and the options of single engines.
 
-The table is read for every job, so it imports no engine. To add an engine, add a folder `engines/<name>` with an
-`engine.py`, and the name to `EngineName`. A class lists the options that only one engine has. The docstrings of the
-classes are headings of the help.
+The table is read for every job, so it imports no engine. To add an engine, create `engines/<name>/engine.py`, and add
+the name to `EngineName`. Options of a single engine are in a class of their own. The help uses the docstrings of the
+classes as headings.
 """
 
 from __future__ import annotations

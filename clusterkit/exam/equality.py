@@ -20,6 +20,11 @@ _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
     "alone."
 )
+_SAME_SEED = (
+    "Let all workers make, split and shuffle the data with the same seed before they shard it, by "
+    "keras.utils.set_random_seed(seed) or numpy.random.default_rng(seed), and repeat the data after that."
+)
+_SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same."
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
@@ -152,19 +157,22 @@ def _row_findings(
             "Prepare a row from itself or from all data, not from a worker's own rows; seed noise by the row.",
         )
         return
+    same_total = one_counts.total() == several_counts.total()
     if missed:
+        less = "less often than 1 worker" if any(several_counts[row] for row in missed) else "never, unlike 1 worker"
         yield ExamFinding(
             "rows-missed",
-            f"{workers} workers leave out {number_of('row', len(missed))} of {len(one_counts)} that 1 worker trains on "
+            f"Rows are lost: {workers} workers train on {len(missed)} of {number_of('row', len(one_counts))} {less} "
             f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}).",
-            "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same.",
+            _SAME_SEED if same_total else _SHARD_ONCE,
         )
     if repeated:
+        unknown = len(several_counts.keys() - one_counts.keys())
+        more = f"; 1 worker does not have {unknown} of them" if unknown else ""
         yield ExamFinding(
             "rows-repeated",
-            f"{workers} workers train on {number_of('row', len(repeated))} of {len(one_counts)} more often "
-            "than 1 worker.",
-            "Let the workers shuffle with the same seed before they shard, and repeat the data after that.",
+            f"{workers} workers train on {number_of('row', len(repeated))} more often than 1 worker{more}.",
+            "" if missed and same_total else _SAME_SEED,
         )
 
 

@@ -30,15 +30,14 @@ from clusterkit.exam.survival import (
 )
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
+from clusterkit.text.durations import compact
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunState
 
-SAVES_NOTHING = (
-    "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
-    "callbacks=[training.Backup()] in fit, or training.Checkpointer(checkpoint) in a loop"
-)
+SAVES_NOTHING = "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
+IN_FIT, IN_A_LOOP = "callbacks=[training.Backup()] in fit", "training.Checkpointer(model=model) in a loop"
 NO_STEPS = (
     "no steps were seen: the program makes none, or does so where clusterkit can't see them. One line reports them: "
     "training.report(step=step, loss=loss)"
@@ -161,12 +160,8 @@ class Examiner:
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
         for way in _interruption_plans(runs.job, runs.baseline, compares):
             if self._is_wanted(way.cell):
-                result = (
-                    _resume_result(runs, way, exact)
-                    if _saves_checkpoints(again)
-                    else not_reached(way.cell, SAVES_NOTHING)
-                )
-                yield self.report.add(result)
+                why = _saves_nothing(again)
+                yield self.report.add(not_reached(way.cell, why) if why else _resume_result(runs, way, exact))
 
     def _survival(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         compared = exact if self.report.passed(Chapter.RESUME) else None
@@ -177,8 +172,8 @@ class Examiner:
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phase_limit is None or one.phase in self.phase_limit or self.chosen) and self._is_wanted(one.cell):
                 why = why_unreachable(one, again.phases(one.task))
-                if one.phase == Phase.RESTORING and not _saves_checkpoints(again):
-                    why = SAVES_NOTHING
+                if one.phase == Phase.RESTORING:
+                    why = _saves_nothing(again)
                 yield self.report.add(not_reached(one.cell, why) if why else _break_result(runs, one, compared))
 
     def _is_wanted(self, cell: Cell) -> bool:
@@ -186,7 +181,9 @@ class Examiner:
             return str(cell) in self.chosen
         if time.monotonic() < self.until:
             return True
-        self.report.add(CellResult(cell, Grade.SKIPPED, reason="the time was up"))
+        self.report.add(
+            CellResult(cell, Grade.SKIPPED, reason=f"the budget of {compact(self.report.budget)} was spent")
+        )
         return False
 
 
@@ -209,9 +206,11 @@ def _compare(
     return judge(cell, found, *ids, notes=(*notes, *uncounted))
 
 
-def _saves_checkpoints(unbroken: ExaminedRun) -> bool:
-    """Whether any task saved a checkpoint in the unbroken run."""
-    return Phase.SAVING in unbroken.phases()
+def _saves_nothing(unbroken: ExaminedRun) -> str:
+    """Return a reason if no task saved a checkpoint in the unbroken run, or "". Only `fit` has logs of epochs."""
+    if Phase.SAVING in unbroken.phases():
+        return ""
+    return SAVES_NOTHING + (IN_FIT if any(task.logs for task in unbroken.tasks) else IN_A_LOOP)
 
 
 @dataclass(frozen=True, slots=True)

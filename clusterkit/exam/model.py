@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from clusterkit.text.durations import compact
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
@@ -76,12 +77,16 @@ def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
 
 @dataclass(slots=True)
 class Report:
-    """The results of an exam so far. `invalid_reason` is why the program could not be examined, if so."""
+    """The results of an exam so far. `invalid_reason` is why the program could not be examined, if so.
+
+    `budget` is the time in seconds after which no more cells are examined.
+    """
 
     name: str
     seed: int
     results: list[CellResult] = field(default_factory=list)
     invalid_reason: str = ""
+    budget: float = 0.0
 
     def results_of(self, chapter: Chapter) -> list[CellResult]:
         return [result for result in self.results if result.cell.chapter is chapter]
@@ -90,8 +95,15 @@ class Report:
         """Count the cells with a grade, in one chapter or in all."""
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
-    def _is_reached(self, chapter: Chapter) -> bool:
-        return any(one.grade in (Grade.PASSED, Grade.FAILED) for one in self.results_of(chapter))
+    def unseen(self) -> list[Chapter]:
+        """Return the chapters of which no cell has passed or failed."""
+        reached = {one.cell.chapter for one in self.results if one.grade in (Grade.PASSED, Grade.FAILED)}
+        return [chapter for chapter in Chapter if self.results_of(chapter) and chapter not in reached]
+
+    def is_first(self, result: CellResult) -> bool:
+        """Whether the result has no reason, or no earlier cell of its chapter has the same one."""
+        alike = (one for one in self.results_of(result.cell.chapter) if one.reason == result.reason)
+        return not result.reason or next(alike, result) is result
 
     def passed(self, chapter: Chapter) -> bool:
         """Whether at least one cell of the chapter has passed and none has failed."""
@@ -114,12 +126,9 @@ class Report:
     def verdict(self) -> str:
         if self.invalid_reason:
             return f"The program could not be examined: {self.invalid_reason}"
-        passed, failed = self.count(Grade.PASSED), self.count(Grade.FAILED)
-        reached = number_of("cell", passed + failed)
-        unseen = len(self.results) - passed - failed
-        rest = f"; {unseen} of {len(self.results)} were not examined" if unseen else ""
-        if without_result := [
-            chapter for chapter in Chapter if self.results_of(chapter) and not self._is_reached(chapter)
-        ]:
-            rest += f", among them all of {listed(without_result)}"
-        return f"{passed} of {reached} passed{rest}."
+        passed, failed, skipped = (self.count(one) for one in (Grade.PASSED, Grade.FAILED, Grade.SKIPPED))
+        missing = [f"{count} not reached"] if (count := self.count(Grade.NOT_REACHED)) else []
+        missing += [f"{skipped} not run within {compact(self.budget)}"] if skipped else []
+        said = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
+        said += f"; {', '.join(missing)}" if missing else ""
+        return said + (f", among them all of {listed(unseen)}." if (unseen := self.unseen()) else ".")

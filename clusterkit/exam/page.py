@@ -11,7 +11,7 @@ from html import escape
 
 from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
 from clusterkit.exam.survival import PHASES
-from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, recovery_of, title
+from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, mark_of, recovery_of, title
 from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
@@ -38,7 +38,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: light-dark(#f4
 def page(report: Report, replay: Replay, links: Mapping[str, str] | None = None) -> str:
     """Return the page; `links` are the addresses of the runs' pages, by run id."""
     links = links or {}
-    mark = "✔" if report.exit_code == 0 else "✘"
+    mark = mark_of(report)
     head = (
         f'{MARK} {_safe(report.name)} -->\n<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, is_same
@@ -22,11 +23,23 @@ _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
 EXACT = tuple(_LOST_STATE)
+_BACKUP = (
+    "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
+    "epoch and the position in the data."
+)
+_BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of what Backup restores
 ROUNDING = 1e-5  # the allowed relative difference of metrics, whose sums may have a different order after a resume
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """Return findings about a continued attempt, from its state at the beginning, its rows, its length and its end."""
+    found = _forgotten(unbroken, continued)
+    if not unbroken.logs:
+        return found
+    return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in found]
+
+
+def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     begun = continued.begin
     found = list(_state_findings(unbroken, continued))
     if begun is not None and begun.step == 0 and found:

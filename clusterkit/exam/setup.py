@@ -37,7 +37,7 @@ def make_examiner(
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)
-    report, until = Report(name, seed), time.monotonic() + budget
+    report, until = Report(name, seed, budget=budget), time.monotonic() + budget
     return Examiner(trials, report, until, longest, frozenset(cells), phases, can_fill, wide), warnings
 
 

@@ -20,6 +20,7 @@ _TITLES = {
 NOT_PROVED = (
     "An exam shows mistakes. It does not prove that there are none: it saw this data, these steps and this machine."
 )
+BUDGET_SPENT = "Cells were skipped because the time was up. Give the exam more time with --budget, as in --budget 30m."
 Replay = Callable[[Cell], str]
 
 
@@ -27,11 +28,16 @@ def title(chapter: Chapter) -> str:
     return f"{chapter}: {_TITLES[chapter]}"
 
 
-def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
-    """Format a finished cell: a line with the result, then findings, remedies and the command that repeats the cell."""
+def cell_lines(report: Report, result: CellResult, seconds: float, replay: Replay) -> list[str]:
+    """Format a finished cell: a line with the result, then findings, remedies and the command that repeats the cell.
+
+    A reason that an earlier cell of the chapter has too is left out.
+    """
     head = f"  {MARKS[result.grade]} {result.cell.name}"
-    lines = [f"{head:<50} {', '.join([shown(seconds), *recovery_of(result)])}"]
-    if result.reason:
+    is_first = report.is_first(result)
+    grade = [] if is_first else [f"{result.grade} for the same reason"]
+    lines = [f"{head:<50} {', '.join([shown(seconds), *recovery_of(result), *grade])}"]
+    if result.reason and is_first:
         lines.append(f"      {result.grade}: {result.reason}")
     for finding in result.findings:
         lines.append(f"      {finding.text}")
@@ -40,6 +46,11 @@ def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
     if result.grade is Grade.FAILED:
         lines.append(f"      {replay(result.cell)}")
     return [printable(line) for line in lines]
+
+
+def mark_of(report: Report) -> str:
+    """Return the mark of an exam: a check mark only if a cell of each chapter has passed and none has failed."""
+    return MARKS[Grade.FAILED if report.exit_code else Grade.SKIPPED if report.unseen() else Grade.PASSED]
 
 
 def recovery_of(result: CellResult) -> list[str]:
@@ -55,8 +66,8 @@ def summary(report: Report) -> str:
         if report.results_of(chapter):
             rows.append((str(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
     drawn = table(("CHAPTER", *(grade.upper() for grade in Grade)), rows) + "\n" if rows else ""
-    mark = "✔" if report.exit_code == 0 else "✘"
-    return f"{drawn}{mark} {printable(report.verdict())}\n{NOT_PROVED}"
+    skipped = f"{BUDGET_SPENT}\n" if report.count(Grade.SKIPPED) else ""
+    return f"{drawn}{mark_of(report)} {printable(report.verdict())}\n{skipped}{NOT_PROVED}"
 
 
 def document(report: Report, replay: Replay) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Explains failures of distributed programs: matches a run or a log against the rows of a table of known failures."""
+"""Explains failures of distributed programs by matching a run or a log against a table of known failures."""

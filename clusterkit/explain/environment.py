@@ -9,7 +9,7 @@ _TWO = ("--workers", "2")
 
 
 def _spawned_again(evidence: Evidence) -> Words | None:
-    """Condition: a process that the program spawned runs the whole program again."""
+    """Check whether a process that the program spawned runs the whole program again."""
     first = evidence.first
     return HOLDS if "finished its bootstrapping phase" in f"{first.before}\n{first.text}" else None
 

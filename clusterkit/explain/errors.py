@@ -1,4 +1,4 @@
-"""Extracts the error text of a task from its log. The patterns of the table's rows are searched for in this text."""
+"""Extracts a task's error text from its log. This is the text that the patterns of the table's rows have to match."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from clusterkit.text.noise import NoiseFilter
 
 LONGEST_LINE = 2000  # characters; the rest of a longer line is ignored
 MOST = 400  # lines; longer errors are cut in the middle: the raise is at the start, TensorFlow's operations at the end
-LAST = 40  # lines; how much of the end of a log counts as the error if the log has no traceback
-BEFORE = 40  # lines; the maximum returned from before the error
+LAST = 40  # lines; if a log has no traceback, this much of its end counts as the error
+BEFORE = 40  # lines; the maximum number of lines before the error to return
 WAITS = "CreateSession still waiting for response"  # TensorFlow logs the reason why a session hangs at level INFO
 
 _CANCELLED = re.compile(r"(?:\w{1,100}\.){0,9}CancelledError: ")

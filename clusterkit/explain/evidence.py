@@ -38,7 +38,7 @@ def evidence_of(
     failures = [*_overcome(result, job)] if result.cause is None else [result.cause, *result.same, *result.collateral]
     failed = {failure.task for failure in failures}
     rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
-    # If the first task ended without an error, the second task's log shows what the second task waited for.
+    # Read the log of the first task and, if it ended without an error, of the second, which shows what that waited for.
     tasks = [
         *(_failed(run, failure, connected, number <= failures[0].exit.ok) for number, failure in enumerate(failures)),
         *(_ended(ended, connected) for ended in rest.values()),
@@ -57,7 +57,7 @@ def evidence_of(
 
 
 def has_own_error(exit_: Exit) -> bool:
-    """Whether the end of the task's log shows the reason for this exit."""
+    """Return whether the end of the task's log shows the reason for this exit."""
     if exit_.ok or exit_.preempted or exit_.asked is not None or was_killed(exit_):
         return False
     return exit_.code is not None or exit_.signal is not None
@@ -88,7 +88,7 @@ def _connected(*stages: float | None) -> bool:
 
 
 def _failed(run: RunDirectory, failure: Failure, connected: dict[Task, bool], read: bool) -> TaskEvidence:
-    """Return the evidence about a failed attempt: from its log if `read`, otherwise from the tail in `failure`."""
+    """Return the evidence about a failed attempt, from its log if `read` is True, otherwise from `failure.tail`."""
     known = connected.get(failure.task) if failure.attempt == 1 else None
     if not has_own_error(failure.exit):
         return TaskEvidence(failure.task, exit=failure.exit, step=failure.step, connected=known)
@@ -113,7 +113,7 @@ def _log(path: Path) -> list[str]:
 
 
 def _hung(run: RunDirectory, look: Look) -> tuple[StuckTask, ...]:
-    """Return the tasks in all hosts' inspection reports of the kind `look`. For each task, the newest report counts."""
+    """Return the tasks in the inspection reports of all hosts of the kind `look`, each from its newest report."""
     found: dict[Task, StuckTask] = {}
     for path in sorted(run.all_stacks.glob(f"*{look.value}-*.txt"), key=lambda path: (len(path.name), path.name)):
         try:

@@ -1,6 +1,6 @@
 """Adds the explanations of a failed run to its result, for the final report and result.json.
 
-Reading the log and the program's files has a time limit. If there is no evidence by then, the result stays unchanged.
+Reading the log and the program's files has a time limit. If no evidence is found in time, the result stays unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WITHIN = 2.0  # seconds; the time limit for reading the log and the program's fi
 
 
 def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Account) -> RunResult:
-    """Return the result, with explanations if the run has a problem that rows of the table match."""
+    """Return the result, with explanations if the run has a problem and rows of the table match it."""
     if not _went_wrong(result):
         return result
     try:  # the time limit does not include these imports
@@ -42,7 +42,7 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
 
 
 def _went_wrong(result: RunResult) -> bool:
-    """Whether the run has a problem that needs an explanation. A failure due to an injected fault needs none."""
+    """Return whether the run has a problem to explain. A failure due to an injected fault needs no explanation."""
     if result.state is not RunState.SUCCEEDED:
         return result.state in (RunState.FAILED, RunState.TIMED_OUT)
     causes = (ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE)

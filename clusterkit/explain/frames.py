@@ -1,4 +1,4 @@
-"""Reads the frames of a traceback, and makes conditions on the code in which an error was raised."""
+"""Parses the frames of a traceback, and creates conditions for rows about the code in which an error was raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def frames_of(text: str) -> list[tuple[str, str]]:
 
 
 def own_line(text: str) -> str:
-    """Return the last line of the program's own code in a traceback, as in `train.py:38`; "" if there is none."""
+    """Return the last line of the program's own code in a traceback, as in `train.py:38`; "" if it has no such line."""
     own = [f"{file.rpartition('/')[2]}:{number}" for file, number in frames_of(text) if is_own(file)]
     return own[-1] if own else ""
 
@@ -53,7 +53,7 @@ def not_through(code: str) -> Condition:
 
 
 def in_one_worker(pattern: str) -> Condition:
-    """Return a condition that holds if the first failed worker's error matches `pattern`, and no peer's error does."""
+    """Return a condition that holds if `pattern` matches the first failed worker's error, and no other worker's."""
 
     def holds(evidence: Evidence) -> Words | None:
         several = evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER and len(evidence.tasks) > 1

@@ -18,8 +18,8 @@ LEFT = (
     r"Collective ops is aborted|stopped sending heartbeats|[Hh]eartbeat timeout|Socket closed|Connection reset by peer"
 )
 CROSS = r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)"
-IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
-KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # Keras hides its other frames
+IN_A_STEP = ("waits in TensorFlow's runtime", "waits in fit", "waits in evaluate", "waits in predict")
+KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # the only frame of Keras that Keras does not hide
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
 
@@ -53,7 +53,7 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
 
 
 def _waits_alone(evidence: Evidence) -> Words | None:
-    """Condition: in a stall, all workers but one wait in TensorFlow's runtime, or for a lock or an event."""
+    """Condition: in a stall, all workers but one wait in a step or a collective operation."""
     alone = [task for task in evidence.stalled if not task.doing.startswith(IN_A_STEP)]
     waits = [str(task.task) for task in evidence.stalled if task.doing.startswith(IN_A_STEP)]
     if len(alone) != 1 or not waits:

@@ -23,9 +23,10 @@ ROWS: tuple[Row, ...] = (
         "optimizer-outside-the-scope",
         "RuntimeError: Mixing different tf.distribute.Strategy objects",
         r"RuntimeError: Mixing different tf\.distribute\.Strategy objects",
-        "{line} uses an optimizer or a metric that was made outside the strategy's scope, or in another's.",
-        "Make it and the model inside `with strategy.scope():`, and call optimizer.build(model.trainable_variables) "
-        "there.",
+        "{line} uses a model, optimizer or metric that was made outside the strategy's scope, or in another "
+        "strategy's: each call of a strategy's class makes another one.",
+        "Create one strategy, make the model, the optimizer and the metrics inside `with strategy.scope():`, and call "
+        "optimizer.build(model.trainable_variables) there.",
         reported=("tensorflow/tensorflow#35601", "GoogleCloudPlatform/practical-ml-vision-book#19"),
         example=_TWO,
     ),
@@ -107,8 +108,8 @@ ROWS: tuple[Row, ...] = (
         r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute 'experimental'"
         r"|No module named 'tensorflow\.keras\.layers\.experimental'",
         "{line} uses a layer under the name that it had in Keras 2.",
-        "Run the job with --keras 2, or write tf.keras.layers.Rescaling for tf.keras.layers.experimental.preprocessing."
-        "Rescaling, and BatchNormalization(synchronized=True) for SyncBatchNormalization.",
+        "Run the job with --keras 2, or leave out `experimental` and `preprocessing`: tf.keras.layers.Rescaling. For "
+        "SyncBatchNormalization, write BatchNormalization(synchronized=True).",
         reported=("tensorflow/tensorflow#64349", "tensorflow/models#13495"),
         example=_TWO,
     ),
@@ -165,7 +166,8 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Invalid filepath extension for saving",
         r"ValueError: Invalid filepath extension for saving\.(?s:.{0,400}?)filepath=(?P<path>\S+?)\.?$",
         "model.save of Keras 3 writes no directories: {path} ends in neither .keras nor .h5.",
-        "Add .keras to the path, or let every worker call clusterkit.training.export(model), which keeps the chief's.",
+        "Let every worker call clusterkit.training.export(model), which keeps the chief's; or write a path that ends "
+        "in .keras, in a directory that exists, and another one for each worker.",
         example=_TWO,
     ),
     Row(

@@ -1,4 +1,4 @@
-"""Explains failures in logs of one or several tasks, from clusterkit, kubectl or others. Logs are untrusted input."""
+"""Explains failures from a log of one or several tasks, written by any tool, such as kubectl. Logs are untrusted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Exit, Failure
 
-# A source is the task or process that the prefix of a log's line names; "" for lines without a prefix.
-KEPT = 2000  # lines; how many of each source's last lines are kept
+# A source is the task or process that a log line names in its prefix; "" for lines without a prefix.
+KEPT = 2000  # lines; only this many of each source's last lines are kept
 MOST_SOURCES = 64  # the maximum number of sources; lines of further sources count as lines without a prefix
-FIRST = 500  # lines; how many lines at the beginning of a log are used to detect the format of the prefixes
+FIRST = 500  # lines; the format of the prefixes is detected from this many lines at the beginning
 WENT_ON = 300  # lines; if more lines follow a traceback, the program is assumed to have handled the exception
 
 _OURS = re.compile(r"(?P<source>(?:chief|worker|ps|evaluator):\d{1,9}) *│ ?")
-_OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # a log line quoted in the final report
+_OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # a log line that the final report quotes
 _FORMS = (  # formats of prefixes, each with the tools that write it
     re.compile(r"\[pod/(?P<source>[^\s/\]]{1,253})(?:/[^\s\]]{1,253})?\] ?"),  # kubectl logs --prefix
     re.compile(r"\[(?:\d{1,9},)?(?P<source>\d{1,9})\]<std(?:out|err)>: ?"),  # horovodrun, mpirun --tag-output
@@ -87,13 +87,13 @@ def explain_log(chunks: Iterable[bytes]) -> LogExplained:
     for number, task in enumerate(tasks[: max(1, own)]):
         evidence = Evidence((task, *tasks[:number], *tasks[number + 1 :]))
         explanations = explain(evidence)
-        if explanations or task.source:  # without prefixes, the program may have handled the first error
+        if explanations or task.source:  # without a prefix, the program may have handled this error: try the next one
             return LogExplained(evidence, explanations)
     return LogExplained(Evidence(tuple(tasks)), [])
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the first LONGEST_LINE characters of each line, and of each progress bar only the last state."""
+    """Yield each line, cut off after LONGEST_LINE characters, but only the last state of each progress bar."""
     splitter = LineSplitter()
     for chunk in chunks:
         yield from (text[:LONGEST_LINE] for text, is_bar in splitter.feed(chunk) if not is_bar)
@@ -143,7 +143,7 @@ def _untimed(line: str) -> str:
 
 
 def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
-    """Yield the last error of a source. Without prefixes, yield all errors, since they may be of several tasks."""
+    """Yield the last error of a source. Without prefixes, yield all errors, as they may come from several tasks."""
     texts = [text for _, text in lines]
     end = len(lines)
     while (start := chained_traceback(texts[:end])) is not None:
@@ -164,7 +164,7 @@ def _length(lines: list[str]) -> int:
 
 
 def _in_order(blocks: Iterable[_Block]) -> tuple[list[TaskEvidence], int]:
-    """Return the failed tasks, the cause first, and how many of them failed for another reason than a lost peer."""
+    """Return the failed tasks, the cause first, and the number of tasks that did not fail because of a lost peer."""
     of = dict(enumerate(blocks))
     failures = [
         Failure(

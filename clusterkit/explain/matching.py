@@ -14,14 +14,14 @@ from clusterkit.text.printable import printable
 from clusterkit.words.explanation import Explanation
 
 MOST = 3  # the maximum number of explanations of a failure
-LONGEST_WORD = 200  # characters; the maximum length of a text from a log in a sentence
+LONGEST_WORD = 200  # characters; texts from a log are cut to this length in sentences
 
 
 class _Match(NamedTuple):
     """A row that matches the evidence."""
 
     row: Row
-    rank: tuple[bool, bool, int]  # sort key: has a finding; condition has values; length of the match of `seen`
+    rank: tuple[bool, bool, int]  # sort key: has a finding, condition has values, length of the match of `seen`
     words: Words  # values for the placeholders of the row's sentences
     finding: Finding | None
 
@@ -53,7 +53,7 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
 
 
 def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:
-    """Return the finding of `check` that has the row's id, preferably a finding at a line of the traceback."""
+    """Return the finding of `check` with the row's id, preferably one for a line in the traceback; None without one."""
     lines = {(file.rpartition("/")[2], number) for file, number in frames_of(evidence.first.text)}
 
     def is_in_traceback(finding: Finding) -> bool:

@@ -171,8 +171,9 @@ ROWS: tuple[Row, ...] = (
         "AttributeError: 'Adam' object has no attribute 'get_weights'",
         rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute '(?P<name>get_weights|weights|"
         r"get_updates|minimize|get_slot\w*|add_slot|compute_gradients|aggregate_gradients|_\w{0,60})'",
-        "{name} is a name of the optimizers of Keras 2.",
-        "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate, or run with --keras 2.",
+        "{name} is a name of older optimizers, which those of Keras 3 do not have.",
+        "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate; to restore a model with its "
+        "optimizer, load_model in the scope. With --keras 2, tf.keras.optimizers.legacy has the old names.",
         example=_ONE,
     ),
     Row(

@@ -14,8 +14,8 @@ ROWS: tuple[Row, ...] = (
         "AttributeError: module 'tensorflow' has no attribute 'Session' ('placeholder', 'train.Server')",
         r"module 'tensorflow[\w.]*' has no attribute|cannot import name '\w+' from 'tensorflow",
         "{full} is a name of TensorFlow 1: the program was written for it.",
-        "Write tf.compat.v1 for tf as a stopgap; for several tasks, use tf.distribute: tf.distribute.Server for "
-        "tf.train.Server, and a strategy.",
+        "Write tf.compat.v1 for tf as a stopgap (its layers need --keras 2, and its estimators are gone); for several "
+        "tasks, use tf.distribute: tf.distribute.Server for tf.train.Server, and a strategy.",
         former("tensorflow"),
         ("tensorflow/models#7767",),
         _TWO,
@@ -77,7 +77,8 @@ ROWS: tuple[Row, ...] = (
         r"|cannot import name 'estimator' from 'tensorflow|No module named 'tensorflow(?:_|\.python\."
         r"|\.keras\.)estimator",
         "TensorFlow has no estimators since version 2.16.",
-        "Use Keras's fit, or a loop with a strategy; in parameter-server jobs, a ClusterCoordinator.",
+        "Use Keras's fit, with callbacks for hooks, or a loop with a strategy; with parameter servers, a "
+        "ClusterCoordinator. As a stopgap, install TensorFlow 2.15.",
         reported=("tensorflow/tensorflow#76349", "tensorflow/gan#55", "alibaba/EasyRec#484"),
         example=_TWO,
     ),

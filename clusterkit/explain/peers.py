@@ -9,7 +9,7 @@ from clusterkit.words.outcome import Asked, Exit, RunState
 
 
 def _ended_with_the_chief(evidence: Evidence) -> Words | None:
-    """Condition: the leader of a gang finished, and clusterkit ended workers that still ran some time later."""
+    """Check whether the leader of a gang finished, and clusterkit later ended workers that still ran."""
     done, job = evidence.first, evidence.job
     if job is None or job.shape is not Shape.MULTI_WORKER or done.task != job.leader:
         return None

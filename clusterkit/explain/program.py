@@ -1,6 +1,6 @@
 """Rows about mistakes that `check` finds in a program.
 
-A row has the id of a rule of `check`. If that rule has a finding, the finding is shown instead of the row's sentences.
+A row's id is that of a rule of `check`. If the rule has a finding, the finding is shown instead of the row's sentences.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAME_TASK = (
 
 
 def hits(id_: str, pattern: str) -> Condition:
-    """Return a condition that holds if the failure matches `pattern` for a finding of `check` with this id.
+    """Return a condition that holds if `check` has a finding with this id, and the failure matches `pattern`.
 
     In the pattern, {0} stands for the finding's `word`, which is also the condition's value {subject}.
     """
@@ -34,7 +34,7 @@ def hits(id_: str, pattern: str) -> Condition:
 
 
 def alone(*reasons: WhyAlone) -> Condition:
-    """Return a condition that holds if tasks trained alone for one of `reasons`; its values are both sentences."""
+    """Return a condition that holds if tasks trained alone for one of `reasons`; its values replace both sentences."""
 
     def holds(evidence: Evidence) -> Words | None:
         seen = evidence.undistributed

@@ -23,12 +23,12 @@ RANKS = (
 
 
 def stuck(holds: Condition) -> Condition:
-    """Return a condition that holds if the run failed at the startup timeout and `holds` is met."""
+    """Return a condition that holds if the run failed at the startup timeout and the condition `holds` holds."""
     return lambda evidence: holds(evidence) if evidence.stuck and evidence.job is not None else None
 
 
 def _same_task(evidence: Evidence) -> Words | None:
-    """Condition: several tasks listen at the same endpoint or port, which cannot belong to all of them."""
+    """Check whether several tasks listen at the same endpoint or port, which cannot belong to all of them."""
     places: dict[str, list[StuckTask]] = {}
     for task in evidence.stuck:
         for place in task.listens:
@@ -38,15 +38,15 @@ def _same_task(evidence: Evidence) -> Words | None:
             names = listed([str(task.task) for task in tasks])
             where = next((f" in {task.where}" for task in tasks if task.where), "")
             return {
-                "means": f"{names} all listen at {place}: in the program's own cluster they are the same task, or have "
-                "one port.",
-                "advice": f"{RESOLVER}{where}, or leave its argument out.",
+                "means": f"{names} listen at the same place, {place}: in the program's cluster they are one task or port.",
+                "advice": f"{RESOLVER}{where}, or leave its argument out. If the program sets TF_CONFIG itself, remove "
+                "that, or run with --tf-config ours.",
             }
     return None
 
 
 def _same_task_twice(evidence: Evidence) -> Words | None:
-    """Condition: `_same_task` holds at the startup timeout, or TensorFlow reports a second leader (task 0).
+    """Check whether `_same_task` holds at the startup timeout, or TensorFlow reports a second leader (task 0).
 
     Two leaders can connect to each other if both have opened the same port.
     """
@@ -56,7 +56,7 @@ def _same_task_twice(evidence: Evidence) -> Words | None:
 
 
 def _elsewhere(evidence: Evidence) -> Words | None:
-    """Condition: a task listens, but not at the endpoint that clusterkit assigned; no two tasks share a port."""
+    """Check whether a task listens, but not at the endpoint that clusterkit assigned; no two tasks share a port."""
     away = [task for task in evidence.stuck if task.listens and not task.listening]
     if not away or _same_task(evidence) is not None:
         return None

@@ -1,4 +1,4 @@
-"""A row of the table of known failures of distributed programs, and the evidence that rows are matched against."""
+"""Defines the rows of the table of known failures, and the evidence against which the rows are matched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOLDS: Words = MappingProxyType({})  # the result of a condition that holds and 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvidence:
-    """What is known of a task."""
+    """The evidence about one task."""
 
     task: Task | None = None  # None if the log does not name the task
     text: str = ""  # the task's error as `error_text` returns it; "" if the task did not end with an error of its own
@@ -49,7 +49,7 @@ class StuckTask:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a run, or of a log without a run directory."""
+    """The evidence about a run, or about a log without a run directory."""
 
     tasks: tuple[TaskEvidence, ...]  # all tasks, beginning with the task that failed first
     job: JobSpec | None = None  # the run's job; None for a log without a run directory
@@ -71,7 +71,7 @@ Condition = Callable[[Evidence], Words | None]
 
 
 def anywhere(evidence: Evidence) -> Words | None:
-    """Condition: holds for all evidence."""
+    """Accept all evidence."""
     return HOLDS
 
 
@@ -107,7 +107,7 @@ class Row:
     advice: str  # the sentence that says what to do
     when: Condition = anywhere  # the condition that must hold in addition to `seen`
     reported: tuple[str, ...] = ()  # GitHub threads about the failure, as in `tensorflow/tensorflow#28096`
-    example: tuple[str, ...] = ()  # options of `up` for the program that fails; after "--", the program's own arguments
+    example: tuple[str, ...] = ()  # `up` options with which that program fails; after "--", the program's own arguments
     facts_only: bool = False  # True if the row also applies without an error text, such as to a run that hangs
     over: tuple[str, ...] = ()  # the ids of rows that are not shown if this row matches
-    general: bool = False  # True if the row is shown only if no other row matches
+    general: bool = False  # True if the row is shown only if no more specific row matches

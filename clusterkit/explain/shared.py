@@ -15,7 +15,7 @@ EXISTS = r"^(?:FileExistsError: \[Errno 17\]|OSError: \[Errno 39\] Directory not
 
 
 def _bus_error(evidence: Evidence) -> Words | None:
-    """Condition: SIGBUS killed the first task, and clusterkit had not stopped that task."""
+    """Check whether SIGBUS killed the first task, and clusterkit had not stopped that task."""
     exit_ = evidence.first.exit
     return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
 

@@ -13,7 +13,7 @@ _WAITS = "waits in MultiWorkerMirroredStrategy()"
 
 
 def _late(evidence: Evidence) -> Words | None:
-    """Condition: at the startup timeout, some tasks wait in the strategy for tasks that still run other code."""
+    """Check whether, at the startup timeout, some tasks wait in the strategy for tasks that still run other code."""
     waits = [str(task.task) for task in evidence.stuck if task.doing.startswith(_WAITS)]
     late = [task for task in evidence.stuck if not task.doing.startswith(_WAITS) and task.where and not task.listens]
     if not waits or not late:
@@ -22,7 +22,7 @@ def _late(evidence: Evidence) -> Words | None:
 
 
 def _left(evidence: Evidence) -> Words | None:
-    """Condition: a task of a gang ended without an error before it connected, while other tasks still ran."""
+    """Check whether a task of a gang ended without an error before it connected, while other tasks still ran."""
     first, job = evidence.first, evidence.job
     if job is None or job.shape is not Shape.MULTI_WORKER or first.exit is None or not first.exit.ok:
         return None
@@ -31,7 +31,7 @@ def _left(evidence: Evidence) -> Words | None:
 
 
 def _no_data(evidence: Evidence) -> Words | None:
-    """Condition: in a stall, all main threads wait, and exactly one task runs the program's code in another thread."""
+    """Check whether, in a stall, all main threads wait, and just one task runs the program's code in another thread."""
     stalled = evidence.stalled
     if len(stalled) < 2 or not all(task.doing.startswith((*IN_A_STEP, _WAITS_FOR_DATA)) for task in stalled):
         return None

@@ -17,7 +17,7 @@ from clusterkit.words.model import Task
 DATA = resource.RLIMIT_DATA  # limits VmData: all private writable memory, used or not
 UNLIMITED = resource.RLIM_INFINITY
 LARGEST = 1 << 62  # bytes; larger limits are reduced to this one
-MEGABYTE = 1_000_000
+MEGABYTE, GIGABYTE = 1_000_000, 1_000_000_000
 
 
 class NoProcess(Exception):
@@ -125,4 +125,6 @@ def _data(pid: int) -> int:
 
 
 def _shown(size: int) -> str:
+    if size >= GIGABYTE:
+        return f"{size / GIGABYTE:.3g} GB"
     return f"{size / MEGABYTE:.0f} MB" if size >= MEGABYTE else f"{size} bytes"

@@ -1,4 +1,4 @@
-"""The account of time: how a run's time was spent, and what cost most."""
+"""The account of time: how a run spent its time, and what cost the most time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LATEST = 1e11  # seconds; the latest accepted time, since a damaged journal may 
 class TimeAccount:
     """Divides the time of a run into parts, event by event, in bounded memory.
 
-    The time between two steps that were reported for the first time is training. After a failure, steps are
-    training again once the whole restart scope is back. When a restarted task reports a new step, the old training
-    since the checkpoint from which the task resumed is regarded as lost.
+    The time between two new steps counts as training. After a failure, steps count again once all tasks of the restart
+    scope are back. When a restarted task reports a new step, the training since the checkpoint from which the task
+    resumed is counted as lost instead.
     """
 
     def __init__(self, incidents: Incidents) -> None:
@@ -30,13 +30,13 @@ class TimeAccount:
         self.conditions = Conditions()
         self._now = 0  # microseconds since the run began, like all times in this class
         self._previous = 0  # the time of the previous event
-        self._settled = Counter[str]()  # settled time by part, without `training`
+        self._settled = Counter[str]()  # the settled time of each part except `training`
         self._training = TrainingTime()
         self._step = 0  # the newest step; before the first report, the step at which training begins
         self._task_steps: dict[Task, int] = {}  # the newest step of each task's current attempt
         self._stretch = Stretch(0, Activity.WAITING)
-        self._repairs: list[Incident] = []  # restarts after which no new step was made yet
-        self._explained_faults = set[int]()  # faults whose injection began a recovery
+        self._repairs: list[Incident] = []  # restarts after which training has made no new step yet
+        self._explained_faults = set[int]()  # faults at whose injection a recovery began
         self._costs = Costs()
 
     def advance(self, now: float) -> None:
@@ -110,7 +110,7 @@ class TimeAccount:
     def _settle(self) -> Counter[str]:
         parts = self._stretch_parts(self._now)
         for part, (time, what) in self._current_costs(parts).items():
-            if part != "recovering" or not self._repairs:  # a recovery is noted later, with the lost training
+            if part != "recovering" or not self._repairs:  # `_recovered` notes recoveries, with the lost training
                 self._costs.add(part, time, what)
         self._training.step_time += parts["training"]
         self._settled += parts
@@ -118,7 +118,7 @@ class TimeAccount:
         return parts
 
     def _current_costs(self, parts: Counter[str]) -> dict[str, WorstCase]:
-        """Return the costs of the current stretch by part, with their reasons."""
+        """Return, for each part, the cost of the current stretch and a sentence with the reason."""
         cause, found = self.conditions.causes, dict[str, WorstCase]()
         if stopped := parts["stopped"]:
             culprit = cause.get(Activity.PAUSED, "a task")
@@ -151,7 +151,7 @@ class TimeAccount:
             self._settled["compilation"] -= self._training.first_step_time
 
     def _mark_seen(self) -> None:
-        """Note that the program reports steps; the time before the first report was spent on starting."""
+        """Note that the program reports steps; count the time before the first report as start-up."""
         if not self.conditions.has_steps:
             self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.NO_STEPS else kind)
         self.conditions.has_steps = True
@@ -189,7 +189,7 @@ class TimeAccount:
             self.conditions.failed.add(task)
 
     def prepared(self, step: int | None = None) -> None:
-        """Note that a training task is ready for its first step, after `step`; the time so far was preparation."""
+        """Note that a training task begins its first step, the one after `step`; count the time so far as start-up."""
         if not self.conditions.has_steps:
             self._step = self._step if step is None else step
             self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.FIRST_STEP else kind)
@@ -201,12 +201,12 @@ class TimeAccount:
             self._training.reach(step, self._stretch_parts(self._now)["training"])
 
     def stalled(self, task: Task | None) -> None:
-        """Note the warning of a stall, which began with the last step."""
+        """Note a warning that training has stalled since the last step."""
         if self.conditions.has_steps and not self._repairs and not self.conditions.failed:
             self.conditions.stalled = str(task or "")
 
     def planned(self, tasks: Iterable[Task]) -> None:
-        """Note a decided restart. If it includes training tasks, the recovery began with the failure to be repaired."""
+        """Note a decided restart. If training tasks restart, the recovery began with the failure that it repairs."""
         self.conditions.unspawned.update(tasks)
         self.conditions.failed.difference_update(tasks)
         known = self._repairs
@@ -218,7 +218,7 @@ class TimeAccount:
             self.conditions.failed.clear()
 
     def _backdate(self, incident: Incident) -> None:
-        """Count the time since the fault or the death as recovery; pauses and stalls remain separate."""
+        """Count the time since the fault or the death as recovery, except pauses and stalls."""
         at = incident.began if self._explained_faults & set(incident.faults) else self._incidents.start_of(incident)
         self._explained_faults |= set(incident.faults)
         unchanged = {Activity.PAUSED, Activity.ENDING} | (
@@ -237,7 +237,7 @@ class TimeAccount:
             self._backdate(incident)
 
     def run_ends(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
-        """Note that the run ends. If the job is done, the time after its last step belongs to the ending."""
+        """Note that the run ends. If the job succeeded, count the time after its last step as `ending`."""
         succeeded, conditions = isinstance(event, ev.Succeeded), self.conditions
         if not conditions.ends:
             renamed = {Activity.FAILED: Activity.ENDING}

@@ -14,14 +14,14 @@ from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
 MOST_STOPS = 200  # the highest number of recorded intervals in which an attempt was paused or stalled
 MOST_TRACED = 512  # the highest number of stored step reports of an attempt
-MOST_TRACES = 2000  # step reports are stored for so many of a task's newest attempts
+MOST_TRACES = 2000  # the number of each task's newest attempts whose step reports are stored
 UNKNOWN = "unknown"  # how an attempt ended if the journal does not record its end
 _ENDED = frozenset({Asked.TEARDOWN, Asked.SUCCESS, Asked.SUSPENSION})
 Key = tuple[Task, int]  # task and attempt
 
 
 class Trace:
-    """When an attempt reached its steps. Of many reports, only every second is stored, later every fourth."""
+    """When an attempt reached its steps. If there are many reports, only every second is stored, then every fourth."""
 
     __slots__ = ("_count", "_points", "_stride")
 
@@ -38,12 +38,12 @@ class Trace:
         self._count += 1
 
     def time_of(self, step: int) -> float | None:
-        """Return when the last report of `step` or an earlier step arrived; None without such a report."""
+        """Return the time of the last report of `step` or an earlier step; None without such a report."""
         return next((at for at, reached in reversed(self._points) if reached <= step), None)
 
 
 class Stop(NamedTuple):
-    """An interval in which an attempt was `stopped` or `stalled`, as given by `kind`; `end` is None until it ends."""
+    """An interval in which an attempt was `stopped` or `stalled` (`kind`). `end` is None while the interval lasts."""
 
     begin: float
     end: float | None
@@ -61,8 +61,8 @@ class Attempt:
     end: float | None = None
     outcome: str = "running"  # running, success, failed, fault, collateral, asked, ended or lost
     text: str = ""  # how the attempt ended, as a clause
-    exit: Exit | None = None  # the exit of its first process, if it was observed
-    decision: AttemptEnded | None = None  # the recorded decision about the attempt
+    exit: Exit | None = None  # the exit of the attempt's first process, if observed
+    decision: AttemptEnded | None = None  # the recorded outcome of the attempt, as the supervisor decided it
     start_recorded: bool = False  # True once its start was recorded
     end_recorded: bool = False  # True once its end was recorded
     up_at: float | None = None  # when the attempt was first known to be up
@@ -73,11 +73,11 @@ class Attempt:
     last_step: int | None = None
     trace: Trace = field(default_factory=Trace)
     stops: list[Stop] = field(default_factory=list)
-    signals: set[int] = field(default_factory=set)  # that a client requested
+    signals: set[int] = field(default_factory=set)  # the signals that clients requested for the attempt
 
     @property
     def record(self) -> AttemptEnded:
-        """Return the recorded decision about the attempt; before that, the data known so far."""
+        """Return the recorded outcome of the attempt; before it is recorded, the data known so far."""
         if self.decision is not None and self.end_recorded:
             return self.decision
         return AttemptEnded(
@@ -98,7 +98,7 @@ class Attempt:
             self.stops.append(Stop(at, None, kind, text))
 
     def continue_at(self, at: float, kind: str) -> bool:
-        """Note that the attempt is no longer paused or stalled; return whether it had been paused or stalled."""
+        """Note that the attempt is no longer paused or stalled; return whether it was until now."""
         open_stops = [one for one in self.stops if one.end is None and one.kind == kind]
         if open_stops:
             self.stops = [one._replace(end=at) if one in open_stops else one for one in self.stops]
@@ -113,9 +113,9 @@ class Attempts:
         self._stepless_types = (TaskType.EVALUATOR, *servers)
         self.by_task: dict[Task, dict[int, Attempt]] = {}  # attempts by task and number, the newest last
         self.changed = set[Key]()
-        self.collateral: dict[Key, None] = {}  # attempts that failed because of another one, in order
+        self.collateral: dict[Key, None] = {}  # attempts that failed because another attempt failed, in order
         self.fault_of: dict[Key, int | None] = {}  # finished attempts, with the fault that explains the failure
-        self.restarts = Counter[tuple[Task, str]]()  # numbers of restarts, by task and end of the previous attempt
+        self.restarts = Counter[tuple[Task, str]]()  # restart counts, by task and by how the previous attempt ended
         self._last_step_at: float | None = None  # when a training task last reported a step
         self._stalled = False
         self._unready_servers: dict[Key, None] = {}  # attempts of servers that are not yet known to be up
@@ -135,11 +135,11 @@ class Attempts:
                 yield newest
 
     def trains(self, task: Task) -> bool:
-        """Whether the task makes steps."""
+        """Return whether the task makes training steps."""
         return task.type not in self._stepless_types
 
     def begin(self, at: float, task: Task, number: int) -> Attempt:
-        """Return the attempt; an unknown attempt begins now."""
+        """Return the attempt; if it is not known yet, add it with the start time `at`."""
         self.changed.add((task, number))
         known = self.by_task.setdefault(task, {})
         if number not in known:
@@ -207,14 +207,14 @@ class Attempts:
                 attempt.continue_at(at, "stopped")
 
     def request(self, event: Requested) -> None:
-        """Note the signal that a client has requested for attempts that run."""
+        """Note the signal that a client has requested for running attempts."""
         if event.verb is Verb.KILL:
             for one in self.running():
                 if not event.tasks or one.task in event.tasks:
                     one.signals.add(event.signal)
 
     def stall(self, text: str) -> None:
-        """Note the warning of a stall, which began with the last step."""
+        """Note a warning that training has stalled since the last step."""
         if self._last_step_at is None:
             return
         self._stalled = True
@@ -230,7 +230,7 @@ class Attempts:
         attempt.end, (attempt.outcome, attempt.text) = at, outcome_of(exit_)
 
     def attempt_ended(self, event: AttemptEnded) -> None:
-        """Note the recorded decision about a finished attempt."""
+        """Note the recorded outcome of a finished attempt."""
         self._decide(event).end_recorded = True
         self.fault_of[event.task, event.attempt] = event.fault
 
@@ -262,7 +262,7 @@ class Attempts:
             self.changed.add((attempt.task, attempt.number))
 
     def _mark_repeated(self, task: Task, number: int, step: int) -> None:
-        """Note that the task repeats the steps after `step` that earlier attempts had made."""
+        """Mark the work of earlier attempts after `step` as lost, since the task repeats those steps."""
         for earlier in reversed(self.by_task[task].values()):
             if earlier.number >= number or earlier.last_step is None:
                 continue

@@ -1,4 +1,4 @@
-"""The conditions that decide whether a run trains at a moment, derived from its events."""
+"""The conditions, derived from a run's events, that determine what the run is doing at a given moment."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ MOST_PHASES = 8  # the highest number of simultaneous phases of a task; a progra
 
 @dataclass(slots=True)
 class Conditions:
-    """Follows the conditions of a run. An ended condition lingers until the next step, which it may have delayed."""
+    """Tracks a run's conditions. An ended condition still counts until the next step, which it may have delayed."""
 
-    beginning: Activity = Activity.WAITING  # the progress of the start-up
+    beginning: Activity = Activity.WAITING  # the activity until the first step is reported
     has_steps: bool = False  # True once a step was reported
     succeeded: bool = False
     ends: bool = False  # True once the run has succeeded or is being ended
     finished: bool = False
     steps_complete: bool = False  # True once the last announced step was made
-    failed: set[Task] = field(default_factory=set)  # failed tasks, whose restart is not decided yet
+    failed: set[Task] = field(default_factory=set)  # failed tasks whose restart has not been decided yet
     paused: set[Task] = field(default_factory=set)
     unspawned: set[Task] = field(default_factory=set)  # restarting tasks without a process
-    stalled: str | None = None  # the task that holds up the others, or ""; None without a stall
-    causes: dict[Activity, str] = field(default_factory=dict)  # the newest cause of each activity, for people
+    stalled: str | None = None  # the task that holds up the others, or "" if unknown; None without a stall
+    causes: dict[Activity, str] = field(default_factory=dict)  # the newest cause of each activity, as text
     _ending: set[Task] = field(default_factory=set)  # tasks that are being ended
     _restarting: set[Task] = field(default_factory=set)
     _partitions: set[int] = field(default_factory=set)
@@ -36,7 +36,7 @@ class Conditions:
     _lingering: set[Activity] = field(default_factory=set)
 
     def activity(self, repairing: bool) -> Activity:
-        """Return the current activity. `repairing`: no new step was made yet after a restart."""
+        """Return the current activity. `repairing`: training has made no new step yet since a restart."""
         if self.ends:
             return Activity.ENDING
         if self.paused:
@@ -106,7 +106,7 @@ class Conditions:
         self.causes[Activity.PARTITION] = fault
 
     def heal(self, number: int) -> None:
-        """Note that a fault, which may be a partition, was healed."""
+        """Note that a fault was healed. Only partitions matter here."""
         if number in self._partitions:
             self._partitions.discard(number)
             self._lingering.add(Activity.PARTITION)

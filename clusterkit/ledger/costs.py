@@ -1,4 +1,4 @@
-"""Costs: the most costly part of a run, and a sentence with the cause."""
+"""Finds the most costly part of a run, and writes a sentence about its cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Injected faults and incidents. An incident is a recovery, from the failures that it repairs to the first new step."""
+"""Injected faults and incidents. An incident lasts from the failures that a recovery repairs to the first new step."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ class Incident:
     first_report: int | None = None
     needed_tasks: frozenset[Task] = frozenset()
     last_missing: Task | None = None  # the task in `needed_tasks` that did not run at the last check
-    up: float | None = None  # when the last of its tasks was up again
+    up: float | None = None  # when the last of the restarted tasks was up again
     _tasks_down: set[Task] = field(default_factory=set)
     _resumed_by: tuple[int, Task] | None = None
 
     @property
     def is_final(self) -> bool:
-        """Whether no later event can change the incident."""
+        """Return whether no later event can change the incident."""
         return self.course.settled and (self.up is not None or self.planned is None)
 
     @property
     def ended(self) -> float | None:
-        """Return when the first new step was made; if no training task restarted, when the last task was up."""
+        """Return the time of the first new step; if no training task restarted, when the last task was up."""
         return self.course.first_step if self.trainers else self.up
 
     @property
@@ -95,21 +95,21 @@ class Incident:
 
     @property
     def kept_step(self) -> int:
-        """Return the last step that was not repeated."""
+        """Return the last step that the restarted tasks did not have to repeat."""
         return self.resumed[0] if self.resumed is not None else (self.first_report or 1) - 1
 
     def plan(self, now: float, returns: Sequence[Return], trainers: frozenset[Task]) -> None:
-        """Note the decided restart: the returning tasks, and the training tasks among them."""
+        """Note the decided restart: `returns` are all restarting tasks, `trainers` the training tasks among them."""
         self.planned, self.trainers = now, trainers
         self.returns = {one.task: one for one in returns}
         self._tasks_down = set(self.returns)
         if trainers:
             servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
             self.needed_tasks = trainers | servers if servers else trainers  # without servers, restarts share a set
-            self.course = TrainingCourse()  # steps of the old attempts are ignored
+            self.course = TrainingCourse()  # forgets steps of the previous attempts
 
     def has_attempt(self, task: Task, attempt: int) -> bool:
-        """Whether the attempt began with this restart, or later."""
+        """Return whether the attempt began with this restart, or later."""
         return task in self.returns and attempt >= self.returns[task].attempt
 
     def spawned(self, task: Task, attempt: int, now: float, reached: int | None) -> None:
@@ -182,7 +182,7 @@ class Incident:
         return None
 
 
-# The supervisor injects these faults itself. For all others, the backend reports whether the injection succeeded.
+# The supervisor injects these faults itself. For other faults, the backend reports whether the injection succeeded.
 _BY_SUPERVISOR = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.HANG_START})
 
 
@@ -196,16 +196,16 @@ class FaultRecord:
     heal_reason: str = ""
     detail: str = ""
     injected: bool | None = None  # None until the backend has answered
-    stalled: float | None = None  # the first warning of a stall while the fault was open
+    stalled: float | None = None  # the time of the first stall warning while the fault was open
     course: TrainingCourse = field(default_factory=TrainingCourse)
 
     @property
     def is_certain(self) -> bool:
-        """Whether the fault was certainly injected."""
+        """Return whether it is certain that the fault was injected."""
         return self.injected is True or self.event.action in _BY_SUPERVISOR
 
     def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
-        """Return the fault as known so far; `failures` are those that it explains, each with its time of detection."""
+        """Return the fault as known so far. `failures`: the failures that it explains, with the times of detection."""
         event, done = self.event, self.injected is not False
         detected = [at for _, at in failures]
         if done and self.stalled is not None:
@@ -236,7 +236,7 @@ class Faults:
     def __init__(self) -> None:
         self.by_number: dict[int, FaultRecord] = {}
         self.open: dict[int, FaultInjected] = {}  # faults in effect
-        self.unsettled: dict[int, FaultRecord] = {}  # faults whose effect the next step may show
+        self.unsettled: dict[int, FaultRecord] = {}  # faults whose effect on training is not yet known
         self._by_task: dict[Task, dict[int, FaultAction]] = {}
 
     def of_task(self, task: Task) -> Mapping[int, FaultAction]:

@@ -1,4 +1,4 @@
-"""The incidents of a run: failures and requested restarts, what was decided, and how training recovered."""
+"""The incidents of a run: failures and requested restarts, the decisions about them, and how training recovered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Incidents:
 
     @property
     def is_open(self) -> bool:
-        """Whether a step that is reported now can change the report."""
+        """Return whether a step that is reported now can change the report."""
         return bool(self._open_incidents()) or bool(self._faults.unsettled)
 
     def report(self) -> RecoveryReport:
@@ -46,7 +46,7 @@ class Incidents:
         return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def open_training_restarts(self) -> list[Incident]:
-        """Return the restarts of training tasks after which no new step was made yet."""
+        """Return the restarts of training tasks after which training has made no new step yet."""
         return [one for one in self._open_incidents() if one.trainers and not one.course.settled]
 
     def open_restarts(self) -> list[Incident]:
@@ -58,7 +58,7 @@ class Incidents:
         return min([incident.began, *self._faults.times(incident.faults)])
 
     def halts_training(self, task: Task) -> bool:
-        """Whether training has to wait for the restart of training tasks if this task fails."""
+        """Return whether a failure of this task halts training until training tasks have restarted."""
         return bool(self._trainers(restart_scope(self._job, task)))
 
     def spawned(self, now: float, task: Task, attempt: int, reached: int | None) -> None:
@@ -119,13 +119,13 @@ class Incidents:
         self._open = [*(one for one in self._open if one is not incident), incident]
 
     def shrunk(self, event: ev.Shrunk) -> None:
-        """Stop waiting for the workers that were given up."""
+        """Note that the job continues without the workers that were given up."""
         self._job = replace(self._job, given_up=(*self._job.given_up, *event.tasks))
         if (incident := self._incident_of.get((event.cause.task, event.cause.attempt))) is not None:
             incident.shrinking = event
 
     def continued(self, now: float, before: float, allocation: int) -> None:
-        """Note the restart of every task, which repairs the last failures. Training made no progress after `before`."""
+        """Note that every task restarts in a new allocation, which repairs failures. The old one ended at `before`."""
         repaired = {incident for incident in self._all if not incident.is_final and incident.planned is None}
         deaths = [death for incident in self._all if incident in repaired for death in incident.deaths]
         self._all = [incident for incident in self._all if incident not in repaired]
@@ -157,13 +157,13 @@ class Incidents:
         return self._open
 
     def _recovery(self, incident: Incident, explained: set[int]) -> Recovery:
-        """Return the recovery. The first recovery that a fault explains begins with the injection."""
+        """Return the recovery. Of the recoveries that a fault explains, only the first begins at the injection."""
         injected = self._faults.times([number for number in incident.faults if number not in explained])
         explained |= set(incident.faults)
         return incident.report(min([incident.began, *injected]))
 
     def _is_alive(self, task: Task) -> bool:
-        """Whether the task runs and is not being ended, or has finished successfully."""
+        """Return whether the task runs and is not being ended, or has finished successfully."""
         if (of := self._run.tasks.get(task)) is None:
             return False
         newest = self._attempts.get(task, of.attempt)
@@ -171,18 +171,18 @@ class Incidents:
         return done or of.state is TaskState.RUNNING
 
     def _all_alive(self, incident: Incident) -> bool:
-        """Whether every task that a new step needs is alive. Check the last one that was not alive first."""
+        """Return whether all tasks that a new step needs are alive. The task that was missing last is checked first."""
         if incident.last_missing is None or self._is_alive(incident.last_missing):
             incident.last_missing = next((task for task in incident.needed_tasks if not self._is_alive(task)), None)
         return incident.last_missing is None
 
     def _trainers_halted(self, deaths: list[Death]) -> frozenset[Task]:
-        """Return the training tasks that have to restart after these deaths before there is a new step."""
+        """Return the training tasks that have to restart after these deaths before training makes a new step."""
         trainers = [self._trainers(scope) for scope in {restart_scope(self._job, death.task) for death in deaths}]
         return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
 
     def _trainers(self, scope: frozenset[Task]) -> frozenset[Task]:
-        if scope not in self._trainers_of:  # cached: a gang's scope is large, and each of its tasks may fail
+        if scope not in self._trainers_of:  # cached, since a gang's scope is large and any of its tasks may fail
             self._trainers_of[scope] = frozenset(filter(self._attempts.trains, scope))
         return self._trainers_of[scope]
 
@@ -217,13 +217,13 @@ class Incidents:
 
     def _add(self, incident: Incident, position: int) -> None:
         self._all.insert(position, incident)
-        if not incident.trainers:  # the others are opened when their restart is decided
+        if not incident.trainers:  # other incidents are opened when their restart is decided
             self._open.append(incident)
         self._incident_of |= {(death.task, death.attempt): incident for death in incident.deaths}
 
 
 def _repairs(incident: Incident, requested: frozenset[Task] | None) -> bool:
-    """Whether a requested restart of these tasks repairs the incident. None of its tasks may have restarted yet."""
+    """Return whether a requested restart of these tasks repairs the incident, whose tasks have not restarted yet."""
     if requested is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}

@@ -1,4 +1,4 @@
-"""Interruptions of a run's steps, derived from the run's events."""
+"""Tracks what interrupts the steps of a run, from the run's events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTINUING_STEPS = 2  # steps since a pause that prove that training continues; 
 
 @dataclass(slots=True)
 class Interruptions:
-    """Follows interruptions of the steps. Times are in seconds since the run began."""
+    """The interruptions of a run's steps: stalls, failures and pauses. Times are in seconds since the run began."""
 
     last_step_at: float | None = None
     stall: tuple[float, ev.Stalled] | None = None  # when the stall began, and the last warning
@@ -26,11 +26,11 @@ class Interruptions:
 
     @property
     def has_continued(self) -> bool:
-        """Whether training has continued since the last pause began."""
+        """Return whether training has continued since the last pause began."""
         return self._steps_since_pause >= CONTINUING_STEPS
 
     def step(self, now: float, incidents: Incidents, is_new: bool) -> None:
-        """Note a training task's step. If not `is_new`, the same step was reported again, with metrics."""
+        """Note a step that a training task reported. If not `is_new`, it repeats a step, with metrics."""
         self.last_step_at, self.stall, self._steps_since_pause = now, None, self._steps_since_pause + is_new
         if self.recovery_since is not None and not incidents.open_restarts():
             self.failure = self.recovery_since = None

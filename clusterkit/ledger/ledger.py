@@ -1,4 +1,4 @@
-"""The ledger: the sum of a run's events, computed in one exhaustive fold that all readers use."""
+"""The ledger: the state of a run, computed from all its events in one place, for all readers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ledger:
         self.job = NO_JOB if job is None else job
         self.began: float | None = None  # when the run began, on the clock of the events
         self.last_event_at = 0.0  # the time of the newest event; never decreases, even if the clock does
-        self.seconds_spent = 0.0  # seconds in allocations, without the time between them
+        self.seconds_spent = 0.0  # seconds spent in allocations, without the time between allocations
         self.faults = Faults()
         self.run = RunStatus(self.job.tasks, endpoints, self.faults)
         self.attempts = Attempts(self.job)
@@ -266,7 +266,7 @@ class Ledger:
             case ev.Stopping():
                 self.run.stop(event)
                 self.time.run_ends(event)
-            case ev.Interrupted():  # after a second interrupt, no task is awaited
+            case ev.Interrupted():  # a second interrupt ends the wait for tasks
                 self.run.awaited_tasks = ()
             case ev.LifelineLost():
                 self.run.orphaned = True
@@ -291,7 +291,7 @@ class Ledger:
 
 
 def ledger_of(job: JobSpec | None, events: Iterable[tuple[float, ev.Event]]) -> Ledger:
-    """Return the ledger of these events, each given with its time in seconds."""
+    """Return the ledger of these events, which are given as pairs of time in seconds and event."""
     ledger = Ledger(job)
     for at, event in events:
         ledger.add(at, event)

@@ -1,4 +1,4 @@
-"""The situation: the current activity of a run and the tasks that it concerns, decided once for all views."""
+"""The situation: a run's current activity and the tasks that it concerns, determined in one place for all views."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Situation:
     activity: RunActivity
     since: float | None = None
     tasks: tuple[Task, ...] = ()
-    attempt: int | None = None  # in a recovery, the number of the next attempt
+    attempt: int | None = None  # in a recovery, the highest number of the new attempts
     verdict: str = ""
     failure: Failure | None = None
     last_step_at: float | None = None  # when the last new step was reported
     tasks_aside: tuple[Task, ...] = ()
     faults: tuple[str, ...] = ()
-    scope: tuple[Task, ...] = ()  # in a stall, the tasks that a restart of the blamed task restarts
+    scope: tuple[Task, ...] = ()  # in a stall, the tasks that restart if the blamed task is restarted
 
 
 def situation_of(ledger: Ledger) -> Situation:

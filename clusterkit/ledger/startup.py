@@ -1,4 +1,4 @@
-"""Start-up: each task's first attempt, and the critical chain to the first step."""
+"""Start-up: the stages of each task's first attempt, and the critical chain of stages up to the first step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Reached = tuple[float, Task, Stage | None]
 
 
 class StartupLog:
-    """When the first attempt of each task reached which stage. Times are in seconds since the run began."""
+    """The times at which each task's first attempt reached its stages, in seconds since the run began."""
 
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._starts = {task: TaskStart(task) for task in job.tasks}
-        self._unstepped = set(job.steppers)  # tasks that have made no step
+        self._unstepped = set(job.steppers)  # tasks that have not made a step yet
         self._resumed: dict[Task, int] = {}  # the step at which each task resumed
         self._first_stepper: Task | None = None
 
@@ -30,7 +30,7 @@ class StartupLog:
         return Startup(tuple(self._starts[task] for task in sorted(self._starts)), chain)
 
     def reach(self, now: float, task: Task, attempt: int, stage: Stage, step: int = 0) -> None:
-        """Note that an attempt reached a stage. `step` is the step made (STEPPED), or the last step before (PREPARED).
+        """Note that an attempt reached a stage. `step` is the step made (STEPPED) or resumed from (PREPARED).
 
         The first report of a stage counts; for PREPARED, the last report before the first step.
         """
@@ -52,7 +52,7 @@ class StartupLog:
             self._starts[task] = replace(self._starts[task], forked=forked)
 
     def exited(self, task: Task, attempt: int) -> None:
-        """Note that the attempt has ended, so that no first step is expected from it."""
+        """Note that the attempt has ended, and will not make a first step any more."""
         if attempt == 1:
             self._unstepped.discard(task)
 
@@ -60,8 +60,8 @@ class StartupLog:
 def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
     """Return the critical chain, from the beginning of the run to the first step, which the task `first` made.
 
-    The chain is traced backwards. A stage waits for the previous stages of the same task. The strategy (CONNECTED) also
-    waits for the slowest of the peers. A coordinator that starts late waits for its servers.
+    The chain is traced backwards from the first step. A stage waits for the previous stages of the same task. The
+    strategy (CONNECTED) also waits for the slowest peer, and the start of a coordinator (BEGUN) for its servers.
     """
     links = list[ChainLink]()
     task, stage = first, Stage.STEPPED
@@ -77,7 +77,7 @@ def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
 
 
 def _own_stages(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
-    """Yield the stages that the task itself had reached before a stage."""
+    """Yield the earlier stages of the same task that it reached no later than `end`, with their times."""
     for earlier in ORDER[: ORDER.index(stage)]:
         at = start.at(earlier)
         if at is not None and at <= end:
@@ -87,7 +87,7 @@ def _own_stages(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]
 def _awaited_stages(
     job: JobSpec, starts: Mapping[Task, TaskStart], task: Task, stage: Stage, end: float
 ) -> Iterator[Reached]:
-    """Yield the stages of other tasks for which the stage may have waited."""
+    """Yield the stages of other tasks for which the stage may have waited until `end`, with their times."""
     if job.shape is Shape.SINGLE or not task.trains or job.is_server(task):
         return
     waits = {Stage.BEGUN, Stage.CONNECTED} if job.shape is Shape.PARAMETER_SERVER else {Stage.CONNECTED}

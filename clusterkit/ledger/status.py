@@ -16,8 +16,8 @@ from clusterkit.words.model import ALIVE, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.reports import metrics_of_first
 
-WINDOW = 30.0  # seconds of progress over which the speed is measured
-QUIET = 5.0  # seconds without a report, after which the displayed speed falls
+WINDOW = 30.0  # seconds; the speed is measured over the reports of this period
+QUIET = 5.0  # seconds; after this time without a report, the displayed speed decreases
 
 
 class RunPhase(enum.StrEnum):
@@ -32,7 +32,7 @@ class RunPhase(enum.StrEnum):
 
 @dataclass(slots=True)
 class TaskStatus:
-    """The state of a task. The fields from `started` (in wall time) on are about the current attempt."""
+    """The state of a task. The fields from `started` (a wall time) on describe the current attempt."""
 
     task: Task
     endpoint: str | None = None
@@ -52,18 +52,18 @@ class TaskStatus:
     ready: bool = False
     paused: bool = False
     resumed_step: int | None = None
-    debugger: str | None = None  # the place where the task is held: `train.py:31 in step()`
-    straggling: Straggler | None = None  # why the task is currently slower than its peers
+    debugger: str | None = None  # the place where the debugger holds the task, as in `train.py:31 in step()`
+    straggling: Straggler | None = None  # set while the task is slower than its peers
     reports: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property
     def alive(self) -> bool:
-        """Whether a process exists or is being started."""
+        """Return whether the task has a process, or one is being started."""
         return self.state in ALIVE
 
     @property
     def shown_state(self) -> str:
-        """Return the state for display. A running task may be shown as paused, a task that is down as given up."""
+        """Return the state for display, which may also be "paused" or "given up"."""
         if self.given_up and self.state is TaskState.DOWN:
             return "given up"
         return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
@@ -77,7 +77,7 @@ class TaskStatus:
         return (last - first) / seconds if seconds > 0 else None
 
     def begin(self, attempt: int) -> None:
-        """Begin a new attempt, and reset what belongs to the previous one."""
+        """Begin a new attempt, and reset the fields about the previous one."""
         self.attempt, self.pid, self.started = attempt, None, None
         self.ready = self.paused = False
         self.resumed_step = self.straggling = self.debugger = None
@@ -117,7 +117,7 @@ class RunStatus:
         self.clock_start = 0.0  # when the run began, on the clock of the events
         self.phase = RunPhase.STARTING
         self.reason = ""
-        self.allocations = 0  # how often a supervisor began or continued the run
+        self.allocations = 0  # the number of supervisors that began or continued the run
         self.restarts = 0
         self.checkpoint: tuple[int, str] | None = None
         self.resumed_checkpoint: tuple[int, str] | None = None  # the first checkpoint from which an attempt resumed
@@ -126,8 +126,8 @@ class RunStatus:
         self.result: RunResult | None = None
         self.successful_task: Task | None = None  # the task whose success made the job succeed
         self.stop_reason: str | None = None  # the reason for which the run was ended for good
-        self.orphaned = False  # True once a process that the run must not outlive is gone
-        self.awaited_tasks: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
+        self.orphaned = False  # True once a process has ended that the run must not outlive
+        self.awaited_tasks: tuple[Task, ...] = ()  # tasks that have `grace` seconds to end after the first Ctrl-C
         self.grace = 0.0
 
     def give_up(self, tasks: Iterable[Task]) -> None:
@@ -199,13 +199,13 @@ class RunStatus:
             self.stop_reason, self.successful_task = (
                 event.reason,
                 None,
-            )  # after the success, a task of the gang may have failed
+            )  # a task of the gang may have failed after the success
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
         self.awaited_tasks, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
     def finish(self, result: RunResult) -> None:
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
-        for attempt in result.attempts:  # in order, so that the last exit remains
+        for attempt in result.attempts:  # attempts are in order, so the exit of the last one remains
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit
 
@@ -215,7 +215,7 @@ class RunStatus:
 
 
 class Stragglers:
-    """The stragglers of a run. Times are in seconds since the run began."""
+    """The tasks of a run that were slower than their peers, and when. Times are in seconds since the run began."""
 
     def __init__(self) -> None:
         self._open: dict[Task, Straggler] = {}
@@ -235,6 +235,6 @@ class Stragglers:
             self._ended.append(replace(one, until=now))
 
     def all_lost(self, now: float) -> None:
-        """End all stragglers, since the run continues in another allocation."""
+        """End the periods of all current stragglers, since the run continues in another allocation."""
         for task in list(self._open):
             self.end(now, task)

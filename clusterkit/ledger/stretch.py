@@ -7,13 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
-MOST_PIECES = 64  # the highest number of pieces; beyond that, only the sums of the older half are kept
-LATE_MARGIN = 500_000  # microseconds; a step is late only if it exceeds the limit by more
-LATE_FACTOR = 2  # the limit for a step that is not late, as a multiple of its usual time
+MOST_PIECES = 64  # the highest number of pieces; if there are more, the oldest MOST // 2 are replaced by their sums
+LATE_MARGIN = 500_000  # microseconds; a step is late only if it exceeds the limit by more than this
+LATE_FACTOR = 2  # the time limit for a step, as a multiple of the usual time
 
 
 class Activity(enum.Enum):
-    """The activity of a run at a moment, derived from the run's events."""
+    """The activity of a run at a given moment, derived from the run's events."""
 
     WAITING = "waiting for the first process"
     STARTING = "the program runs"
@@ -31,7 +31,7 @@ class Activity(enum.Enum):
     NO_STEPS = "the program ran, and never reported a step"
 
 
-PART_OF = {  # the part to which each activity belongs if nothing else is known
+PART_OF = {  # the part of the account to which each activity belongs by default
     Activity.WAITING: "startup",
     Activity.STARTING: "startup",
     Activity.FIRST_STEP: "compilation",
@@ -55,17 +55,17 @@ NO_TIMES = (Times(), Times())
 
 
 class Stretch:
-    """The pieces since the last step: the activity and beginning of each, in microseconds since the run began."""
+    """The time since the last step, in pieces with one activity each. Times are in microseconds since the run began."""
 
     def __init__(self, begin: int, kind: Activity) -> None:
         self.begin = begin
         self.kind = kind  # the current activity
         self._pieces = [(begin, kind)]
-        self._summed = NO_TIMES  # sums of older pieces: while training could continue, and after that
+        self._summed = NO_TIMES  # the sums of older pieces: those before training had to stop, and those since then
 
     @property
     def is_single(self) -> bool:
-        """Whether the stretch consists of a single activity."""
+        """Return whether the stretch has had only one activity."""
         return len(self._pieces) == 1 and self._summed is NO_TIMES
 
     def change(self, now: int, kind: Activity) -> None:
@@ -82,7 +82,7 @@ class Stretch:
             self._summed, self._pieces = self.times(rest[0][0]), rest
 
     def rename(self, rename: Callable[[Activity], Activity], since: int = 0) -> None:
-        """Replace the activities of the pieces from `since` on."""
+        """Replace the activity of each piece from `since` on by `rename(activity)`."""
         self._split(since)
         self._pieces = [(at, rename(kind) if at >= since else kind) for at, kind in self._pieces]
         self.kind = self._pieces[-1][1]
@@ -93,7 +93,7 @@ class Stretch:
                 self._summed[rename(kind) in NO_TRAINING][rename(kind)] += time
 
     def times(self, now: int) -> tuple[Times, Times]:
-        """Return the time of each activity: while training could continue, and since the first failure or the end."""
+        """Return the time of each activity before training had to stop (at a failure or at the end), and after."""
         before, after = Times(self._summed[0]), Times(self._summed[1])
         down = bool(after)
         for (at, kind), end in zip(self._pieces, [at for at, _ in self._pieces[1:]] + [now], strict=True):
@@ -102,10 +102,10 @@ class Stretch:
         return before, after
 
     def parts(self, now: int, usual: int, stalled: bool) -> Counter[str]:
-        """Divide the time into parts. `usual` is the usual time of a step, as far as it was measured.
+        """Divide the time into parts. `usual` is the usual time of a step; 0 if it is not known yet.
 
-        Training may continue while a task is paused, away or cut off; then steps are as frequent as usual. So the
-        usual time of a step is counted as training; if the step is not late, all of that time is.
+        Training may continue while a task is paused, away or cut off. If the step is not late, training did continue,
+        and all of that time counts as training; otherwise only the usual time of a step does.
         """
         before, after = self.times(now)
         parts = Counter[str]()
@@ -140,7 +140,7 @@ def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: in
 
 
 USUAL_SAMPLE = 31  # the number of steps whose times determine the usual time
-LEAST_SAMPLE = 8  # the number of steps needed to separate compilation from training in the first step
+LEAST_SAMPLE = 8  # the number of steps after which the first step is divided into compilation and training
 MOST_POINTS = 256  # the highest number of points on the curve
 
 
@@ -148,14 +148,14 @@ class TrainingTime:
     """The training time so far, and when each step was reached. All times are in microseconds.
 
     Here, a step is the interval between two reports, even if a program reports only every hundredth step. The curve
-    stores the training time at which each step was reached. Of many points, the older half is thinned out, and values
-    between points are interpolated: the error is small compared to the time since then.
+    stores the training time at which each step was reached. If the curve has many points, every second point of its
+    older half is dropped; values between points are interpolated. The error is small compared to the time since then.
     """
 
     def __init__(self) -> None:
         self.step_time = 0  # the time of all steps so far that were not lost
-        self.first_step_time = 0  # the time of the first step, until it is divided into compilation and training
-        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps that nothing delayed
+        self.first_step_time = 0  # the time of the first step; 0 once the time is divided into compilation and training
+        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps without a delay
         self._steps: list[int] = []  # the steps on the curve
         self._times: list[int] = []  # the training time at each of these steps
 
@@ -166,21 +166,21 @@ class TrainingTime:
 
     @property
     def first_step_share(self) -> int:
-        """Return the part of the first step that was training; 0 in a run with a single step."""
+        """Return the part of the first step's time that was training; 0 in a run with a single step."""
         return min(self.first_step_time, self.usual)
 
     @property
     def can_divide(self) -> bool:
-        """Whether the first step can be divided for good."""
+        """Return whether enough steps are known to divide the first step's time for good."""
         return len(self._recent) >= LEAST_SAMPLE
 
     def step(self, time: int) -> None:
-        """Count a step that nothing delayed."""
+        """Count a step without a delay."""
         self.step_time += time
         self._recent.append(time)
 
     def reach(self, step: int, more: int = 0) -> None:
-        """Note that training has reached a step, after the time so far and `more`."""
+        """Note that training has reached a step. `more` is training time that is not yet included in `made`."""
         steps, times = self._steps, self._times
         if steps and step <= steps[-1]:  # the program restarted its step counter
             self._truncate(bisect_left(steps, step))
@@ -191,7 +191,7 @@ class TrainingTime:
             steps[:half], times[:half] = steps[:half:2], times[:half:2]
 
     def divide_first_step(self) -> int:
-        """Add the `share` of the first step to the training time; return the rest, which is compilation."""
+        """Add the `share` of the first step's time to the training time; return the rest, which is compilation."""
         share, rest = self.first_step_share, self.first_step_time - self.first_step_share
         self.step_time += share
         self._times = [time + share for time in self._times]

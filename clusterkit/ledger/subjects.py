@@ -1,4 +1,4 @@
-"""The events by subject, for the ledger. A new event has to be added to one of these unions."""
+"""Groups the kinds of events by subject, for the ledger. A new kind has to be added to one of these unions."""
 
 from __future__ import annotations
 

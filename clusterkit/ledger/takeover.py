@@ -1,4 +1,4 @@
-"""The state of a run for those who take over from its supervisor: its history, its account and its result."""
+"""Derives a run's history, account and result from its ledger, for whoever takes over from its supervisor."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def history_of(ledger: Ledger) -> RunHistory:
 def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | None:
     """Return the result of a run whose supervisor was lost; None if the run did not begin.
 
-    A result that the supervisor had decided is kept. Otherwise, the attempts that were still running have ended `later`
-    seconds after the last event.
+    If the supervisor had decided a final result, return that. Otherwise, attempts that were still running count as
+    ended `later` seconds after the last event.
     """
     history = history_of(ledger)
     if history.began is None or history.final is not None:

@@ -1,1 +1,1 @@
-"""The state machine: holds the cluster's state and alone changes it. Takes events, returns actions, has no effects."""
+"""The state machine: owns the cluster's state, takes events, and returns actions. It has no side effects."""

@@ -1,4 +1,4 @@
-"""Handles the events of attempts, from the start of a process until nothing of the process is left."""
+"""Handles the events of attempts, from the start of a process until all of its processes and output have ended."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class AttemptEvents:
         self.state.move(record, TaskState.DRAINING)
 
     def _abandon_unreachable(self, record: TaskRecord) -> None:
-        """Stop waiting for a task whose host is cut off: nobody can tell whether SIGKILL ended the task.
+        """Stop waiting for a task whose host is cut off: it is unknown whether SIGKILL ended the task.
 
         Do so only if the run is ending. The agent ends its tasks by itself when its lease expires.
         """
@@ -226,3 +226,5 @@ class AttemptEvents:
             self.lone_training.schedule_inspection(record)
         if record.task.trains:
             self.faults.progressed(event.step)
+        if record.task == self.state.job.leader and "loss" in event.metrics:
+            self.ending.loss_reported(event.step, event.metrics["loss"])

@@ -43,13 +43,13 @@ class Suspect:
         return self.ended_at is None or at <= self.ended_at + AFTEREFFECT
 
     def explains_kill(self, failure: Failure) -> bool:
-        """Whether the fault's signal ended the attempt. A program may exit in any way, at any time after SIGTERM."""
+        """Return whether the fault's signal ended the attempt. A program may exit in any way, long after SIGTERM."""
         exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
         unasked = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
         return unasked and (failure.task, failure.attempt) in self.hit_attempts
 
     def explains_process_failure(self, failure: Failure, spawned: float) -> bool:
-        """Whether the attempt may have failed because the fault hit its process or its packets."""
+        """Return whether the attempt may have failed because the fault hit its process or its packets."""
         if not self._may_show(failure.at):
             return False
         if self.fault.action in _ON_ATTEMPT:
@@ -60,11 +60,11 @@ class Suspect:
         return slowed or self.fault.action in ON_NETWORK
 
     def explains_lost_peer(self, failure: Failure) -> bool:
-        """Whether the attempt reports that a peer is gone while the fault separates a task from its peers."""
+        """Return whether the attempt reports that a peer is gone while the fault separates a task from its peers."""
         return self.fault.action in _SILENCING and self._may_show(failure.at) and looks_collateral(failure)
 
     def explains_memory_error(self, failure: Failure) -> bool:
-        """Whether the attempt failed with an out-of-memory error of a peer that survived.
+        """Return whether the attempt failed with an out-of-memory error of a peer that survived.
 
         TensorFlow raises a worker's error in the coordinator, and the device name in the message contains the task.
         """
@@ -75,7 +75,7 @@ class Suspect:
         return "ResourceExhausted" in error and any(device in error for device in devices)
 
     def explains_storage_error(self, failure: Failure, spawned: float) -> bool:
-        """Whether the attempt may have failed because the fault damaged checkpoints or filled the disk.
+        """Return whether the attempt may have failed because the fault damaged checkpoints or filled the disk.
 
         Training tasks read checkpoints when they start, an evaluator at any time.
         """

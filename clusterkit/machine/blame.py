@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from clusterkit.text.frames import is_own as is_own_file
 from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH, PEER_GONE
+from clusterkit.text.lines import CRASH, PEER_GONE, last_traceback
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure
@@ -27,7 +28,7 @@ _MISMATCH = re.compile(
 )
 
 _FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
-_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals caused by the program itself; others are sent to the program
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that the program itself causes; all others are sent to it
 SHELL_SIGNAL_BASE = 128  # a shell's exit code is this plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
@@ -48,13 +49,13 @@ def last_error(failure: Failure) -> str | None:
 
 
 def was_killed(exit_: Exit) -> bool:
-    """Whether a signal from another process ended the attempt, or the command run by the attempt's shell."""
+    """Return whether a signal from another process ended the attempt, or the command run by the attempt's shell."""
     signal = exit_.signal if exit_.code is None else exit_.code - SHELL_SIGNAL_BASE
     return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
 
 
 def is_mismatch(failure: Failure) -> bool:
-    """Whether the attempt failed because the workers' collective operations do not match."""
+    """Return whether the attempt failed because the workers' collective operations do not match."""
     return any(_MISMATCH.search(line) for line in (failure.exception or "", *failure.tail))
 
 
@@ -81,11 +82,11 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
 
 SIGABRT = 6
 
-_FROM_PEER = re.compile(f"{PEER_GONE.pattern}|grpc_status|GRPC error")  # matches log lines before the last exception
+_FROM_PEER = re.compile(f"{PEER_GONE.pattern}|grpc_status|GRPC error")  # for the log lines before the last exception
 
 
 def looks_collateral(failure: Failure) -> bool:
-    """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or could not start without a peer."""
+    """Return whether the attempt failed like a TensorFlow task whose peer is gone, or could not reach a peer."""
     if failure.exit.unreached:
         return True
     if is_mismatch(failure) or failure.exit.ok:
@@ -100,7 +101,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own_failure(failure: Failure) -> bool:
-    """Whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
+    """Return whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
@@ -113,8 +114,8 @@ def is_own_failure(failure: Failure) -> bool:
 def blame(failures: Sequence[Failure]) -> Blame:
     """Find the cause of failures that happened together; `same` and `collateral` are in order of time.
 
-    The cause is the first failure that does not look as if a peer were gone. The first exit may be a peer's: a program
-    that raises an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
+    The cause is the first failure that does not look collateral. It need not be the first exit: a program that raises
+    an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
     raise the same exception; then none of them is collateral. A task that exited with code 0 is the cause only if all
     other failures look collateral.
     """
@@ -135,7 +136,7 @@ _TRANSIENT = re.compile(
     r"MemoryError|ResourceExhaustedError|TimeoutError|BrokenPipeError|Connection\w*Error"
     r"|No space left on device|Disk quota exceeded|Cannot allocate memory|Too many open files"
     r"|Resource temporarily unavailable|Address already in use|Temporary failure in name resolution"
-    r"|incarnation|context_id"  # TensorFlow's words for a peer that has restarted in the meantime
+    r"|incarnation|context_id"  # in TensorFlow's errors about a peer that has restarted
 )
 
 # Failed allocations of memory. If the next attempt fails to allocate the same amount, every attempt will.
@@ -152,11 +153,13 @@ _PATH_ERROR = re.compile(
     r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
     r"|[\w.]*\.NotFoundError: .*; No such file or directory"
 )
+_OBJECT_ERROR = re.compile(r"AttributeError: '(?!NoneType')[^']+' object has no attribute ")
+_RAISED = re.compile(r' *File "([^"]*)", line \d+')
 _USAGE_EXIT_CODE = 2  # the exit code of argparse, click and most commands for wrong arguments
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
-    """Whether the failure is due to a wrong program, argument or path, so that a restart would fail, too.
+    """Return whether the failure is due to a wrong program, argument or path, so that a restart would fail, too.
 
     For a missing file, this holds only if the leader misses it, too: otherwise the leader may be about to write it.
     """
@@ -170,8 +173,17 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
     return bool(_PROGRAM_ERROR.match(error) or (by_leader and _PATH_ERROR.match(error)))
 
 
+def is_bug(failure: Failure) -> bool:
+    """Whether a line of the program itself raised an error that is due to the program's text."""
+    frames = [frame[1] for frame in map(_RAISED.match, failure.tail[last_traceback(failure.tail) or 0 :]) if frame]
+    error = failure.exception or ""
+    if not frames or not is_own_file(frames[-1]) or not is_own_failure(failure) or _TRANSIENT.search(error):
+        return False
+    return bool(_PROGRAM_ERROR.match(error) or _OBJECT_ERROR.match(error))
+
+
 def repeats(previous: Failure | None, failure: Failure, numbers: bool = False) -> bool:
-    """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
+    """Return whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
     With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came.
     Numbers in errors about a failed allocation of memory always have to be equal.

@@ -15,7 +15,7 @@ class Census:
     | --- | --- |
     | unsettled | tasks for which the run has to wait |
     | unready | tasks of the cluster that are not connected |
-    | idle | training tasks that have not ended well and do not run |
+    | idle | training tasks that are not running and have not exited with code 0 |
     | starting | tasks whose process does not exist yet |
     | forked, cold | running tasks that are not ready, by the way their processes were started |
     """

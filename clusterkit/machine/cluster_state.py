@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from clusterkit.machine.blame import looks_collateral
 from clusterkit.machine.census import Census
 from clusterkit.machine.history import RunHistory
 from clusterkit.machine.timers import DebuggerHolds, Timer, Timers
@@ -61,26 +62,26 @@ class TaskRecord:
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    unverified_step: int | None = None  # the attempt's first step; None once the checkpoint is known
+    unverified_step: int | None = None  # the attempt's first step, while its checkpoint is unknown; or None
 
     @property
     def alive(self) -> bool:
-        """Whether a process exists or was requested."""
+        """Return whether a process exists or was requested."""
         return self.state in ALIVE
 
     @property
     def is_not_ending(self) -> bool:
-        """Whether the task runs and was not asked to end."""
+        """Return whether the task runs and was not asked to end."""
         return self.alive and self.end_request is None
 
     @property
     def settled(self) -> bool:
-        """Whether no process of the task is left, and the run need not wait for the task."""
+        """Return whether no process of the task is left, and the run need not wait for the task."""
         return self.state in SETTLED
 
 
 class ClusterState:
-    """The mutable state and the methods that change it, without any decisions."""
+    """The mutable state, with the methods that change it; decisions are made elsewhere."""
 
     def __init__(self, job: JobSpec, seed: int, history: RunHistory) -> None:
         self.job = job
@@ -90,12 +91,11 @@ class ClusterState:
         self.began = history.began or 0.0
         self.records = {task: TaskRecord(task, attempt=history.newest_attempts.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
-        self.hold_rules: tuple[
-            Callable[[Task], set[int]], ...
-        ] = ()  # functions that return reasons to hold back a start
+        self.hold_rules: tuple[Callable[[Task], set[int]], ...] = ()  # they return reasons to hold back a start
         self.placement: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_hosts: set[str] = set()  # hosts without connection, which may come back or be lost
-        self.kept_servers: dict[Task, float] = {}  # servers that run until the coordinator is down; see ending.py
+        self.kept_servers: dict[Task, float] = {}  # deadlines of servers that run until the coordinator is down
+        self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
         self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
         self.timers = Timers()
         self.debugger_holds = DebuggerHolds()
@@ -118,19 +118,19 @@ class ClusterState:
         self.record(Warned(text, task))
 
     def current(self, task: Task, attempt: int) -> TaskRecord | None:
-        """Return the task's record, or None if the event belongs to an attempt that is over."""
+        """Return the task's record, or None if `attempt` is not the task's current attempt."""
         record = self.records.get(task)
         return record if record and record.attempt == attempt else None
 
     @property
     def is_leader_done(self) -> bool:
-        """Whether the leader exited with code 0 by itself, and only its remaining processes and output are awaited."""
+        """Return whether the leader exited with code 0 by itself, and its remaining processes or output are awaited."""
         leader = self.records[self.job.leader]
         ok = leader.exit is not None and leader.exit.ok
         return ok and leader.state is TaskState.DRAINING and not self.was_ended_on_request(leader)
 
     def was_ended_on_request(self, record: TaskRecord) -> bool:
-        """Whether the task exited because the state machine ended it.
+        """Return whether the task exited because the state machine ended it.
 
         A leader that exited with code 0 and was not reached by SIGTERM was done by itself: SIGKILL leads to no exit
         code, and a late signal has no effect. The loss of a host is never requested.
@@ -144,8 +144,11 @@ class ClusterState:
     def failure(self, record: TaskRecord) -> Failure:
         """Return the current attempt, which has ended, as a failure."""
         assert record.exit is not None
-        output = record.tail, record.exception, record.last_step
-        return Failure(record.task, record.attempt, record.exit, record.exited, *output)
+        ended = self.attempts.get((record.task, record.attempt))
+        output = record.tail, record.exception, record.last_step, ended.fault if ended else None
+        failure = Failure(record.task, record.attempt, record.exit, record.exited, *output)
+        paused = (one for one in sorted(self.paused) if (failure.fault or ON_REQUEST) in self.records[one].paused_by)
+        return replace(failure, paused=tuple(paused)) if looks_collateral(failure) else failure
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
         """Return the records of tasks with a process, among `tasks` or all tasks."""
@@ -175,7 +178,7 @@ class ClusterState:
     def spawn(self, tasks: Collection[Task], reason: str) -> None:
         """Start tasks that have no process, servers first, since the coordinator's start may have to wait for servers.
 
-        A start with reasons to hold it back takes place when the last reason is removed.
+        A start that is held back takes place when the last reason for holding it back is removed.
         """
         self.omitted = self.job.given_up if self.job.leader in tasks else self.omitted
         for task in sorted(tasks, key=lambda task: (not self.job.is_server(task), task)):
@@ -211,8 +214,7 @@ class ClusterState:
         self.move(fresh, TaskState.STARTING)
         self.omitted = self.job.given_up if fresh.task == self.job.leader else self.omitted
         # On one machine each task sees the newest checkpoint at once, maybe one that is newer than recorded here.
-        newest = self.newest_checkpoint if self.job.hosts.count else None
-        restore = None if newest is None else newest[1]
+        restore = self.newest_checkpoint[1] if self.newest_checkpoint and self.job.hosts.count else None
         self.actions.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.omitted))
 
     def end(self, record: TaskRecord, request: Asked, grace: float) -> None:
@@ -267,7 +269,7 @@ class ClusterState:
         ))  # fmt: skip
 
     def update_attempt(self, attempt: AttemptEnded) -> None:
-        """Replace the recorded decision about a finished attempt."""
+        """Record the facts and decisions about a finished attempt, unless they are recorded already."""
         key = attempt.task, attempt.attempt
         if self.attempts.get(key) != attempt:
             self.attempts[key] = attempt
@@ -279,6 +281,7 @@ class ClusterState:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))
         record.paused_by.add(cause)
+        self.paused.add(record.task)
 
     def unpause(self, record: TaskRecord, *causes: int) -> None:
         """Remove these reasons for pausing the task, and let the task continue if none is left."""

@@ -59,9 +59,9 @@ class Machine:
     def handle(self, event: ev.Happened, now: float) -> list[Action]:
         """Process an event; return the resulting actions in order.
 
-        Consequences of several events are settled after each event. Recoveries are decided before faults: a fault may
-        wait for a restart and hold back one of its starts, so starts come after faults. The ending comes last, when
-        nothing else can add work.
+        Consequences that depend on several events are settled after each event. Recoveries are decided before faults,
+        since a fault may wait for a restart. Tasks start after faults, since a fault may hold back a start. The ending
+        comes last, when nothing else can add work.
         """
         self.state.now, self.state.actions = now, []
         self.state.timers.suspended = self.state.debugger_holds.seconds(now)
@@ -75,7 +75,7 @@ class Machine:
         return self.state.actions
 
     def deadline(self) -> float | None:
-        """Return when to send Ticked, unless another event arrives first."""
+        """Return when Ticked is due, unless another event arrives first; None if no deadline is set."""
         times = (self.state.timers.next_deadline(), self.recoveries.next_deadline(), self.faults.next_deadline())
         return min((at for at in times if at is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""The reaction of a run with --watch to changes of its program."""
+"""Restarts the tasks of a run with --watch when its program changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Edits:
             return
         self.state.program_problem = event.problem
         if event.problem:
-            if any(one.edit is not None for one in self.recoveries.open):  # the tasks were ended already
+            if any(one.edit is not None for one in self.recoveries.open):  # an earlier change has ended the tasks
                 self.wait(event.problem)
             return
         if event.same and not self.state.awaits_change:

@@ -13,7 +13,7 @@ from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Finish
-from clusterkit.words.distribution import Undistributed
+from clusterkit.words.distribution import Training, Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import Task, TaskState, TaskType
 from clusterkit.words.outcome import (
@@ -32,7 +32,7 @@ from clusterkit.words.reports import metrics_of_first
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision how the run ends."""
+    """The decision on how the run ends."""
 
     state: RunState
     exit_code: int
@@ -52,13 +52,15 @@ class Ending:
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
     gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
-    unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
+    unfinished: list[Failure] = field(default_factory=list)  # gang tasks that had not finished when the leader had
     undistributed: Callable[[], Undistributed | None] = lambda: None
+    diverged_at: int | None = None  # the step since which the leader's loss is not a number
+    warned: bool = False  # True once a warning about the loss was given
     on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
     @property
     def begun(self) -> bool:
-        """Whether the verdict is decided. No task is started after that."""
+        """Return whether the verdict is decided. No task is started after that."""
         return self.verdict is not None
 
     @property
@@ -67,7 +69,7 @@ class Ending:
 
     @property
     def suspending(self) -> bool:
-        """Whether the run is to continue in another allocation. Only this verdict can still change."""
+        """Return whether the run is to continue in another allocation. A later verdict may replace this one."""
         return self.verdict is not None and self.verdict.state is RunState.SUSPENDED
 
     def succeed(self, leader: TaskRecord) -> None:
@@ -140,6 +142,16 @@ class Ending:
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
 
+    def loss_reported(self, step: int, loss: float | None) -> None:
+        """Note the leader's loss; warn the first time that it is NaN or infinite."""
+        if loss is not None:
+            self.diverged_at = None
+        elif self.diverged_at is None:
+            self.diverged_at = step
+            if not self.warned:
+                self.warned = True
+                self.state.warn(f"The loss is not a number since step {step}.", self.state.job.leader)
+
     def evaluator_reported(self, record: TaskRecord) -> None:
         """End the evaluator after success, once it has evaluated the newest checkpoint."""
         newest = self.state.newest_checkpoint
@@ -177,13 +189,16 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _qualified(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault was omitted."""
+        """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault is missing."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict
         if self.state.job.strict and (found := self.undistributed()):
             reason = f"{verdict.reason}, but {found.clause} (--strict)"
             return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
+        if self.diverged_at is not None:
+            reason = f"{verdict.reason}, but the loss is not a number since step {self.diverged_at}"
+            verdict = replace(verdict, reason=reason)
         if self.unfinished:
             unfinished = listed([failure.task for failure in self.unfinished])
             verdict = replace(verdict, reason=f"{verdict.reason}, but {unfinished} had not finished")
@@ -196,7 +211,7 @@ class Ending:
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         attempts = [self.state.attempts[key] for key in sorted(self.state.attempts)]
         steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
-        blame = verdict.blame
+        blame, report = verdict.blame, self.state.records[self.state.job.leader].trains_with
         return RunResult(
             state=verdict.state,
             exit_code=verdict.exit_code,
@@ -217,13 +232,15 @@ class Ending:
             undistributed=self.undistributed(),
             unfinished=tuple(self.unfinished) if verdict.state is RunState.SUCCEEDED else (),
             metrics=metrics_of_first(self.state.metrics),
+            diverged_at=self.diverged_at,
+            loop=report is not None and report.training is Training.LOOP,
         )
 
 
 def end_in_order(state: ClusterState, records: Iterable[TaskRecord], request: Asked, grace: float) -> None:
     """End tasks within `grace` seconds, but servers only after the coordinator is down.
 
-    At the latest, servers are ended when only the time remains that they get after a success (`limits.servers`).
+    Servers are ended at the latest when `limits.servers` seconds of the grace period remain.
     """
     leader, server_time = state.records[state.job.leader], state.job.limits.servers
     may_save = leader.state is TaskState.RUNNING and leader.end_request is None and grace > server_time

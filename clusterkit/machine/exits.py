@@ -1,4 +1,4 @@
-"""Exits that are early or overdue, and failures of peers when the leader succeeds."""
+"""Rules for early and overdue exits, and for failures of peers when the leader succeeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
 PS_EXIT_PATIENCE = 5.0  # seconds without a step after a parameter server's exit until the coordinator is inspected
-PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs some to remove its functions from its servers
+PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs a few to remove its functions from servers
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Exits:
     injections: Injections
     early: dict[Task, TaskRecord] = field(default_factory=dict)
     requested_at: float | None = None  # when the pending inspection was requested
-    patience: float = 1.0  # factor of the time to the next inspection; doubled whenever the other tasks were at work
+    patience: float = 1.0  # factor of the wait before an inspection; doubled whenever the other tasks were at work
 
     def exited_early(self, record: TaskRecord) -> None:
         """Handle a task that exited with code 0 before the job was done."""
@@ -85,7 +85,7 @@ class Exits:
         inspected = [vitals[record.task] for record in self._steppers() if record.task in vitals]
         is_blocked = bool(inspected) and all(one.doing and not one.own for one in inspected)
         if is_blocked:
-            self.stalls.requested_at = None  # the stalled tasks' reason for waiting is known
+            self.stalls.requested_at = None  # the stall is explained, so its pending inspection is ignored
             self._blame(self._current_early())
         else:
             self.patience *= 2
@@ -123,7 +123,7 @@ class Exits:
             self.state.timers.set(Timer.EARLY_EXIT, max(self.state.now, since + limit))
 
     def _is_excused(self) -> bool:
-        """Whether another task is evaluating or writing a checkpoint."""
+        """Return whether another task is evaluating or writing a checkpoint."""
         return any(self.state.now < at + LONGEST_PHASE for one in self._steppers() for at in one.phases.values())
 
     # Overdue exits.
@@ -141,7 +141,7 @@ class Exits:
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
 
     def _is_down(self, task: Task) -> bool:
-        """Whether a task can't serve its peers: it does not run, is stopped, or is restarting."""
+        """Return whether a task can't serve its peers: it does not run, is stopped, or is restarting."""
         record = self.state.records[task]
         is_away = record.state is not TaskState.RUNNING or bool(record.paused_by)
         return is_away or (record.attempt > 1 and not record.ready)

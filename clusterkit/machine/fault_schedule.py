@@ -72,7 +72,7 @@ class FaultSchedule:
     phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often each task reached each phase
 
     def begin(self) -> None:
-        """Arm the job's faults at the beginning of the run, before the first starts, which some faults hold back.
+        """Arm the job's faults when the run begins, before any task starts, since some faults hold back starts.
 
         In a continued run, skip the faults that were injected in an earlier allocation.
         """
@@ -94,7 +94,7 @@ class FaultSchedule:
                 if trigger.every and self.step is not None:
                     at = self._next_multiple(self.step, trigger.at)
             case Moment.PHASE:
-                self.state.actions.append(HurrySteps())  # a task waits at the phase
+                self.state.actions.append(HurrySteps())  # since a task that reaches the phase waits there
             case Moment.CHECKPOINT | Moment.RESTART:
                 at += self.moment_counts[trigger.moment]
         self.armed.append(ArmedFault(len(self.armed), fault, trigger, at))

@@ -14,7 +14,7 @@ Delays = dict[Task, dict[int, float]]  # for each task: the delay in seconds by 
 
 @dataclass(slots=True)
 class DelayedStarts:
-    """Task starts that are delayed by faults, given by number. A task starts when the last fault has released it."""
+    """Task starts that faults delay. A task starts when the last fault has released it. Faults are given by number."""
 
     state: ClusterState
     planned_delays: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back
@@ -36,7 +36,7 @@ class DelayedStarts:
         return set(seconds)
 
     def is_delaying(self, number: int, task: Task) -> bool:
-        """Whether the fault holds back the task's current or next start."""
+        """Return whether the fault holds back the task's current or next start."""
         return number in self.planned_delays.get(task, ()) or number in self.state.records[task].held_by
 
     def release(self, number: int, tasks: Iterable[Task]) -> None:
@@ -71,7 +71,7 @@ class HeadStart:
 
     state: ClusterState
     reconnecting: bool = False  # True while surviving workers still have to connect to a new ps
-    reconnected_at: float | None = None  # when the surviving workers will be connected, known once the ps is up
+    reconnected_at: float | None = None  # when the surviving workers will have connected; None until the ps is up
 
     def hold_reasons(self, task: Task) -> set[int]:
         """Return HEAD_START if this is the coordinator's start and a ps starts with it."""
@@ -105,7 +105,7 @@ class HeadStart:
         return servers_coming or (self.reconnected_at is not None and now < self.reconnected_at)
 
     def _must_reconnect(self) -> bool:
-        """Whether a ps is starting that running workers have to connect to again."""
+        """Return whether a ps is starting that running workers have to connect to again."""
         census = self.state.census
         has_survivors = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
         return has_survivors and any(
@@ -113,6 +113,6 @@ class HeadStart:
         )
 
     def _has_server(self, tasks: set[Task]) -> bool:
-        """Whether the tasks include a server. (They are starting or have just started, and are not held back.)"""
+        """Return whether the tasks, which are starting or have just started, include a server."""
         job, others = self.state.job, 2  # tasks that are not servers: the coordinator and an evaluator
         return len(tasks) > others or (bool(tasks) and any(map(job.is_server, tasks)))

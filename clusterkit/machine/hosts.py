@@ -1,4 +1,4 @@
-"""Hosts: the placement of tasks, and the hosts that make attempts fail."""
+"""Hosts: places tasks on hosts, and avoids hosts that make attempts fail."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules:
 
 
 def preferred(connected: Sequence[str], avoided: Collection[str], count: int) -> list[str]:
-    """Return the first `count` of the hosts that are not avoided; if all are avoided, of all hosts."""
+    """Return the first `count` hosts that are not avoided or, if all are avoided, the first `count` of all hosts."""
     return ([name for name in connected if name not in avoided] or list(connected))[:count]
 
 
@@ -158,7 +158,7 @@ class HostRecords:
         if not (failure.exit.unfit or failure.exit.out_of_memory):
             return False
         ended = self.state.attempts.get((failure.task, failure.attempt))
-        return ended is None or ended.fault is None  # a failure explained by an injected fault is not the host's
+        return ended is None or ended.fault is None  # an injected fault explains it, so the host is not charged
 
     def _count_failure(self, host: str, failure: Failure) -> bool:
         peers = frozenset(self.state.placement[task] for task in failure.exit.unreached if task in self.state.placement)

@@ -1,4 +1,4 @@
-"""Injections: the injected faults, each until it is healed."""
+"""Injections: injects faults, and tracks each fault until it is healed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Injection:
 
 @dataclass(slots=True)
 class Injections:
-    """Injects faults by signals and delayed starts; has the backend inject all others with Inject."""
+    """Injects faults by signals and delayed starts, and orders the backend to inject all others."""
 
     state: ClusterState
     delayed_starts: DelayedStarts
@@ -73,7 +73,7 @@ class Injections:
         return fault_explaining(list(self.suspects.values()), self.state.failure(record), record.spawned)
 
     def exited(self, record: TaskRecord) -> None:
-        """Take back an injection whose signal did not reach the attempt, which has exited."""
+        """Note that an attempt has exited. A fault whose signal did not reach the attempt has not hit it."""
         attempt = record.task, record.attempt
         for suspect in self.suspects.values():
             signal = _SIGNALS.get(suspect.fault.action)

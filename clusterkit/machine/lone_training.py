@@ -1,4 +1,4 @@
-"""Detection of tasks that have peers but train alone: the job may succeed, but its training is not distributed."""
+"""Detects tasks that have peers but train alone: the job may succeed, but its training is not distributed."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ class LoneTraining:
 
 
 def _trains(record: TaskRecord) -> bool:
-    """Whether the task trains something by itself: it reports steps, or has called `fit`."""
+    """Return whether the task trains something by itself: it reports steps, or has called `fit`."""
     report = record.trains_with
     calls_fit = report is not None and report.training in (Training.SCOPED, Training.FIT)
     return calls_fit or record.first_step is not None
 
 
 def _is_uncalled(record: TaskRecord) -> bool:
-    """Whether the task's program has ended without ever calling its main()."""
+    """Return whether the task's program has ended without ever calling its main()."""
     report, ok = record.trains_with, record.exit is not None and record.exit.ok
     return ok and report is not None and report.training is Training.UNCALLED
 

@@ -27,12 +27,12 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: collateral failures are awaited, the remaining tasks are ended, and all restart."""
+    """A recovery in progress: related failures are awaited, the remaining tasks are ended, and all tasks restart."""
 
     tasks: frozenset[Task]
     failures: list[Failure]
     decide_at: float
-    doubtful: bool  # True if each failure may be due to another one
+    doubtful: bool  # True if every failure looks collateral
     respawn_at: float | None = None  # None until the restart is decided
     key: str = ""
     uncharged: bool = False
@@ -57,7 +57,7 @@ class RestartBudget:
 
     used: int = 0
     consecutive: int = 0
-    first_was_immediate: bool = False  # True if the first restart in a row had no backoff, since the job had made steps
+    first_was_immediate: bool = False  # whether the first had no backoff, since the job had made steps
     last_restart_at: float = 0.0
     cause: Failure | None = None  # the cause of the last restart
 

@@ -123,12 +123,12 @@ def slow_tasks(observations: Sequence[Observation], peers: Peers) -> dict[Task, 
 
 
 def shows_slow_task(observation: Observation, peers: Peers) -> bool:
-    """Whether a single inspection shows a task that is slower than its peers."""
+    """Return whether a single inspection shows a task that is slower than its peers."""
     return any(_slow_by([observation], peers, slowness) for slowness in THRESHOLDS)
 
 
 def _is_persistent(observations: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
-    """Whether at most one inspection contradicts the difference. Inspections with too few samples are ignored."""
+    """Return whether at most one inspection contradicts the difference. Ignore inspections with too few samples."""
     findings = (compare([observation], peers, slowness).finding(task) for observation in observations)
     return sum(found is not None and not found.is_slow(PARTIAL_SHARE) for found in findings) <= 1
 

@@ -37,9 +37,9 @@ class ProgressMonitor:
     stalls: Stalls = field(init=False)
     stragglers: StragglerMonitor = field(init=False)
     startup_overdue: bool = False
-    strategy_checked: bool = False  # True once it was asked whether a strategy waits for tasks that do not answer
+    strategy_checked: bool = False  # True once an inspection was requested to find out why no step followed the start
     warned_unreported: bool = False  # True once the user was told that the program reports no steps
-    explained_by_exits: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # whether exits explain a stall
+    explained_by_exits: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # do exits explain a stall?
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -90,7 +90,7 @@ class ProgressMonitor:
             self.stragglers.interrupt()
 
     def debugger_left(self, record: TaskRecord) -> None:
-        """Note that the task left the debugger or ended. After the last release, the time for the next step starts."""
+        """Note that the task left the debugger or ended. After the last release, the next step is awaited again."""
         if self.state.debugger_holds.leave(record.task, self.state.now):
             self.stragglers.interrupt()
             self.stalls.phase_ended()
@@ -140,7 +140,7 @@ class ProgressMonitor:
             self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_timer(self) -> None:
-        """Request an inspection after a task's start-up deadline: the task's server may listen nevertheless."""
+        """Request an inspection after a task's start-up deadline, since its server may be listening all the same."""
         if not self.startup_overdue:  # one inspection covers all overdue tasks
             self.startup_overdue = True
             self.state.actions.append(Inspect())

@@ -1,4 +1,4 @@
-"""Recoveries: which tasks restart, and when, because of failures that happened together."""
+"""Recoveries: decides which tasks restart, and when, after failures that happened together."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ class Recoveries:
         return min((at for at in times if at > self.state.now), default=None)
 
     def is_restarting(self, task: Task) -> bool:
-        """Whether the task is about to restart."""
+        """Return whether the task is about to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
     def has_doubtful(self, task: Task) -> bool:
-        """Whether an undecided recovery of this task has only failures that look collateral."""
+        """Return whether an undecided recovery of this task has only failures that look collateral."""
         undecided = (one for one in self.open if one.respawn_at is None and not one.requested)
         return any(task in one.tasks and one.doubtful for one in undecided)
 
@@ -129,11 +129,11 @@ class Recoveries:
         self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, requested=requested, edit=edit, host=host))
 
     def _host_may_be_lost(self, recovery: OpenRecovery) -> bool:
-        """Whether the cause may be a host that is cut off, but not yet known to be lost."""
+        """Return whether the cause may be a host that is cut off, but not yet known to be lost."""
         return bool(self.state.cut_hosts) and not recovery.requested and recovery.doubtful
 
     def _nobody_can_fail(self) -> bool:
-        """Whether no running task is left that could still fail, as the cause or as collateral."""
+        """Return whether no running task is left that could still fail, as the cause or as collateral."""
         unsettled = self.state.census.unsettled
         return len(unsettled) <= 1 and all(task.type is TaskType.EVALUATOR for task in unsettled)
 
@@ -265,7 +265,8 @@ class Recoveries:
             )
             return
         why = reason(blamed, self.state.now, repeated, budget, self.state.job.restart)
-        why += " before any step, with an error that a restart repeats" if futile else ""
+        if futile:
+            why += f"{' before any step' * (cause.step is None)}, with an error that a restart repeats"
         if self.state.program_problem:
             why += f", and {self.state.program_problem}"
         self.ending.give_up(why, blamed, repeated, futile)
@@ -293,7 +294,7 @@ class Recoveries:
         self.changed_files.clear()
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
-        """Whether the run still waits for one of these tasks. Comparing the numbers decides most cases fast."""
+        """Return whether the run still waits for one of these tasks. Comparing the numbers decides most cases fast."""
         unsettled = self.state.census.unsettled
         other_count = len(self.state.records) - len(tasks)
         return len(unsettled) > other_count or not tasks.isdisjoint(unsettled)

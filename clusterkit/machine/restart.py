@@ -9,7 +9,7 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartSc
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Blame, Failure
 
-DISCONNECTION_MARGIN = 1.0  # seconds beyond half of a host's timeout, after which the host is known to be cut off
+DISCONNECTION_MARGIN = 1.0  # seconds added to half of a host's timeout; after both, a cut-off host has been detected
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
@@ -31,14 +31,14 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:
-    """Whether other tasks need the task even if it exits with code 0: a ps, or a member of a gang."""
+    """Return whether other tasks need the task even if it exits with code 0: a ps, or a member of a gang."""
     if task.type is TaskType.PS:
         return True
     return task in job.cluster and len(restart_scope(job, task)) > 1
 
 
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
-    """Whether the task may have failed because of another task whose failure is worth waiting for."""
+    """Return whether the task may have failed because of another task, whose failure is then worth awaiting."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
         return False  # no other task restarts with this one, so waiting is useless
     return job.shape is Shape.MULTI_WORKER or task.type is TaskType.CHIEF
@@ -116,7 +116,7 @@ def _failed_alone(job: JobSpec, blamed: Blame, homeless: Collection[Task]) -> It
 
 
 def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -> bool:
-    """Whether the coordinator of a parameter-server job has to restart when a worker is given up.
+    """Return whether the coordinator of a parameter-server job has to restart when a worker is given up.
 
     `started` is when the current attempt of each remaining task started. TensorFlow connects the coordinator to all of
     its workers at once: at its start, and whenever a worker comes back. If one worker never comes back, the others are

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_usage_error, repeats
+from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_bug, is_usage_error, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import SIGKILL, Blame, Failure, FailureRole, RoleKind
+from clusterkit.words.outcome import REFUSED, SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 SHORT_WINDOW = 0.05  # seconds to wait for further tasks that were killed together with the first one
 STEPPING_WITHIN = 1.0  # seconds after its last step in which a job is regarded as making steps
@@ -42,17 +42,24 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
-    """Whether a restart is useless: a usage error before any step. (A missing file may exist on another host.)"""
+    """Whether a restart is useless: a refusal, a usage error, or a bug after steps without a checkpoint.
+
+    On another host, a missing file or module may exist.
+    """
     job, cause = state.job, blamed.cause
+    if cause.exit.code == REFUSED:
+        return True
     record = state.records[cause.task]
     stepped = record.first_step if cause.task.type is TaskType.EVALUATOR else state.progress_at
-    if stepped is not None or cause.at - record.started > SILENT_LIFETIME or job.hosts.count or job.restart.insists:
+    if job.hosts.count or job.restart.insists:
         return False
-    return is_usage_error(blamed, job.leader)
+    if stepped is not None:
+        return cause.task.trains and state.newest_checkpoint is None and is_bug(cause)
+    return cause.at - record.started <= SILENT_LIFETIME and is_usage_error(blamed, job.leader)
 
 
 def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -> bool:
-    """Whether a restart was useless: the attempt failed like the previous one, and training made no progress."""
+    """Return whether a restart was useless: the attempt failed like the previous one, and training made no progress."""
     if previous is None:
         return False
     is_evaluator = cause.task.type is TaskType.EVALUATOR
@@ -61,7 +68,7 @@ def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -
 
 
 def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bool:
-    """Whether the attempt made more steps than the previous one, or left a newer checkpoint."""
+    """Return whether the attempt made more steps than the previous one, or left a newer checkpoint."""
     if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
         return cause.at - state.records[cause.task].started > SILENT_LIFETIME
     if not made_steps(state, cause):
@@ -73,7 +80,7 @@ def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bo
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Whether the attempt is known to have made steps; for an evaluator, to have evaluated."""
+    """Return whether the attempt is known to have made steps; for an evaluator, to have evaluated."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None

@@ -121,7 +121,10 @@ class Stalls:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _no_progress_since(self) -> float | None:
-        """Return when progress was first expected (during a recovery: now). A restarted task gets its full time."""
+        """Return since when progress is expected, or None before the leader is ready.
+
+        This is now during a recovery, and while a task is in the debugger. A restart of a training task resets it.
+        """
         if self.state.debugger_holds.tasks:
             return self.state.now
         begun = self.state.progress_at
@@ -135,7 +138,7 @@ class Stalls:
         return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Return the time until which a pause is acceptable: a past time if none is; infinity before any report."""
+        """Return the time until which a pause is excused: in the past without an excuse, infinite before progress."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -145,7 +148,7 @@ class Stalls:
         return max(pauses + starts, default=-math.inf)
 
     def _excuses(self, record: TaskRecord) -> list[float]:
-        """Return when the current phases without steps began, and the first compilation if no step has followed."""
+        """Return when the current phases without steps began and, before the first step, when its compilation began."""
         assert self.state.progress_at is not None
         pauses = list(record.phases.values())
         if record.first_step is None and record.ready_at is not None and record.started >= self.state.progress_at:
@@ -153,20 +156,20 @@ class Stalls:
         return pauses
 
     def _is_starting(self, record: TaskRecord) -> bool:
-        """Whether the task is starting and has a start-up deadline."""
+        """Return whether the task is starting and has a start-up deadline."""
         if record.ready or record.task.type is TaskType.EVALUATOR or self.state.job.shape is Shape.SINGLE:
             return False
         return self.state.timers.is_set(Timer.STARTUP, record.task)
 
 
 def _is_done(record: TaskRecord) -> bool:
-    """Whether the task ended well, and is not about to restart."""
+    """Return whether the task ended well, and is not about to restart."""
     return record.state is not TaskState.HELD and record.exit is not None and record.exit.ok
 
 
 # Letters that denote a process's state in /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
-MOST_NAMED = 3  # the number of tasks listed by name after the first task in the same place; further tasks are counted
+MOST_NAMED = 3  # the number of tasks listed by name after the first with the same activity; more are counted
 
 
 def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:

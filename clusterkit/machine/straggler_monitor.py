@@ -68,7 +68,7 @@ class StragglerMonitor:
 
     @property
     def peers(self) -> Peers:
-        """Return the tasks to compare, without the workers that were given up."""
+        """Return the tasks to compare, except the workers that were given up."""
         if self._peers is None or self._peers[0] is not self.state.job:
             self._peers = self.state.job, peers_of(self.state.job)
         return self._peers[1]
@@ -103,7 +103,7 @@ class StragglerMonitor:
         self.step_times.clear()
 
     def phase_changed(self) -> None:
-        """Note that a task began or ended a phase without steps. Measurements of a brief phase are used."""
+        """Note that a task began or ended a phase without steps. A brief phase does not void the measurements."""
         if self._is_in_phase():
             self.phase_since = self.state.now if self.phase_since is None else self.phase_since
         elif self.phase_since is not None:
@@ -176,13 +176,13 @@ class StragglerMonitor:
         return any(self.state.records[task].phases for task in self.state.job.steppers)
 
     def _is_interrupted(self) -> bool:
-        """Whether a task is paused or held in the debugger, or no step was made yet."""
+        """Return whether a task is paused or held in the debugger, or no step was made yet."""
         if self.state.debugger_holds.tasks or self.state.records[self.state.job.leader].first_step is None:
             return True
         return any(self.state.records[task].paused_by for task in self.state.job.steppers)
 
     def _is_settled(self, record: TaskRecord) -> bool:
-        """Whether the task has trained or served for long enough."""
+        """Return whether the task has trained or served for long enough."""
         if record.state is not TaskState.RUNNING or record.paused_by or record.spawned is None:
             return False
         return self.state.now - record.spawned >= SETTLING

@@ -42,15 +42,15 @@ Deadline = tuple[float, int]  # the time, and a unique number, which keeps the h
 class Timers:
     """At most one deadline for each key, in seconds of the monotonic clock.
 
-    The heap also keeps moved and cleared deadlines, which are skipped when they reach the top. So the cost of moving a
-    deadline does not depend on the number of tasks.
+    The heap also keeps moved and cleared deadlines, which are skipped when they reach the top, so that moving a
+    deadline requires no search.
     """
 
     def __init__(self) -> None:
         self._deadlines: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._last_number = 0
-        self._suspended_before: dict[Key, float] = {}  # for each deadline, the suspended seconds before it was set
+        self._suspended_before: dict[Key, float] = {}  # `suspended` when a suspendable deadline was set
         self.suspended = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
@@ -66,7 +66,7 @@ class Timers:
             self.set(timer, at, task)
 
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
-        """Whether the deadline is set and has not passed."""
+        """Return whether the deadline is set and has not passed."""
         return (timer, task) in self._deadlines
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:

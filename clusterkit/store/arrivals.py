@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 
 
 class Arrivals:
-    """Reads the pieces of a run's logs, whose order the file `arrivals` records."""
+    """Reads the pieces of a run's logs in the order that the file `arrivals` records."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
@@ -47,7 +47,7 @@ class Arrivals:
         return [piece for line in lines if (piece := self._piece(line)) is not None]
 
     def rest(self) -> list[Piece]:
-        """Return the parts of the logs whose arrival is not recorded, as happens if the supervisor is killed."""
+        """Return the log parts whose arrival was not recorded, for example because the supervisor was killed."""
         found = []
         for task, attempt, log in self._run.logs():
             try:
@@ -78,14 +78,14 @@ class Arrivals:
         return piece._replace(start=start)
 
     def last_lines(self, pieces: Sequence[Piece], count: int) -> list[Piece]:
-        """Return the pieces with the last `count` lines, each attempt's output beginning with a whole line."""
+        """Return the pieces that contain the last `count` lines. Each attempt's output begins with a whole line."""
         newlines, at, data = 0, len(pieces), b""
         while at > 0 and newlines <= count:
             at -= 1
             data = self.read(pieces[at])
             newlines += data.count(b"\n")
         last = list(pieces[at:])
-        if newlines > count:  # the first of the pieces has all surplus lines
+        if newlines > count:  # all surplus lines are in the first of the pieces
             skipped = len(data) - len(data.split(b"\n", newlines - count)[-1])
             last[0] = last[0]._replace(start=last[0].start + skipped)
         return self.whole_lines([piece for piece in last if piece.start < piece.end])

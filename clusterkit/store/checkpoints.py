@@ -19,7 +19,7 @@ FLIPPED = 64  # the number of bytes to invert, in the middle half of a file
 MOST_ENTRIES = 100_000  # the maximum number of directory entries to examine
 LONGEST_SCAN = 5.0  # seconds; the maximum duration of a scan
 _ENDINGS = (".index", ".keras", ".weights.h5", ".h5", ".ckpt")
-_TRIES = 3  # the number of attempts, since a program may remove a checkpoint between the scan and the open
+_TRIES = 3  # the maximum number of scans, since a program may remove a checkpoint between the scan and the open
 
 
 def newest_checkpoint(
@@ -27,8 +27,8 @@ def newest_checkpoint(
 ) -> str | None:
     """Return the path of the newest checkpoint below a directory, or None. Checkpoints are recognized by file names.
 
-    Checkpoints modified after `before`, in wall time, are skipped. The directory may change during the scan. The scan
-    stops early after MOST_ENTRIES, LONGEST_SCAN or when `ended` returns true, and then returns the newest so far.
+    Checkpoints modified after `before`, in wall time, are skipped. The directory may change during the scan. After
+    MOST_ENTRIES entries or LONGEST_SCAN seconds, or if `ended` returns true, return the newest one found so far.
     """
     best: tuple[float, str] | None = None
     until = time.monotonic() + LONGEST_SCAN

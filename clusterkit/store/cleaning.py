@@ -41,7 +41,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """Live runs, processes and open ports that should be gone, as sentences."""
+    """Live runs, processes and open ports that should be gone, each described by a sentence."""
 
     runs: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
@@ -49,15 +49,15 @@ class Leaks:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Every sentence, causes first: a live run explains its processes, and a process explains its ports."""
+        """Return all sentences, causes first: a live run explains its processes, and a process explains its ports."""
         return (*self.runs, *self.processes, *self.ports)
 
 
 def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
     """Return the pids of this user's processes whose run has no live supervisor, by run id.
 
-    Only runs in this state directory are searched, unless `everywhere`. Runs whose directory was removed are skipped,
-    since without a lock file it is unknown whether they are live. Processes in `spared` and ancestors of this process
+    Runs in other state directories are included only if `everywhere` is set. Runs whose directory was removed are
+    skipped, since only the lock file shows whether a run is live. Processes in `spared` and ancestors of this process
     are skipped, too. `own` is a run whose lock this process has taken over, so that all its processes are strays.
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
@@ -78,7 +78,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """Wait up to SETTLING seconds until nothing remains of a store's runs, or of one run; return what remains."""
+    """Return what remains of a store's runs, or of one run, after up to SETTLING seconds in which it may disappear."""
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
         time.sleep(LOOK_EVERY)
@@ -129,8 +129,8 @@ def _remove_directory(run: RunDirectory) -> None:
 def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
     """Yield this machine's processes, except this process, its ancestors, and the processes in `spared`.
 
-    If an exempt process has a run's mark, for example in a terminal that a task has opened, the mark was inherited and
-    says nothing about the process's descendants. So they are exempt, too.
+    An exempt process may have inherited a run's mark, for example in a terminal that a task opened. Its descendants
+    then have the mark without belonging to the run, so they are exempt, too.
     """
     own = {*spared, *procfs.lineage(os.getpid())}
     for pid in [pid for pid in own if MARK in procfs.environ(pid)]:
@@ -152,7 +152,7 @@ def _leaks(store: RunStore, run_id: str) -> Leaks:
     processes, ports = list[str](), list[str]()
     for pid, run, task in _processes():
         if run is not None and not (store.has(run) and run_id in ("", run.run_id)):
-            continue  # the port may belong to another run by now
+            continue  # a process of another run, which may have been given one of the ports
         if run is not None:
             processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")
         for port in used_ports.keys() & procfs.listening_ports_of(pid) if used_ports else ():

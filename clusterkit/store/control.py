@@ -55,7 +55,7 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
 def _bound(path: Path) -> socket.socket:
     """Return a listening socket whose path appears once clients can connect. Raises OSError."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    new = path.with_name(f".{path.name[1:]}")  # this name is as long as the final name
+    new = path.with_name(f".{path.name[1:]}")  # no longer than the final name, which may have the maximum length
     try:
         if os.path.lexists(path):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -74,8 +74,8 @@ def _bound(path: Path) -> socket.socket:
 def _unlink_if_stale(path: Path) -> None:
     """Remove a socket that a killed run with the same directory left behind. Raises OSError.
 
-    The caller holds the run's lock, so the run has no other supervisor. But a socket with a listener is kept, since
-    containers may share a temporary directory while the same path is a different run directory in each container.
+    The caller holds the run's lock, so the run has no other supervisor. A socket with a listener is kept even so:
+    containers that share a temporary directory may have different run directories at the same path.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
@@ -123,7 +123,7 @@ def connect(run: RunDirectory, timeout: float) -> socket.socket:
 
 
 def temporary_directory(more: int) -> str:
-    """Return the temporary directory, or /tmp if a socket's path would be too long with `more` bytes added."""
+    """Return the temporary directory, or /tmp if its path plus `more` bytes is too long for a socket."""
     place = tempfile.gettempdir()
     return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
 
@@ -201,7 +201,7 @@ class Client:
 
 
 def _connected(run: RunDirectory, timeout: float) -> socket.socket:
-    """Connect to a run. A run is live before it has a socket, so wait for the socket. Raises NotLive."""
+    """Connect to a run. Wait for the socket, since a run is live before its socket exists. Raises NotLive."""
     until = time.monotonic() + timeout
     while True:
         if not run.is_live():
@@ -237,5 +237,5 @@ def _guardian_of(run: RunDirectory) -> int | None:
     guardian = procfs.parent(info.pid)
     if guardian is None or guardian <= 1:
         return None
-    argv = procfs.argv_of(guardian)  # equal to a forked supervisor's argv; a warm server's guardian differs
+    argv = procfs.argv_of(guardian)  # a forked supervisor has its guardian's argv; a warm server gives each its own
     return guardian if argv == procfs.argv_of(info.pid) or "guardian" in argv else None

@@ -50,7 +50,7 @@ class DebuggerConnection:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def matches(self, line: str, begin: int, end: int) -> list[str]:
-        """Return the completions of a word, which the task computes."""
+        """Return the task's completions of a word, which is the part of `line` from `begin` to `end`."""
         self.send(complete=[line, begin, end])
         message = self.next(ANSWERED_WITHIN) or {}
         found = message.get("matches")
@@ -91,7 +91,7 @@ def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         connected.settimeout(CONNECT_WITHIN)
-        connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # allows any length, see task/debug_session.py
+        connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # short for any path, see task/debug_session.py
         connected.settimeout(None)
     except OSError:
         connected.close()

@@ -22,7 +22,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 
-if TYPE_CHECKING:  # few commands need this import, and the others should start instantly
+if TYPE_CHECKING:  # imported only for type checks, since most commands do not need it and should start fast
     from clusterkit.words.account import Account
 
 
@@ -30,7 +30,7 @@ import json
 
 from clusterkit.system.files import write_whole
 
-CLIENTS_CHECK = 0.5  # seconds; how long to retry, since a client's `is_live` may hold the lock for a moment
+CLIENTS_CHECK = 0.5  # seconds; extra time to retry a lock, since a client's `is_live` may hold it for a moment
 RETRY_EVERY = 0.05  # seconds between two attempts to lock a run
 STARTING_WITHIN = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class RunInfo:
     clusterkit: str = ""  # the version of clusterkit
     pid: int = 0  # the supervisor's pid
     host: str = ""  # the supervisor's host name
-    allocation: str = ""  # the engine's name of the allocation; "" if the run can be found without a name
+    allocation: str = ""  # the engine's id of the allocation; "" if the engine finds the run without an id
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]
@@ -186,7 +186,7 @@ class RunDirectory(Paths[Path]):
             self._write_last({**self.read_result(), **failed})
 
     def _write_last(self, result: Mapping[str, Any]) -> None:
-        """Write result.json, and free the reserve for it if the disk is full. Raises OSError."""
+        """Write result.json. If that fails, delete the reserve file to make room, and try again. Raises OSError."""
         try:
             write_json(self.result_file, result)
         except OSError:
@@ -195,7 +195,7 @@ class RunDirectory(Paths[Path]):
         self.reserve.unlink(missing_ok=True)
 
     def is_live(self) -> bool:
-        """Whether the run's supervisor holds its lock. Raises CannotLook."""
+        """Return whether the run's supervisor holds its lock. Raises CannotLook."""
         try:
             return is_locked(self.lock_file)
         except OSError as error:
@@ -208,7 +208,7 @@ class RunDirectory(Paths[Path]):
             fcntl.flock(lock, fcntl.LOCK_SH)
 
     def is_over(self) -> bool:
-        """Whether the run has ended. A run that is just starting has not ended."""
+        """Return whether the run has ended. A run that is just starting has not ended."""
         starting = not self.lock_file.exists() and time.time() - self.changed() < STARTING_WITHIN
         return not starting and not self.is_live()
 
@@ -253,7 +253,7 @@ class RunDirectory(Paths[Path]):
         return _decoded(RunResult, self.read_result())
 
     def account(self) -> Account | None:
-        """Return the run's account of time and recoveries, or None if the run has not written one at its end."""
+        """Return the account of the run's time and recoveries from result.json, or None if there is no account."""
         from clusterkit.words.account import Account
 
         message = self.read_result()
@@ -277,8 +277,8 @@ def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the exclusive lock on a file. Raises OSError if the file can't be opened."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # for reading, so that read-only files work, too
+    """Return whether a process holds the exclusive lock on a file. Raises OSError if the file can't be opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # opened for reading, so that a read-only file works, too
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

@@ -16,8 +16,8 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words import wire
 from clusterkit.words.events import Event
 
-KEPT_REPORTS = 40  # the number of progress reports kept for each task if only the current state matters
-LATEST = 1e11  # seconds since 1970; later times may be out of the range of `datetime`
+KEPT_REPORTS = 40  # the number of progress reports that `newest` keeps for each task
+LATEST = 1e11  # seconds since 1970; `datetime` may not be able to represent later times
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
@@ -40,7 +40,7 @@ class JournalLine(NamedTuple):
             return None
 
     def timed(self) -> tuple[float, Event, float] | None:
-        """Return the time of the run's clock, the event and its wall time; None if any of these is missing."""
+        """Return the event's time on the run's clock, the event, and its wall time; None if any of these is missing."""
         found, wall = self.event("m"), self.message.get("t")
         return (*found, wall) if found and isinstance(wall, int | float) and abs(wall) < LATEST else None
 
@@ -60,7 +60,7 @@ class JournalReader:
         return events_of(self.new(), clock)
 
     def newest(self) -> list[JournalLine]:
-        """Return the same as `new`, but without outdated progress reports, since a day may have 100,000 of them."""
+        """Return the same lines as `new`, except outdated progress reports: a day may have 100,000 of them."""
         return list(_entries(_without_outdated(self._lines())))
 
     def skip(self) -> None:
@@ -117,9 +117,9 @@ def _without_outdated(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]
 
 
 class RunEndWaiter:
-    """Waits in a thread for the end of a run, by waiting until the supervisor's lock is released.
+    """Waits in a thread until the supervisor releases the run's lock, and then calls `continues`.
 
-    Then `continues` is called. It returns True once another supervisor continues the run, or False if none will.
+    `continues` returns True once another supervisor continues the run, or False if the run has ended.
     """
 
     def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:
@@ -144,10 +144,10 @@ class RunEndWaiter:
 def follow(
     read: Callable[[], T], is_over: Callable[[float], bool], every: float = READ_EVERY, timeout: float | None = None
 ) -> Iterator[T]:
-    """Call `read` repeatedly and yield the results, until the run is over and `read` was called once more.
+    """Call `read` repeatedly and yield the results. After the end of the run, call `read` once more, then stop.
 
-    `read` is for example `JournalReader(run, offset).new`. `is_over(seconds)`, such as `Life(run).is_over`, waits up to
-    `seconds` for the end of the run and returns whether it has ended; an early return makes the next read earlier.
+    `read` is for example `JournalReader(run, offset).new`. `is_over(seconds)` waits up to `seconds` for the
+    run to end and returns whether it has ended, as `RunEndWaiter(run).is_over` does; the next read follows at once.
     Raises TimeoutError after `timeout` seconds.
     """
     until = math.inf if timeout is None else time.monotonic() + timeout

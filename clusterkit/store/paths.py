@@ -40,23 +40,23 @@ class Paths(Generic[P_co]):
         return self.all_tasks / str(task)
 
     def log(self, task: Task, attempt: int) -> P_co:
-        """The file with the attempt's output, byte for byte."""
+        """Return the path of the file with the attempt's output, byte for byte."""
         return self.of_task(task) / f"attempt-{attempt}.log"
 
     def progress(self, task: Task) -> P_co:
-        """The named pipe through which the task reports its steps."""
+        """Return the path of the named pipe through which the task reports its steps."""
         return self.of_task(task) / "progress"
 
     def requests(self, task: Task) -> P_co:
-        """The named pipe through which the task gets requests, such as for a profile."""
+        """Return the path of the named pipe through which the task gets requests, such as for a profile."""
         return self.of_task(task) / "requests"
 
     def debugger(self, task: Task) -> P_co:
-        """The socket on which the task listens while it is stopped in the debugger."""
+        """Return the path of the socket on which the task listens while it is stopped in the debugger."""
         return self.of_task(task) / "debugger.sock"
 
     def stacks(self, task: Task, attempt: int) -> P_co:
-        """The file with the attempt's stack dumps."""
+        """Return the path of the file with the attempt's stack dumps."""
         return self.all_stacks / f"{task}.attempt-{attempt}.txt"
 
 

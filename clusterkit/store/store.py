@@ -16,7 +16,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
-if TYPE_CHECKING:  # few commands need campaigns, and the others should start instantly
+if TYPE_CHECKING:  # imported only for type checks, since most commands do not need it and should start fast
     from clusterkit.store.campaigns import CampaignFile
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class NoSuchRun(ClusterkitError):
     """No run matches, or several runs match."""
 
-    exit_code = 2  # 1 would look like a failed run, since some commands exit with the run's exit code
+    exit_code = 2  # not 1, since some commands exit with the run's exit code, and 1 is that of a failed run
 
 
 def state_dir() -> Path:
@@ -58,12 +58,12 @@ class RunStore:
 
     @property
     def token_file(self) -> Path:
-        """The file with the token of the user's dashboards."""
+        """Return the path of the file with the token for the user's dashboards."""
         return self.home / "dashboard.token"
 
     @property
     def path(self) -> Path:
-        """The directory of all run directories."""
+        """Return the directory that contains all run directories."""
         return self.home / "runs"
 
     def run(self, run_id: str, checkpoint_dir: str | None = None) -> RunDirectory:
@@ -72,7 +72,7 @@ class RunStore:
         return RunDirectory(self.path / run_id, checkpoints)
 
     def has(self, run: RunPaths) -> bool:
-        """Whether a run's directory is in this store, even if its path is spelled differently."""
+        """Return whether a run's directory is in this store, even if its path is spelled differently."""
         with suppress(OSError):
             return os.path.samefile(run.path.parent, self.path)
         return False
@@ -90,7 +90,7 @@ class RunStore:
     def new_campaign(self, campaign_id: str) -> CampaignFile:
         """Return the record of a campaign that is about to begin. Raises RunDirectoryError if its run ids are in use.
 
-        The run ids are in use if an earlier campaign's record was removed, but not its runs.
+        This happens after an earlier campaign's record was removed, but its runs were not.
         """
         file = self.campaign(campaign_id)
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
@@ -135,7 +135,7 @@ class RunStore:
         return _only_match(both, prefix, "run or campaign", self.home)
 
     def newest_any(self) -> RunDirectory | CampaignFile:
-        """Return the newest live run, or else the newest run or campaign, without campaigns' runs. Raises NoSuchRun."""
+        """Return the newest live run, or else the newest run or campaign. Ignores campaigns' runs. Raises NoSuchRun."""
         campaigns = {one.campaign_id: one for one in self.campaigns()}
         runs = [run for run in self.all() if campaign_of(run.run_id, campaigns) is None]
         if live := [run for run in runs if run.is_live()]:

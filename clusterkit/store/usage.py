@@ -19,7 +19,7 @@ EVERY = 2.0  # seconds; the minimum time between two samples
 SLOWDOWN = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
 MOST_GPUS = 64
 MOST_CORES = 1 << 16
-GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored
+GREATEST = 1e15  # percent or bytes; an entry of a task or GPU with a greater number is ignored
 OLD = 15.0  # seconds; an older sample is not the present use
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 

@@ -70,7 +70,7 @@ class _Connection:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    closing: bool = False  # True once the client is only sent an error and then disconnected
+    closing: bool = False  # True once the client gets only a last error, and is then disconnected
 
 
 class ControlServer:
@@ -102,7 +102,7 @@ class ControlServer:
         self._unlink()
 
     def _resume_accepting(self) -> float | None:
-        """Accept clients again if the pause of REST seconds is over, or else return how many seconds remain."""
+        """Accept clients again after the pause of REST seconds; during the pause, return the remaining seconds."""
         if self._resumes_at is None:
             return None
         if (left := self._resumes_at - time.monotonic()) > 0:
@@ -116,7 +116,7 @@ class ControlServer:
             connection, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):  # the client has already disconnected
             return
-        except OSError as error:  # no descriptor is free; pause, or the pending client keeps waking the thread
+        except OSError as error:  # no descriptor is free; pause, since the pending client would wake the thread again
             self._poller.forget(self._socket.fileno())
             self._resumes_at = time.monotonic() + ACCEPT_PAUSE
             self._warn(error)

@@ -35,7 +35,7 @@ def supervisor_lost(run_id: str, cause: str, left_behind: int) -> None:
 
 
 def _write(run: RunDirectory, reason: str) -> None:
-    """Write the result that the journal yields, or the reason alone if the journal can't be read."""
+    """Write the result derived from the journal, or only the reason if the journal can't be read."""
     with suppress(Exception):  # a damaged journal, or a failed import
         from clusterkit.ledger.ledger import ledger_of
         from clusterkit.ledger.takeover import lost_result

@@ -19,7 +19,7 @@ BURST = 300  # milliseconds; changes are reported after this time even if furthe
 CHECK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
 POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
 EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created
-OLDEST_EDIT = 5.0  # seconds; an older modification time is not that of the edit: the file was renamed, or clocks differ
+OLDEST_EDIT = 5.0  # seconds; an older modification time is not the edit's: the file was renamed, or clocks differ
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
@@ -30,7 +30,7 @@ class EditWatcher:
     def __init__(self, job: JobSpec, post: Post) -> None:
         self._job = job
         self._post = post
-        self._has_warned = False  # True once the user was warned that some files are not watched
+        self._has_warned = False  # True once the user has been warned that some files are not watched
         self._last_valid = self._files = own_files(self._job)
         self._warn_of_limits()
         self._problem = ""
@@ -86,7 +86,7 @@ class EditWatcher:
             self._post_change(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Whether a file is empty now, but was not at the last check or, if missing then, in the last valid program."""
+        """Return whether a file is empty that was not at the last check or, if new since, in the last valid program."""
         seen, last_valid = self._files.texts, self._last_valid.texts
         return any(not text and seen.get(path, last_valid.get(path)) for path, text in now.texts.items())
 

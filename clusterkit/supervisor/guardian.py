@@ -87,7 +87,7 @@ def forwarding(pid: int, signals: Signals = ENDING, watchdog: Watchdog | None = 
 
 def wait_for_supervisor(pid: int, own_end: int, on_lost: Lost, watchdog: Watchdog | None = None) -> int:
     """Wait for the supervisor, end the processes it left behind, close the lifeline; return the exit code."""
-    with suppress(OSError), Wakeup() as wakeup:  # with no free descriptor, a signal may have to be sent twice
+    with suppress(OSError), Wakeup() as wakeup:  # without a free descriptor, the user may have to send a signal twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.check(pid)):
             pass
@@ -121,9 +121,9 @@ def flush() -> None:
 
 
 def handle_sigttou() -> None:
-    """Let this process write to a terminal with `stty tostop` from the background without being stopped.
+    """Let this process write from the background to a terminal with `stty tostop` without being stopped.
 
-    SIGTTOU gets a handler and is not ignored, since the tasks would inherit SIG_IGN.
+    SIGTTOU is handled instead of ignored, since the tasks would inherit SIG_IGN.
     """
     signal.signal(signal.SIGTTOU, lambda number, frame: None)
 

@@ -27,7 +27,7 @@ LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.start
 
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    return MappingProxyType(values)  # pickle needs a function, since it can't find the class by name
+    return MappingProxyType(values)  # pickle can't find the class by its name, but finds this function
 
 
 copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
@@ -48,7 +48,7 @@ def hand_over(server: SharedServer, work: Any, run: RunDirectory, lifeline: int 
     """Have the warm server run `work`, a value that can be pickled; return the exit code, or why the server refused."""
     flush()
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until signals can be forwarded
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # blocked until signals can be forwarded
     with os.fdopen(read_end, "rb") as report_file, os.fdopen(write_end, "wb") as report_end, _lifeline() as own_end:
         try:
             answer = _send(server, _message(server, run), report_end.fileno(), pickle.dumps(work), own_end, lifeline)

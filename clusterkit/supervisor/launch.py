@@ -174,7 +174,7 @@ def _start_companions(
 def _fill_directory(
     directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past_run: PastRun | None
 ) -> Sequence[str]:
-    """Write the files that tasks need, and kill strays; return warnings. On an error, remove a directory just made."""
+    """Write the files that tasks need, and kill strays; return warnings. On an error, discard the directory if new."""
     prepared = run.prepared
     if past_run is not None:
         warnings = _reap(run, run.run_id)

@@ -47,7 +47,7 @@ class Observer:
         self._journal = Journal(directory.journal, time.time, self._storage_failed)
 
     def start_hooks(self, stack: ExitStack) -> None:
-        """Start the process for the job's hooks, if any. The stack runs pending hooks and ends the process."""
+        """Start the process for the job's hooks, if any. Closing `stack` runs pending hooks and ends the process."""
         if not self._job.hooks.commands:
             return
         from clusterkit.hooks.runner import HookRunner  # imported here, since most runs have no hooks
@@ -73,7 +73,7 @@ class Observer:
 
     @property
     def announce(self) -> Callable[[str], None] | None:
-        """A function that shows a line without recording it, or None if the user wants no such lines."""
+        """Return a function that shows a line without recording it, or None if the user wants no such lines."""
         return self._console.say if self._level <= Level.INFO else None
 
     def write_result(self, result: RunResult) -> None:

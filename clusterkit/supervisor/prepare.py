@@ -1,4 +1,4 @@
-"""Preparation: turns options into a job that can run here, or raises one error with every problem. Starts nothing."""
+"""Preparation: turns options into a job that can run here, or raises one error with all problems. Starts no process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Prepared:
     run_id: str | None
     resume: RunDirectory | None
     warnings: tuple[str, ...]
-    continues: bool = False  # True if the run `run_id` should be continued, if it exists
+    continues: bool = False  # True to continue the run `run_id` if it exists
 
 
 def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
@@ -68,7 +68,7 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()
-        # The seed shuffles data for which the program sets no seed.
+        # `began_as` seeds the shuffling of data for which the program sets no seed.
         seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
@@ -90,7 +90,7 @@ def _preflight(job: JobSpec) -> Preflight:
 
 
 def gather(flags: GivenOptions) -> GivenOptions:
-    """Return the flags merged with the job file they name, and completed with the options that the engine derives."""
+    """Merge the flags with the job file that they name, and add the options that the engine derives."""
     options = flags.options.copy()
     file = options.pop("file", None)
     flags = flags._replace(options=options)
@@ -172,7 +172,7 @@ class PendingRun:
 
     @property
     def directory(self) -> RunDirectory:
-        """The run's directory, which may not exist yet."""
+        """Return the run's directory, which may not exist yet."""
         return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
 
     def with_warning(self, warning: str) -> PendingRun:

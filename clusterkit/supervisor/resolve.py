@@ -69,7 +69,7 @@ def _with_absolute_paths(options: JobOptions, job: JobSpec) -> JobOptions:
 
 
 def _setup_with_absolute_paths(setup: dict[str, Any]) -> dict[str, Any]:
-    """Return the setup with absolute paths. An interpreter without a slash is kept, since it is looked up in PATH."""
+    """Return the setup with absolute paths. An interpreter without a slash is not changed: it is looked up in PATH."""
     names = [name for name in ("cwd", "python") if name == "cwd" or "/" in str(setup.get("python", ""))]
     return setup | {name: str(Path(setup[name]).absolute()) for name in names if name in setup}
 

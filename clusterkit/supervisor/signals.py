@@ -1,4 +1,4 @@
-"""Signals to the supervisor: which of them announce the end of the allocation, and how a new one is requested."""
+"""Signals to the supervisor: which of them announce the allocation's end, and how the next allocation is requested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clusterkit.words.outcome import SUSPENDED
 if TYPE_CHECKING:  # only runs on hosts need this import
     from clusterkit.backends.hosts.allocation import Allocation
 
-WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
+WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG is harmless to a process without a handler
 HANDLED = (*ENDING, *WARNINGS)
 WARNING_GRACE = 60.0  # seconds that tasks get if only a signal, and not the engine, announces the end
 
@@ -56,7 +56,7 @@ class SignalInterpreter:
     inbox: Inbox
 
     def handle(self, event: Interrupted) -> None:
-        """Post the signal, if necessary after a query about its meaning. To be called by the signal handler."""
+        """Post the signal or, if the engine has to be queried, its meaning. To be called by the signal handler."""
         if event.signal in (signal.SIGTERM, *WARNINGS):
             self.inbox.put(partial(self._query, event))
         else:
@@ -76,7 +76,7 @@ class SignalInterpreter:
 
 
 def is_ending(allocation: Allocation | None, inbox: Inbox) -> bool:
-    """Whether the allocation is ending. Also queries the engine, since perhaps only the lost hosts got the signal."""
+    """Return whether the allocation is ending. Also query the engine, since perhaps only lost hosts got the signal."""
     if allocation is None:
         return False
     return inbox.is_moving or isinstance(allocation.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)

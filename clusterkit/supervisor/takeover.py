@@ -30,11 +30,11 @@ class PastRun:
 
     @property
     def first(self) -> Began | Continued:
-        """The loop's first event."""
+        """Return the loop's first event."""
         return Continued(self.history.allocations + 1) if self.history.allocations else Began()
 
     def clock(self) -> float:
-        """Return the time of the run's clock, which also includes the time without a supervisor."""
+        """Return the time on the run's clock, which also runs while there is no supervisor."""
         return time.monotonic() + self.clock_offset
 
 

@@ -96,7 +96,7 @@ def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: StartedS
 
 
 def _start_fork_server(launch: Launch | None) -> StartedServer | None:
-    """Start the fork server. After a failure, the run tries again later, when a journal can record the reason."""
+    """Start the fork server. If this fails, the run tries again later, when the journal can record the reason."""
     try:
         return None if launch is None else begin(launch)
     except OSError:

@@ -26,13 +26,13 @@ class WatchdogAction(enum.Enum):
     """What the guardian does next."""
 
     WAIT = enum.auto()
-    TERM = enum.auto()  # send SIGTERM to the tasks in the supervisor's place
+    TERM = enum.auto()  # send SIGTERM to the tasks, in place of the supervisor
     KILL = enum.auto()  # kill the supervisor
 
 
 @dataclass(slots=True)
 class HangDetector:
-    """Decides whether the supervisor hangs: a working supervisor's journal grows. All times are monotonic seconds.
+    """Decides whether the supervisor hangs, by whether its journal grows. All times are monotonic seconds.
 
     If the journal does not grow for REACTS_WITHIN seconds, the tasks get SIGTERM; after `grace` more seconds, the
     supervisor is killed. A supervisor that hangs after a reaction gets DYING more seconds. A second Ctrl-C skips the
@@ -73,7 +73,7 @@ CHECK_EVERY = 0.25  # seconds between two checks of the journal
 
 
 class Watchdog:
-    """Checks the run's journal after the first signal. `killed` is a clause that says why it killed the supervisor."""
+    """Checks the run's journal after the first signal. `killed` is a clause about why the supervisor was killed."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run

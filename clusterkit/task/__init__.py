@@ -1,1 +1,1 @@
-"""Code that runs in a task's own interpreter: standard library only, loaded by path."""
+"""Code that runs in a task's own interpreter, is loaded by path, and imports only the standard library."""

@@ -1,11 +1,11 @@
-"""Calls a pickled function, which is the program of every task of `Cluster(function)`.
+"""Calls a pickled function: the program of every task that `Cluster(function)` starts.
 
-Run by path, so that neither PYTHONPATH nor the working directory matters:
+This file is run by path, so that neither PYTHONPATH nor the working directory matters:
 
     python call.py FILE
 
-FILE holds two pickles: the caller's `sys.path`, and the function with its arguments, by cloudpickle. The return value
-is pickled into the task's directory.
+FILE contains two pickles: the caller's `sys.path`, and the function with its arguments (pickled by cloudpickle). The
+return value is pickled into the task's directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each code object by this text
+NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces each code object's file name by this text
 
 
 def call(path: str) -> Any:
@@ -34,7 +34,7 @@ def returned_file(run: Path, task: str, attempt: int) -> Path:
 
 
 def dumps(value: object) -> bytes:
-    """Pickle by cloudpickle, but keep the file names of functions so that tracebacks show their source lines."""
+    """Pickle a value with cloudpickle, but keep the file names of functions, so that tracebacks show source lines."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships no types
@@ -50,7 +50,7 @@ def dumps(value: object) -> bytes:
 
 
 def store(value: Any) -> None:
-    """Write the return value atomically; exit with a message if it can't be pickled."""
+    """Pickle the return value into its file, atomically; exit with a message if it can't be pickled."""
     task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
     try:
         data = dumps(value)

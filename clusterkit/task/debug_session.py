@@ -1,8 +1,9 @@
 """The connection from a task's debugger to `clusterkit debug` during one stop: lines of JSON over a Unix socket.
 
-Loaded by path: standard library only. The session sends `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and
-`{"left": why}` at the end; an interrupt may cut a line short. The client sends `{"line": text}`,
-`{"complete": [line, begin, end]}` and `{"interrupt": true}`. The session ends when the client hangs up.
+Loaded by path, so it imports only the standard library. The session sends `{"out": text}`, `{"prompt": text}`,
+`{"matches": [...]}`, and `{"left": why}` at the end; an interrupt may cut a line short. The client sends
+`{"line": text}`, `{"complete": [line, begin, end]}` and `{"interrupt": true}`. The session ends when the client
+disconnects.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ INTERRUPT = {"interrupt": True}  # compared by identity, so that a message from 
 
 
 class DebugSession:
-    """Serves one client until the client hangs up or `close` is called.
+    """Serves one client until the client disconnects or `close` is called.
 
-    A thread reads the client's messages. It calls `deserted` if the client hangs up, even while the program runs.
+    A thread reads the client's messages. It calls `deserted` when the client disconnects, even while the program runs.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
@@ -38,15 +39,15 @@ class DebugSession:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Pairs of the number of interrupts before a message, and the message. No interrupt can corrupt this queue of C.
+        # Pairs of the number of interrupts before a message, and the message. A queue written in C survives interrupts.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
         self.interruptible = False  # True if the debugger runs in the main thread and handles SIGINT
         self.interrupts = 0  # the number of interrupts that the client has sent
-        self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
+        self.raised = 0  # the last interrupt, by number, that the debugger's thread has handled
         self.in_flight = False  # True from sending SIGINT to the debugger's thread until the handler of SIGINT runs
-        self.taking = False  # True while that thread takes a message; an exception would now lose the message
+        self.taking = False  # True while that thread takes a message, which an exception would lose
         self.torn = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
@@ -81,7 +82,7 @@ class DebugSession:
                 return message
 
     def claim(self) -> bool:
-        """Return whether the calling signal handler has to act on the last interrupt; if not, `next` handles it."""
+        """Return whether the signal handler that calls this has to handle the last interrupt, instead of `next`."""
         if self.taking or self.raised == self.interrupts:
             return False
         self.raised = self.interrupts
@@ -92,9 +93,9 @@ class DebugSession:
         with self.lock:
             self.closing = True
         until = time.monotonic() + 1.0
-        while self.in_flight and time.monotonic() < until:  # the main thread, perhaps this one, will handle SIGINT soon
+        while self.in_flight and time.monotonic() < until:  # the main thread will handle SIGINT soon
             time.sleep(0.001)
-        with suppress(OSError):  # before `left` is sent: the client may then connect to the next stop's socket
+        with suppress(OSError):  # before `left` is sent: then the client may connect to the next stop's socket
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)

@@ -1,6 +1,6 @@
-"""Decides when a task is stopped for the debugger ("held"), and reports these holds to the supervisor.
+"""Decides when a task is held, that is, stopped for the debugger, and reports this to the supervisor.
 
-Loaded by path when a task first needs it: standard library only. The debugger itself is task/debugger_pdb.py.
+Loaded by path when first needed, so it imports only the standard library. The debugger is task/debugger_pdb.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def stop(load: Any, frame: FrameType, header: object = None) -> None:
     elif "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
             debugger.header = header
-            debugger.set_trace(frame)  # the last statement, since statements after it would be traced
+            debugger.set_trace(frame)  # must be last: statements after this would be traced
     elif "off" not in flags:
         say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
 
@@ -54,7 +54,7 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
 
 
 def free_debugger(load: Any) -> Any:
-    """Return this thread's debugger; None if the user has quit, or if code from its prompt has reached a breakpoint."""
+    """Return this thread's debugger; None if the user has quit, or if code run at its prompt reaches a breakpoint."""
     debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
     return None if debugger is None or debugger.prompting else debugger
 
@@ -70,7 +70,7 @@ def is_task() -> bool:
 
 
 def say_once(what: str, flags: list[str]) -> None:
-    """Print, once for each reason, why the task is not held."""
+    """Print why the task is not held, but each reason only once."""
     if not is_task():
         why = "this is a child process of the task, which can't be debugged"
     elif "hosts" in flags:
@@ -106,7 +106,7 @@ def report(kind: str, **fields: object) -> bool:
 
 
 class Hold:
-    """A hold of the task. Several threads may call `end`; the supervisor receives only one report of the end."""
+    """A period in which the task is held. Several threads may call `end`; the supervisor gets one report of the end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """The debugger of a task: Python's pdb, with `clusterkit debug` as its terminal.
 
-Loaded by path when a task is held for the first time: standard library only. However the user leaves the debugger, the
-task continues.
+Loaded by path when a task is held for the first time, so it imports only the standard library. However the user leaves
+the debugger, the task continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PdbStreams:
 
     def __init__(self, debugger: Debugger) -> None:
         self.debugger = debugger
-        self.tail = ""  # the written text after the last newline; if a line is read next, this is the prompt
+        self.tail = ""  # written text after the last newline, which is the prompt if a line is read next
 
     def write(self, text: str) -> int:
         """Send complete lines, split into messages that are short enough for the client."""
@@ -65,7 +65,7 @@ class PdbStreams:
 
 
 class Debugger(pdb.Pdb):
-    """pdb whose session lasts from the first stop until the user leaves; then the task continues."""
+    """A pdb debugger. Its session lasts from the first stop until the user leaves; then the task continues."""
 
     def __init__(self, load: Any) -> None:
         console = PdbStreams(self)
@@ -95,12 +95,12 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Reset pdb with tracing off. Otherwise, if breakpoints are set, pdb would stop in pdb's own code."""
+        """Turn off tracing, and reset pdb. With tracing on and breakpoints set, pdb would stop in its own code."""
         sys.settrace(None)
         super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
-        """Hold the task, if it is not held yet, and execute commands until a command lets the program run."""
+        """Hold the task, unless it is already held, and execute commands until a command lets the program run."""
         self.prompting = True
         try:
             if self.session is None and not self._begin_session(frame, traceback):
@@ -173,7 +173,7 @@ class Debugger(pdb.Pdb):
                 self.allow_kbdint = False
                 return
             except KeyboardInterrupt:
-                self.allow_kbdint = False  # an interrupt before the next prompt must not raise here
+                self.allow_kbdint = False  # an interrupt before the next prompt must not raise KeyboardInterrupt
                 if self.foreign:
                     raise
                 self.message("--KeyboardInterrupt--")
@@ -199,7 +199,7 @@ class Debugger(pdb.Pdb):
                 self.set_trace(frame)
 
     def onecmd(self, line: str) -> Any:
-        """Run a command. An exception that it raises is shown to the user and does not reach the program."""
+        """Run a command. Show its exceptions to the user, so that they do not reach the program."""
         if line == "EOF" and self.commands_defining:
             return True
         try:

@@ -28,12 +28,12 @@ ENTRY = os.path.realpath(__file__)
 OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # directories of clusterkit's code
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores from its start
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores when it starts
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # a signal without conventional use, sent only to processes that handle it
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the thread that started it ends; die now if `parent` has already ended."""
+    """Let the kernel kill this process when the thread that started it ends; die now if `parent` has already ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -92,7 +92,7 @@ def run_script(path: str) -> None:
     """Run a file or archive as `python FILE` does."""
     file_name = os.path.join(os.getcwd(), path)  # not normalized
     if is_archive(file_name):
-        if getattr(sys.flags, "safe_path", False):  # an archive comes first in `sys.path` even with -P
+        if getattr(sys.flags, "safe_path", False):  # even with -P, an archive is the first entry of `sys.path`
             sys.path.insert(0, file_name)
         run_module("__main__", file_name, sys.argv[0])
         return
@@ -109,7 +109,7 @@ def run_script(path: str) -> None:
         main.__loader__ = SourceFileLoader("__main__", file_name)
         code = compile_file(path, file_name)
     if code is None:
-        run_file(path, main)  # the interpreter's errors about invalid files differ from those of `compile`
+        run_file(path, main)  # shows the interpreter's own error, which differs from that of `compile`
     else:
         exec(code, main.__dict__)
 
@@ -217,7 +217,7 @@ def run(how: str, target: str) -> None:
         set_last_exception(error, traceback)
         sys.excepthook = hook  # type: ignore[assignment]
 
-    # Raised again so that the interpreter ends as after any uncaught exception, such as by SIGINT on KeyboardInterrupt.
+    # Raised again, so that the interpreter ends as it does after any uncaught exception (KeyboardInterrupt: by SIGINT).
     sys.excepthook = already_shown
     raise error
 
@@ -231,7 +231,7 @@ def set_last_exception(error: BaseException, traceback: TracebackType | None) ->
 
 
 def show(error: BaseException, traceback: TracebackType | None) -> None:
-    """Call `sys.excepthook` as the interpreter does for an uncaught exception, and handle an exception of the hook."""
+    """Call `sys.excepthook` for an uncaught exception, and handle exceptions of the hook, as the interpreter does."""
     if not hasattr(sys, "excepthook"):
         print("sys.excepthook is missing", file=sys.stderr)
         sys.__excepthook__(type(error), error, traceback)
@@ -283,7 +283,7 @@ def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
 
 
 def load(name: str) -> ModuleType:
-    """Load a file of clusterkit, such as `task/join`, by path and without an entry in `sys.modules`. Cached."""
+    """Load a file of clusterkit, such as `task/join`, by path, without adding it to `sys.modules`. Cached."""
     if name in LOADED:
         return LOADED[name]
     from importlib.util import module_from_spec, spec_from_file_location

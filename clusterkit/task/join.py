@@ -1,4 +1,4 @@
-"""Joins the namespaces of a task's virtual network and full disk, and changes nothing else about the process.
+"""Joins the namespaces of a task's virtual network and simulated full disk, and changes nothing else in the process.
 
 entry.py and the fork server load this file by path. It imports only standard modules that entry.py has already
 imported, and calls setns(2) through ctypes, since os.setns is new in Python 3.12.
@@ -30,7 +30,7 @@ def join_or_end(namespaces: Sequence[int]) -> None:
 def join(namespaces: Sequence[int]) -> None:
     """Enter these namespaces in order, and close their descriptors. Raises OSError.
 
-    Keeps the user, the capabilities and the working directory. May clear the parent-death signal, so set that later.
+    Keeps the user, the capabilities and the working directory. May clear the parent-death signal, so set it afterwards.
     """
     capabilities, bounds = capget(), bounding_set()
     for descriptor in namespaces:

@@ -1,7 +1,7 @@
 """Identifies the user whose process is the peer of a TCP connection within this machine.
 
 Any user can connect to a port of the loopback interface, so a server for one user has to check its peers. Loaded by
-path: standard library only.
+path, so this file imports only the standard library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
-LOOKS = 3  # number of reads of a table, since the kernel can skip a line if the table changes during a read
+LOOKS = 3  # how often a table is read, since a read can miss a line if the table changes meanwhile
 MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 
 
@@ -50,7 +50,7 @@ def owner_of(ends: set[tuple[str, ...]]) -> int | None:
 
 
 def table_entries(*addresses: tuple[str, int]) -> Iterator[tuple[str, ...]]:
-    """Yield the addresses in the formats of the kernel's tables: IPv6, and also IPv4 if possible. Raises OSError."""
+    """Yield the addresses in the formats of the kernel's tables: of IPv6, and of IPv4 if possible. Raises OSError."""
     raw = [(packed(host), port) for host, port, *_ in addresses]
     for begin in (12, 0) if all(host.startswith(MAPPED) for host, _ in raw) else (0,):
         yield tuple(f"{words(host[begin:])}:{port:04X}" for host, port in raw)

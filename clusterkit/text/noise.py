@@ -38,7 +38,7 @@ _KNOWN = re.compile(
 _CONTINUED = re.compile(
     r"/job:\w+/replica:\d+/task:\d+$|\t \[\[|Additional GRPC error information from remote target|:UNKNOWN:|:\{|$"
     r"|  self\.data_adapter = |The error could be from a previous operation\.|The tasks have crashed\."
-    r"|type_id: TFT_|\twhile inferring type of node "
+    r"|type_id: TFT_|\twhile inferring type of node |  warnings\.warn\("
 )
 
 _OPTIONS = "SessionOptions: "  # followed by a protobuf in text form, over many lines

@@ -15,12 +15,12 @@ from queue import SimpleQueue
 from clusterkit.training import progress, this_task
 
 PHASE = "checkpoint"  # the phase that is reported while training waits, so that the wait does not count as a stall
-_NODE = re.compile(r"\{\{.*?\}\} ?")  # a graph node, with which some of TensorFlow's messages begin
+_NODE = re.compile(r"\{\{.*?\}\} ?")  # a graph node in a message of TensorFlow
 FAILED = 1  # exit code of a program whose last checkpoint was not saved
 
 
 class CheckpointNotSaved(RuntimeError):
-    """A checkpoint could not be written, perhaps after `save` had returned. Its cause is the file system's error."""
+    """A checkpoint could not be written, perhaps after `save` had returned. `__cause__` is the original error."""
 
 
 class Background:
@@ -36,7 +36,7 @@ class Background:
             _writer.begin()
 
     def start(self, step: int, write: Callable[[], None]) -> None:
-        """Call `write` in the thread. No checkpoint may be in progress: call `wait` first."""
+        """Call `write` in the thread. Call `wait` first, since no checkpoint may be in progress."""
         _writers_in_use.add(self)
         job = partial(self._run, write)
         self._busy.acquire()
@@ -71,13 +71,13 @@ class Background:
         try:
             write()
         except BaseException as error:  # `wait` raises the error later
-            self._error = error  # this statement needs no memory, which may be exhausted
+            self._error = error  # does not allocate memory, which may be exhausted
         finally:
             self._busy.release()
 
 
 class _Writer:
-    """The thread that writes the checkpoints of this process, one after the other.
+    """The thread that writes the checkpoints of this process one by one.
 
     The thread starts before the first checkpoint, while memory is available: `Thread.start` blocks forever if the new
     thread can't allocate memory (https://github.com/python/cpython/issues/140746).
@@ -89,12 +89,12 @@ class _Writer:
         self._closed = False
 
     def begin(self) -> None:
-        """Start the thread unless it runs. Raises RuntimeError if Python can't start one."""
+        """Start the thread if it is not running. Raises RuntimeError if Python can't start it."""
         if self._closed:
             raise RuntimeError("The program ends.")
         if self._process != os.getpid():
             self._jobs = SimpleQueue()
-            # A daemon thread, since Python's own wait for other threads at exit would not be reported as a phase.
+            # A daemon thread, since Python's own wait for non-daemon threads at exit would not be reported as a phase.
             target, args = _run_all, (self._jobs,)
             threading.Thread(target=target, args=args, name="clusterkit checkpoints", daemon=True).start()
             self._process = os.getpid()
@@ -105,7 +105,7 @@ class _Writer:
         self._jobs.put(job)
 
     def close(self) -> None:
-        """End the thread after its last job. Later calls of `put` raise, since Python would not wait for their jobs."""
+        """End the thread after its last job. Later calls of `put` raise, since Python would exit without their jobs."""
         self._closed = True
         self._jobs.put(None)
 
@@ -113,7 +113,7 @@ class _Writer:
 def _run_all(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
     for job in iter(jobs.get, None):
         job()
-        del job  # frees the job's copy of all variables
+        del job  # frees the copies of the variables that the job holds
 
 
 def not_saved(step: int, directory: str, error: BaseException) -> CheckpointNotSaved:
@@ -129,7 +129,7 @@ _writers_in_use: set[Background] = set()  # the Background of each `Checkpointer
 
 
 def finish_all() -> None:
-    """Wait until no checkpoint of this process is in progress, so that a directory can be read or cleaned."""
+    """Wait until this process writes no checkpoint, so that checkpoint directories can be read or cleaned."""
     for background in tuple(_writers_in_use):
         background.finish()
 

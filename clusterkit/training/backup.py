@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # always local, even in a strategy's scope
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # a local variable even in a strategy's scope
 
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
@@ -22,7 +22,7 @@ class FitProgress(NamedTuple):
     """The progress of `fit`."""
 
     epochs: int  # complete epochs
-    batches: int  # batches trained in the epoch after the complete ones
+    batches: int  # batches trained in the current, incomplete epoch
     stopped: int  # 1 if a callback stopped `fit` early, otherwise 0
 
 
@@ -132,7 +132,7 @@ class Backup(ReportProgress):
         super().on_train_batch_end(batch, logs)
         self._batches_unsaved += batch + 1 - self._position.batches
         self._position, self._logs = self._position._replace(batches=batch + 1), logs or {}
-        if batch + 1 >= (self.params.get("steps") or math.inf):  # `on_epoch_end` saves, including the epoch's results
+        if batch + 1 >= (self.params.get("steps") or math.inf):  # `on_epoch_end` follows and saves
             return
         self._exit_if_preempted()
         if self._save_every and self._batches_unsaved >= self._save_every:
@@ -197,7 +197,7 @@ class Backup(ReportProgress):
         return found
 
     def _restore_results(self) -> Mapping[str, Any]:
-        """Restore the metrics, and return the logs. The chief's first replica gets the values of all replicas."""
+        """Restore the metrics and return the logs. The chief's first replica gets the totals; all others get zeros."""
         saved = {"logs": {}, "metrics": [], **self._find_results()}
         variables, strategy = resumption.metric_variables(self.model), self.model.distribute_strategy
         if len(variables) == len(saved["metrics"]):

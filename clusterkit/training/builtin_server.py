@@ -1,7 +1,7 @@
-"""The program that the workers and ps of a parameter-server job run with `--servers builtin`: a server only.
+"""The program that the workers and ps of a parameter-server job run with `--servers builtin`; it only runs a server.
 
-The tasks' interpreter runs this file by path. clusterkit need not be installed for that interpreter: `main` imports the
-copy of clusterkit that contains this file.
+The tasks' interpreter runs this file by path, and need not have clusterkit installed: `main` imports the copy of
+clusterkit that contains this file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Serve until killed. Removes this file's directory from `sys.path`, so that its modules shadow no others."""
+    """Serve until killed. Removes this file's directory from `sys.path`, where its files could shadow modules."""
     here = Path(__file__).resolve().parent
     path = [entry for entry in sys.path if entry != str(here)]
     sys.path[:] = [str(here.parents[1]), *path]

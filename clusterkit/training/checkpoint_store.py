@@ -1,8 +1,8 @@
 """A directory of checkpoints that stays consistent if the task is killed at any moment.
 
-Checkpoints are written under hidden names, sealed with a manifest, and renamed. A complete checkpoint is a directory
-``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which holds the size in bytes and the SHA-256 of every
-file. Directories whose names start with a dot are incomplete or being removed.
+A checkpoint is written to a hidden directory, sealed with a manifest, and then renamed. A complete checkpoint is a
+directory ``ckpt-<step>`` with TensorFlow's files and ``manifest.json``, which holds the size in bytes and the SHA-256
+of every file. Directories whose names start with a dot are incomplete or being removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 MANIFEST: Final = "manifest.json"
-RETRY_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds before each further attempt to read a file
+RETRY_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds to wait before each retry of a read
 MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # errors that mean damage
 CHECK_EVERY = 0.1  # seconds between two checks whether a checkpoint has become visible
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Checkpoint(NamedTuple):
 
 
 class Damaged(Exception):
-    """A checkpoint is unusable; the message is a clause that names the file and the reason."""
+    """A checkpoint is unusable. The message is a clause that names the file and the reason."""
 
 
 def as_step(step: int) -> int:
@@ -70,7 +70,7 @@ class CheckpointStore:
         self._prefix = f".saving-{owner.replace(':', '-')}-"
 
     def path_of(self, step: int) -> Path:
-        """Return the path that the complete checkpoint of a step has or would have."""
+        """Return the path of a step's complete checkpoint, whether or not it exists."""
         return self.directory / f"ckpt-{step}"
 
     def stage(self) -> Path:
@@ -85,7 +85,7 @@ class CheckpointStore:
         return staged
 
     def publish(self, staged: Path, step: int) -> str:
-        """Seal `staged` and rename it to ``ckpt-<step>``, replacing a checkpoint of that step. Returns its path."""
+        """Seal `staged` and rename it to ``ckpt-<step>``, replacing any checkpoint of the step; return the new path."""
         _seal(staged, step)
         final = self.path_of(step)
         replaced = self.directory / f".replaced-{final.name}"
@@ -102,7 +102,7 @@ class CheckpointStore:
     def clean(self, finish: bool = True) -> None:
         """Remove the leftovers of this task's interrupted saves and, if `finish`, complete interrupted replacements.
 
-        Only the task that publishes may use `finish`: in other tasks, a replacement may still be in progress.
+        Only the task that publishes checkpoints may set `finish`: other tasks could disturb a replacement in progress.
         """
         for name in self._names():
             path = self.directory / name
@@ -140,7 +140,7 @@ class CheckpointStore:
         return True
 
     def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
-        """Verify the checkpoints lazily, newest first, and yield them; yield damaged ones together with the reason."""
+        """Verify checkpoints one by one, newest first; yield each, or a pair of it and the reason if it is damaged."""
         for found in self.found():
             try:
                 verify(found)
@@ -163,7 +163,7 @@ class CheckpointStore:
                 remove(path.rename(self._unused()))
 
     def _unused(self) -> Path:
-        # The name is random. A pid would not be unique: in a container, a restarted task may have the same pid.
+        # A random name, since a pid would not be unique: in a container, a restarted task may have the same pid.
         return self.directory / f"{self._prefix}{secrets.token_hex(6)}"
 
     def _names(self) -> list[str]:
@@ -217,7 +217,7 @@ def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
 
 
 def _retried(read: Callable[[Path], T], path: Path) -> T:
-    """Call `read`, and repeat it after errors. Raises OSError if the file is missing, else CheckpointUnreadable."""
+    """Call `read`, with retries after errors. Raises OSError if the file is missing, otherwise CheckpointUnreadable."""
     waits = iter(RETRY_AFTER)
     while True:
         try:
@@ -234,7 +234,7 @@ def _retried(read: Callable[[Path], T], path: Path) -> T:
 
 
 def _seal(directory: Path, step: int) -> None:
-    """Write the manifest and sync the directory to disk, so that a later rename can't reach the disk first."""
+    """Write the manifest, and sync all files to disk, so that a later rename can't reach the disk before them."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {
         str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in paths

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill: the right task saves them, and all tasks resume from the same checkpoint."""
+"""Saves checkpoints that stay intact if a task is killed, and resumes all tasks from the same checkpoint."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from clusterkit.training.checkpoint_store import (
 from clusterkit.training.snapshot import Snapshots
 from clusterkit.training.trackables import Directory, split_arguments
 
-PREFIX = "state"  # the beginning of the names of TensorFlow's files in a checkpoint's directory
-BRIEF_WAIT = 1.0  # seconds; the wait for a checkpoint before a message is printed
-VISIBLE_WITHIN = 60.0  # seconds; the time in which a shared file system shows files that another host has saved
-_restores = itertools.count(1)  # numbers the calls of `restore`; the numbers are the same in all workers
+PREFIX = "state"  # the prefix of TensorFlow's file names in a checkpoint's directory
+BRIEF_WAIT = 1.0  # seconds; after this time, waiting for a checkpoint prints a message
+VISIBLE_WITHIN = 60.0  # seconds; the longest wait for files of another host to appear in a shared file system
+_restores = itertools.count(1)  # numbers the calls of `restore`, equally in all workers
 
 
 class CheckpointMismatch(ValueError):
@@ -87,8 +87,8 @@ class Checkpointer:
         self._background = Background(path)
         self._state = {**trackables, **resumption.random_states(trackables)}
         self._checkpoint = tf.train.Checkpoint(**self._state)
-        # Traced only once: otherwise TensorFlow would trace its saver for each save and send it to every worker, and
-        # would even wait for a worker that it can't reach.
+        # Traced only once. Otherwise TensorFlow would trace its saver for each save and send it to every worker, and
+        # would wait even for an unreachable worker.
         self._save = tf.function(self._checkpoint.write) if this_task.has_ps() else self._checkpoint.write
         self._snapshots = Snapshots(self._checkpoint)
         self._damaged: list[str] = []
@@ -194,7 +194,7 @@ class Checkpointer:
         return self._step
 
     def _wait_for(self, named: str) -> None:
-        """Wait for the checkpoint that this attempt must resume from, which another host has saved."""
+        """Wait until the checkpoint `named`, from which this attempt must resume, is visible on this host."""
         if self._store.has(named, BRIEF_WAIT):
             return
         _warn(f"waits up to {VISIBLE_WITHIN:g} s for {named}, which its host does not see yet.")
@@ -202,9 +202,9 @@ class Checkpointer:
             _warn(f"did not see {named} within {VISIBLE_WITHIN:g} s. Do all hosts share {self.directory}?")
 
     def _begin(self, step: int, wait: bool) -> None:
-        """Copy the values, or write them now if they can't be copied; the background thread does the rest."""
-        # If workers in step wait for a checkpoint, all of them write it. Otherwise the other workers would return
-        # first and, after a preemption, exit. The chief would then have only the grace period for its checkpoint.
+        """Copy the values, or write them now if they can't be copied; leave the rest to the background thread."""
+        # If workers in step wait for a checkpoint, all of them write it. Otherwise the other workers would return first
+        # and, after a preemption, exit; the chief would then have only the grace period to write its checkpoint.
         snapshot = self._snapshots.take() if self._in_background and not (wait and this_task.is_in_step()) else None
         if snapshot is not None:
             if this_task.is_chief():
@@ -251,7 +251,7 @@ class Checkpointer:
         return None
 
     def _read(self, found: Checkpoint, partial: bool) -> bool:
-        """Restore the values; return False if the checkpoint no longer exists. Workers in step raise instead."""
+        """Restore the values. If the checkpoint is no longer intact, return False; workers in step raise the error."""
         try:
             prefix = str(Path(found.path, PREFIX))
             state = resumption.restorable(self._state, tf.train.list_variables(prefix))
@@ -283,7 +283,7 @@ def _mismatch(checkpoint: Checkpoint, error: Exception) -> CheckpointMismatch:
 
 
 def _is_not_retracing(record: logging.LogRecord) -> bool:
-    # TensorFlow traces its sharded saver for each save, and then warns as if the program itself retraced too often.
+    # TensorFlow retraces its sharded saver for each save, and then warns as if the program did so.
     return "MultiDeviceSaver" not in record.getMessage()
 
 

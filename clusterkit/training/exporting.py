@@ -18,14 +18,14 @@ from clusterkit.training.checkpoint_store import remove, sync
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 PHASE: Final = "export"
-DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # default names in the run's directory `export`
+DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # default names in the directory `export` of the run
 
 
 def export(model: Any, path: str | os.PathLike[str] | None = None, format: str = "keras") -> str | None:
     """Export a trained model atomically: after a kill or a power failure, either the old or the new export exists.
 
-    Exception: some network file systems can't exchange two directories in one step. There a kill may leave the old
-    SavedModel under a hidden name, and the next export to the same path restores it.
+    Some network file systems are an exception, since they can't exchange two directories in one step. There a kill may
+    leave the old SavedModel under a hidden name, and the next export to the same path restores it.
 
     Every worker of a multi-worker job must call this, since reading some variables, such as Keras 2's moving averages,
     involves all workers. Only the chief's export is kept. In other jobs this does nothing except in the chief.
@@ -104,7 +104,7 @@ def recover(path: Path) -> None:
 
 
 def _replace_in_two_steps(old: Path, new: Path) -> None:
-    """Do the work of `replace` without an exchange of names. If this is interrupted, `recover` finishes it."""
+    """Replace `old` by `new` with two renames. If the process is killed in between, `recover` completes this."""
     aside = _aside(old)
     remove(aside)
     old.rename(aside)
@@ -117,7 +117,7 @@ def _replace_in_two_steps(old: Path, new: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two names in one step. Returns False if the C library or the file system does not support this."""
+    """Exchange two names in one step; return False if the C library or the file system does not support this."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:  # an old C library
         return False

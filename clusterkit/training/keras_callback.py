@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from clusterkit.training import progress, this_task
 
-RESERVED = frozenset({"step", "total"})  # parameters of `report`, which can't be names of metrics
+RESERVED = frozenset({"step", "total"})  # parameters of `report`, so these can't be names of metrics
 EVALUATION = "evaluation"
 
 
 class _Fits:
-    """The completed calls of `fit` in this process: their number of steps, and the optimizers that they used."""
+    """Totals of the completed `fit` calls in this process: the number of steps, and the optimizers that they used."""
 
     done = 0
     optimizers: ClassVar[WeakSet[Any]] = WeakSet()

@@ -86,7 +86,7 @@ class Preemption:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if self._previous_handler is None else self._previous_handler)
 
     def _save(self) -> None:
-        wait = {"wait": True} if hasattr(self._checkpointer, "wait") else {}  # the program's own Saver may lack `wait`
+        wait = {"wait": True} if hasattr(self._checkpointer, "wait") else {}  # a program's Saver may have no `wait`
         self._checkpointer.save(self._done, **wait)
 
     def _exit(self) -> None:
@@ -101,7 +101,7 @@ class Preemption:
 
 
 class _SingleTask(Preemption):
-    """Saves and exits at the next step, without agreement with other tasks."""
+    """Saves and exits at the next step, without coordination with other tasks."""
 
     def __init__(self, checkpointer: Saver, previous: Any) -> None:
         super().__init__(checkpointer, previous)
@@ -155,7 +155,7 @@ _current: _MultiWorker | None = None  # the object whose methods TensorFlow's ha
 def _tensorflow_handler() -> tuple[Any, Any]:
     """Return TensorFlow's `PreemptionCheckpointHandler` and the SIGTERM handler that it installs.
 
-    Only one is created per process, since the keys under which the workers agree can be set only once.
+    Only one handler is created per process, since TensorFlow can set the keys by which workers agree only once.
     """
     import tensorflow as tf
 
@@ -170,12 +170,12 @@ def _tensorflow_handler() -> tuple[Any, Any]:
     # The handler itself reads a deprecated property, which logs a warning.
     tf.get_logger().addFilter(lambda record: "total_run_calls" not in record.getMessage())
     experimental = tf.distribute.experimental
-    # The handler requires a CheckpointManager, whose newest checkpoint it restores. This manager stays empty.
+    # The handler requires a CheckpointManager, from which it restores. This manager has no checkpoints.
     nowhere = str(Path(this_task.checkpoint_dir()) / ".none")
     empty = tf.train.CheckpointManager(tf.train.Checkpoint(), nowhere, max_to_keep=1)
     config = experimental.TerminationConfig(exit_fn=leave, save_fn=save)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     handler = experimental.PreemptionCheckpointHandler(resolver, empty, termination_config=config)
-    # Called before the interpreter shuts down, since `__del__` waits for a thread that then no longer runs.
+    # Call `__del__` before the interpreter shuts down, since it waits for a thread that does not run after that.
     atexit.register(handler.__del__)
     return handler, signal.getsignal(signal.SIGTERM)

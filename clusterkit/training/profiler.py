@@ -1,4 +1,4 @@
-"""Profiles this task during training, on request of the supervisor, with TensorFlow's profiler for TensorBoard."""
+"""Profiles this task during training at the supervisor's request, with TensorFlow's profiler for TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _READ_SIZE = 1 << 12  # bytes
 
 
 class Profile:
-    """A profile of `steps` steps from the next progress report on or, without `steps`, of the time until `end`.
+    """A profile of `steps` steps from the next progress report on; without `steps`, of the time until `end`.
 
     The thread that reads requests calls `begin` and `end`. With `steps`, the profiler starts and stops in the thread
     that reports progress, between two steps.
@@ -69,7 +69,7 @@ class Profile:
                 self._first_step = step
                 self._start()
             elif self._is_running and self._steps is not None and step >= self._first_step + self._steps:
-                with progress.phase("profile"):  # it takes seconds to write thousands of operations
+                with progress.phase("profile"):  # writing a profile of thousands of operations takes seconds
                     self._stop()
 
     def _start(self) -> None:
@@ -132,7 +132,7 @@ def _serve(pipe: int) -> None:
 
 
 def _handle(request: dict[str, Any], profile: Profile | None) -> Profile | None:
-    """Carry out a request. Returns the current profile after the request, if any."""
+    """Carry out a request; return the profile that is then in progress, or None."""
     number = int(request["request"])
     if request["do"] == "profile":
         if profile is not None:

@@ -20,7 +20,7 @@ Number = SupportsFloat  # a Python number, or a NumPy or TensorFlow scalar
 
 
 class ProgressChannel:
-    """Writes reports into the supervisor's FIFO; discards them if `fd` is None, as it is outside clusterkit."""
+    """Writes reports to the supervisor's FIFO, or discards them if `fd` is None, as outside clusterkit."""
 
     def __init__(self, fd: int | None, attempt: int) -> None:
         self._fd = fd
@@ -29,12 +29,12 @@ class ProgressChannel:
         self._unsent: deque[bytes] = deque(maxlen=32)
 
     def progress(self, step: int, total: int | None = None) -> None:
-        """Report a step without metrics. This is the fast path."""
+        """Report a step without metrics; optimized, as programs call it most often."""
         if self._fd is not None:
             self._write(b"%b%d%b}\n" % (self._progress, step, b"" if total is None else b',"total":%d' % total))
 
     def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
-        """Report a step with metrics. Metrics that do not fit into a line are omitted."""
+        """Report a step with metrics; omit metrics that do not fit into the line."""
         if self._fd is not None:
             of = b"" if total is None else b',"total":%d' % total
             self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
@@ -97,7 +97,7 @@ reported = False  # True once the program itself has reported a step; task/patch
 
 
 def channel() -> ProgressChannel:
-    """Return this process's channel, which the first call opens. A forked child uses the channel of its parent."""
+    """Return this process's channel; the first call opens it. A forked child uses its parent's channel."""
     global _channel
     if _channel is None:
         _channel = _open()

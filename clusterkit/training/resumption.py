@@ -24,10 +24,10 @@ OWN_PREFIX = "own_"  # the prefix of the names under which Backup saves a model'
 
 
 def own_optimizers(model: Any) -> dict[str, Any]:
-    """Return a Keras 3 model's optimizers, except the optimizer of `compile`, by their names for Backup.
+    """Return the optimizers of a Keras 3 model, except the optimizer of `compile`, by the names that Backup uses.
 
-    TensorFlow's checkpoints include optimizers that are attributes, but none in lists. An optimizer without variables
-    is restored when it creates its variables.
+    TensorFlow's checkpoints include optimizers that are attributes of the model, but not those in lists. An optimizer
+    without variables is restored when it creates them.
     """
     found: dict[str, Any] = {}
     # TensorFlow stores its own attributes under names with `_self_`.
@@ -47,18 +47,18 @@ def _is_of_keras_3(value: Any, module: str) -> bool:
 
 
 class _FirstEpoch:
-    """Replaces `model._training_state`, from which Keras 2's `fit` reads its first epoch after `on_train_begin`."""
+    """Replaces `model._training_state`, from which Keras 2's `fit` reads its first epoch, after `on_train_begin`."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
     def maybe_load_initial_counters_from_ckpt(self, steps: int, initial_epoch: int, mode: str) -> tuple[int, int]:
-        """Return the first epoch, and 0 as its first step, since a larger number would not skip any data."""
+        """Return the first epoch, and 0 as its first step: Keras would not skip any data for a larger number."""
         return self._epoch, 0
 
 
 def start_at(model: Any, epoch: int | None) -> None:
-    """Make `fit` start at this epoch, as Keras's BackupAndRestore does in `on_train_begin`. None resets this."""
+    """Make `fit` start at an epoch, as Keras's BackupAndRestore does in `on_train_begin`; None restores the default."""
     if is_keras_2(model):
         model._training_state = None if epoch is None else _FirstEpoch(epoch)
     else:
@@ -140,8 +140,8 @@ class DataOrder:
     """Makes Keras 3's `fit` read the data in the same order after a restart.
 
     A dataset's shuffle draws from its seed for each new iterator, even if the iterator is not read, and Keras creates
-    one or two iterators per epoch. This class counts them, and makes a resumed `fit` first create as many iterators as
-    were created before the epoch at which it resumes.
+    one or two iterators per epoch. This class counts the iterators. A resumed `fit` first creates as many iterators as
+    the interrupted `fit` had created before that epoch.
     """
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class DataOrder:
         self._data: Any = None  # the TFEpochIterator of this `fit`
 
     def begin(self) -> None:
-        """Start to count iterators, until `end`. Call this in `on_train_begin`."""
+        """Count iterators from now on, until `end`. Call this in `on_train_begin`."""
         if (kind := _iterators()) is None:
             return
         plain = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
@@ -167,7 +167,7 @@ class DataOrder:
         kind._get_iterator = _get_iterator
 
     def resume(self, iterators: int, epochs: int) -> None:
-        """Continue after this many iterators and epochs of the earlier attempt. Call this in `on_train_begin`."""
+        """Continue after the earlier attempt's number of iterators and epochs. Call this in `on_train_begin`."""
         self._iterators_due, self._epochs_due = iterators, epochs
 
     def iterators_before(self, in_epoch: bool) -> int:
@@ -179,7 +179,7 @@ class DataOrder:
             kind._get_iterator = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
 
     def _skip_permutations(self, data: Any, dataset: Any) -> None:
-        permutations = getattr(data.data_adapter, "permutations", None)  # a counter of task/patches/order.py for arrays
+        permutations = getattr(data.data_adapter, "permutations", None)  # set by task/patches/order.py for arrays
         if permutations is not None and self._epochs_due:
             permutations.assign_add(self._epochs_due)
         for _ in range(self._iterators_due):

@@ -1,4 +1,4 @@
-"""Runs rounds of steps on the workers of a parameter-server job, which continue if a worker is lost."""
+"""Runs steps in rounds on the workers of a parameter-server job, and continues if a worker is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from clusterkit.training import this_task
 
-PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds; the longest wait for a round normally, and while a worker is lost
+PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds; the longest wait for a round: normally, and while a worker is lost
 POLL_EVERY = 0.002  # seconds
 
 

@@ -48,7 +48,7 @@ def per_replica_batch(global_batch: int, strategy: Any = None) -> int:
 
 
 def scaled(base: float, step: int, warmup_steps: int, scale: float | None = None) -> float:
-    """Return the learning rate of a step: linear scaling with gradual warm-up.
+    """Return the learning rate of a step, by linear scaling with gradual warm-up.
 
     With k replicas a step processes k times as many examples, so the learning rate can be k times as large, except at
     the very beginning, when the weights change fast. It therefore grows linearly from `base` to k times `base` during

@@ -12,7 +12,7 @@ from clusterkit.training import scaling
 
 @tf.keras.utils.register_keras_serializable(package="clusterkit")
 class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # it ships no types
-    """A rate that grows from `base` to `scale * base` in `warmup_steps`, and then is constant or `scale * after`."""
+    """A rate that grows from `base` to `scale * base` in `warmup_steps`, then is constant or is `scale * after`."""
 
     def __init__(self, base: float, scale: float, warmup_steps: int = 0, after: Any = None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type
 
 
 def learning_rate(base: float, *, scale: float | None = None, warmup_steps: int = 0, after: Any = None) -> Any:
-    """Return a Keras schedule: linear scaling with gradual warm-up (Goyal et al. 2017, arXiv:1706.02677).
+    """Return a Keras schedule for linear scaling with gradual warm-up (Goyal et al. 2017, arXiv:1706.02677).
 
         rate = training.learning_rate(0.1, warmup_steps=500)
         optimizer = tf.keras.optimizers.SGD(rate)

@@ -1,4 +1,4 @@
-"""The server loop of a parameter-server job's workers and ps, and the exit of its coordinator."""
+"""Runs the servers of a parameter-server job, in its workers and ps, and makes sure that its coordinator can exit."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def serve() -> None:
 def _skip_coordinator_shutdown() -> None:
     """Disable `ClusterCoordinator.__del__`, which can hang at interpreter exit.
 
-    That method waits for a lock that the thread which watches for lost workers may hold. The thread no longer runs at
-    interpreter exit, so the program would never end (TensorFlow 2.21). Skipping the method is safe: the process ends.
+    That method waits for a lock that may be held by the thread that watches for lost workers. At interpreter exit that
+    thread has stopped, so the program would never end (TensorFlow 2.21). Skipping the method is safe: the process ends.
     """
     if (tf := sys.modules.get("tensorflow")) is not None:  # only TensorFlow creates a coordinator
         tf.distribute.coordinator.ClusterCoordinator.__del__ = lambda self: None

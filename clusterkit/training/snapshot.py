@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from clusterkit.training import this_task
 
-OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the entry of a checkpoint that describes its objects
-MOST_FETCHED = 1 << 30  # bytes; a coordinator fetches smaller models, and parameter servers write larger ones
+OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # a checkpoint's entry that describes its objects
+MOST_FETCHED = 1 << 30  # bytes; a coordinator fetches models up to this size; parameter servers write larger ones
 
 
 class TensorEntry(NamedTuple):
@@ -21,7 +21,7 @@ class TensorEntry(NamedTuple):
 
 
 class NotCopyable(Exception):
-    """The state can't be copied, or is too large, so TensorFlow's own saver has to write it."""
+    """The state can't be copied or is too large to copy, so TensorFlow's own saver has to write it."""
 
 
 class Snapshot(NamedTuple):
@@ -44,8 +44,8 @@ class Snapshots:
     """Takes snapshots of the objects in a `tf.train.Checkpoint`.
 
     TensorFlow's `CheckpointOptions(enable_async=True)` (2.21) is not used. With a Keras 3 model and its optimizer, the
-    second save raises ValueError, since the save then creates variables. Objects that can't be copied are skipped with
-    only a warning in the log. With parameter servers, TensorFlow traces the saver again for each save, which takes the
+    second save raises ValueError, since it creates variables. Objects that can't be copied are skipped with only a
+    warning in the log. With parameter servers, TensorFlow traces the saver again for each save, which takes the
     coordinator 0.1 s or more.
 
     The names of the values come from a private method of the checkpoint's saver. If TensorFlow lacks the method, `take`
@@ -55,12 +55,12 @@ class Snapshots:
     def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._fetch: Any = None
-        self._names: list[TensorEntry] = []  # the entries, without values, of the tensors that `_fetch` returns
+        self._names: list[TensorEntry] = []  # the entries of the tensors that `_fetch` returns, without their values
         self._edges: list[tuple[str, Any]] = []
         self._entries: list[TensorEntry] | None = None
 
     def take(self) -> Snapshot | None:
-        """Copy all values. Returns None if that is impossible, or would take too much of a coordinator's memory."""
+        """Copy all values; return None if that is impossible, or would take too much of a coordinator's memory."""
         try:
             return Snapshot(self._read_from_ps() if this_task.has_ps() else self._read_here())
         except NotCopyable:
@@ -77,7 +77,7 @@ class Snapshots:
         return [entry._replace(value=_copy(value)) for entry, value in zip(self._names, values, strict=True)]
 
     def _traced(self) -> Any:
-        # Traced only once: TensorFlow sends a traced function to every worker, even waiting for unreachable ones.
+        # Traced only once: TensorFlow sends a traced function to all workers, and waits even for unreachable ones.
         here = f"/job:{this_task.task_type()}/task:{this_task.task_index()}/device:CPU:0"
 
         @tf.function(autograph=False)  # type: ignore[untyped-decorator]  # tensorflow ships no types
@@ -98,7 +98,7 @@ class Snapshots:
         ]  # compared by identity, since variables define their own ==
         if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
-            # The entries can be reused if all of them read the current values, and no object creates hidden variables.
+            # Entries can be reused if all read the current values, and no object has variables that `_edges` misses.
             variables = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
             variables &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
             self._entries, self._edges = (entries if variables else None), edges
@@ -110,7 +110,7 @@ def _gather(checkpoint: tf.train.Checkpoint) -> list[TensorEntry]:
     """Return the entries that the checkpoint's saver would write. Raises NotCopyable."""
     try:
         by_object, _, special_savers, _ = checkpoint._saver._gather_serialized_tensors()
-    except (AttributeError, TypeError, ValueError):  # an unknown TensorFlow, or an error that the saver raises again
+    except (AttributeError, TypeError, ValueError):  # an unknown version, or an error that the saver will raise
         raise NotCopyable from None
     if special_savers:
         raise NotCopyable

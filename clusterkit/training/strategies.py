@@ -1,4 +1,4 @@
-"""Creates the `tf.distribute` strategy for this task, by name or from TF_CONFIG, and sets how it shards a dataset."""
+"""Creates the `tf.distribute` strategy for this task, by name or from TF_CONFIG, and sets how datasets are sharded."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def device_names(count: int | None) -> list[str] | None:
 
 
 def split_cpu(count: int) -> None:
-    """Split the CPU into `count` logical devices, which share its cores: good for tests, but not faster."""
+    """Split the CPU into `count` logical devices. They share its cores, so they are useful for tests but not faster."""
     (first, *_) = tf.config.list_physical_devices("CPU")
     try:
         tf.config.set_logical_device_configuration(first, [tf.config.LogicalDeviceConfiguration()] * count)

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def do_not_convert(function: F) -> F:
-    """Prevent AutoGraph from converting a function, as `tf.autograph.experimental.do_not_convert` does.
+    """Keep AutoGraph from converting a function, like `tf.autograph.experimental.do_not_convert`.
 
     Programs call this module's functions inside `tf.function` and dataset functions. AutoGraph would need more than a
     second to convert them and their callees, without any benefit. This decorator works without TensorFlow.
@@ -199,7 +199,7 @@ def _sizes(cluster: object) -> dict[str, int]:
     if not isinstance(cluster, dict):
         raise ValueError("its 'cluster' must map task types to lists of 'host:port'.")
     for name, endpoints in cluster.items():
-        # For a sparse cluster TensorFlow also accepts {"index": "host:port"}.
+        # TensorFlow also accepts {"index": "host:port"}, for clusters in which indices are missing.
         if not isinstance(endpoints, (list, dict)):
             raise ValueError(f"its cluster's {name!r} must be a list of 'host:port'.")
     return {name: len(endpoints) for name, endpoints in cluster.items() if endpoints}

@@ -12,10 +12,10 @@ Directory = str | os.PathLike[str] | None
 
 
 def split_arguments(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory, dict[str, Any]]:
-    """Return the directory, and the objects to save by name: those in `named`, and those in `given` under usual names.
+    """Return the directory and the objects to save, by name: `named`, and those in `given` under default names.
 
-    The usual names are `model` and `optimizer`. A tf.train.Checkpoint stands for the objects in it. Raises TypeError
-    for an object without a usual name or with a name that is used twice, and ValueError if there is nothing to save.
+    The default names are `model` and `optimizer`. A tf.train.Checkpoint stands for the objects in it. Raises TypeError
+    for an object without a default name or a name that is used twice, and ValueError if there is nothing to save.
     """
     directory: Directory = None
     found = dict(named)
@@ -35,7 +35,7 @@ def split_arguments(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Dir
 
 
 def _with_name(one: Any) -> dict[str, Any]:
-    """Return an object with its usual name, or the objects in a checkpoint with their names."""
+    """Return the object by its default name, or a checkpoint's objects by their names in the checkpoint."""
     if isinstance(one, tf.train.Checkpoint):
         return {name: each for name, each in vars(one).items() if not name.startswith("_")} or {"checkpoint": one}
     usual = {"model": "trainable_variables", "optimizer": "apply_gradients"}

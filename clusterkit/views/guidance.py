@@ -13,7 +13,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.wrapping import at_words
 from clusterkit.views.naming import LONGEST, all_failed, counted, died, plain
-from clusterkit.views.recoveries import KEEPS, USUAL, repeated_steps
+from clusterkit.views.recoveries import USUAL, remedy, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
 from clusterkit.words.account import Recovery, RecoveryReport
@@ -161,6 +161,9 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
         return Guidance(printable(str(result.undistributed)), printable(f"The program needs: {mend}"))
     if result.unfinished:
         return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
+    if result.diverged_at is not None:
+        text = f"The loss is not a number since step {result.diverged_at}."
+        return Guidance(text, "Look for a learning rate that is too high, and for NaN in the data.")
     if result.not_injected:
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")
@@ -174,7 +177,7 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if advice:
         return Guidance(f"{told} {why}", advice)
     if repeated_steps(report):
-        return Guidance(told, f"To lose less next time, {KEEPS}.", show)
+        return Guidance(told, f"To lose less next time, {remedy(result.loop)}.", show)
     less = "Nothing: no step was lost."
     if lost:
         most = max(one.lost or 0 for one in report.recoveries)

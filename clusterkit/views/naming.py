@@ -10,9 +10,10 @@ from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.account import Death
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import SIGKILL, SIGTERM, Failure
 
 MOST, SHOWN = 32, 8  # of more than MOST names, only SHOWN are shown
+_SENT = (SIGKILL, SIGTERM)  # an exit by one of these signals follows its fault at once
 LONGEST = 300  # characters of a description of a death, at most
 _WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")  # Keras's, before the actual error
 
@@ -53,7 +54,15 @@ def number(value: float | None) -> str:
 
 def failed(failure: Failure) -> str:
     """Describe a failure, such as `worker:1 was killed by SIGKILL (attempt 2)`."""
-    return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
+    return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt}){because(failure)}")
+
+
+def because(failure: Failure) -> str:
+    """Return the known origin, such as ` because worker:1 was paused by fault 1`; empty if the exit itself names it."""
+    by = "" if failure.fault is None else f"fault {failure.fault}"
+    if paused := failure.paused:
+        return f" because {named(paused)} {'was' if len(paused) == 1 else 'were'} paused{by and f' by {by}'}"
+    return f" because of {by}" if by and failure.exit.signal not in _SENT else ""
 
 
 def plain(error: str) -> str:

@@ -10,7 +10,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views import edits
 from clusterkit.views.hosts import of_host
-from clusterkit.views.naming import failed, named
+from clusterkit.views.naming import because, failed, named
 from clusterkit.words import events as ev
 from clusterkit.words.model import TaskType, number_of
 from clusterkit.words.outcome import signal_name
@@ -260,7 +260,8 @@ def _planned(event: ev.RestartPlanned) -> str:
     if event.cause.exit.preempted or not event.charged:
         charge = "not charged to the restart budget"
     alike = {event.cause.task, *(failure.task for failure in event.same)}  # tasks whose failure was already shown
-    why = f" because {event.cause.task} {event.cause.exit}" if {*event.tasks} != alike else ""
+    how, origin = f"{event.cause.task} {event.cause.exit}", because(event.cause)
+    why = (f"{origin}: {how}" if origin else f" because {how}") if {*event.tasks} != alike else ""
     when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "at once"
     return f"{names} {verb} again {when}{why} ({charge})."
 

@@ -22,7 +22,8 @@ _WIDEST = {"what": 24, "restarted": 9, "from": 14}  # widths in columns; longer 
 _NARROWEST = 14  # the smallest width of the column `what`
 _GAP = "  "
 _NONE = "—"
-KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
+_KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
+_LOOP_KEEPS = "save checkpoints with clusterkit.training.Checkpointer"
 _TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; printed as a space
 
 
@@ -37,7 +38,8 @@ def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None =
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
     why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
-    return [f"  The job did not recover{of}: {why}.", *_lines(report, (), width)]
+    said = f"The job did not recover{of}: {why}" if of or restarts else "Nothing was restarted"
+    return [f"  {said}.", *_lines(report, (), width)]
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
@@ -80,12 +82,17 @@ def repeated_steps(report: RecoveryReport) -> int:
     return sum(one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0))
 
 
-def repeated_steps_lines(report: RecoveryReport, width: int = USUAL) -> list[str]:
+def remedy(loop: bool) -> str:
+    """Return how to lose fewer steps, as a clause; `loop` is RunResult's."""
+    return _LOOP_KEEPS if loop else _KEEPS
+
+
+def repeated_steps_lines(report: RecoveryReport, width: int = USUAL, loop: bool = False) -> list[str]:
     """Return a sentence about the repeated steps and how to avoid them; empty if there are none."""
     if not (count := repeated_steps(report)):
         return []
     lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again for want of a checkpoint"
-    return at_words(f"  {lost}: {KEEPS}.", width, "    ").split("\n")
+    return at_words(f"  {lost}: {remedy(loop)}.", width, "    ").split("\n")
 
 
 def _texts(report: RecoveryReport) -> dict[int, str]:

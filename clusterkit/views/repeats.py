@@ -8,16 +8,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from clusterkit.text.lines import PEER_GONE, TRACEBACK
+from clusterkit.text.lines import CRASH, PEER_GONE, TRACEBACK
 from clusterkit.views.closure_errors import ClosureErrors
-from clusterkit.views.tracebacks import TRANSPORT, frames_text, owner_of_frame, without_frames, without_module
+from clusterkit.views.tracebacks import (
+    EXTENSIONS,
+    RUNTIME,
+    TRANSPORT,
+    frames_text,
+    owner_of_frame,
+    without_frames,
+    without_module,
+)
 from clusterkit.words.model import number_of
 
 LONGEST = 200  # lines of a traceback that are held, at most
 MOST = 64  # tracebacks and warnings that are remembered
 AFTER = 40  # lines after a traceback that may belong to it
 
-_TITLE = TRACEBACK.encode()
+_TITLE, _CRASH = TRACEBACK.encode(), CRASH.encode()
 _CLOSURE = b"ERROR:tensorflow:"  # begins a line about a closure's error
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
@@ -45,13 +53,14 @@ class Repeats:
         self._same: list[str] | None = None  # lines that may still follow a traceback that was hidden
         self._owners: list[str] = []  # packages of frames that have not been shown
         self._gone = False  # True while lines may belong to the error about a peer that is gone
+        self._crashed = False  # True in the stacks that a crash prints
         self._warned = False  # True if the next line may be the code that a warning is about
         self._closures = ClosureErrors()
 
     def may_hide(self, whole: bytes) -> bool:
         """Return whether `feed` may change or hide any of the lines."""
         is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
-        is_open = is_open or self._closures.is_open or _CLOSURE in whole
+        is_open = is_open or self._closures.is_open or _CLOSURE in whole or self._crashed or _CRASH in whole
         return bool(is_open) or _TITLE in whole or b"Warning: " in whole or b"\nclusterkit: " in whole
 
     def feed(self, line: str) -> list[str]:
@@ -71,6 +80,8 @@ class Repeats:
         if self._gone and (not line or _OF_PEER.match(line)):
             return []
         self._gone = False
+        if self._crashed or line.startswith(CRASH):
+            return self._crash(line)
         return self._after(line) if self._own is not None or self._same is not None else self._warning(line)
 
     def flush(self) -> list[str]:
@@ -90,6 +101,13 @@ class Repeats:
             return []
         self._own = self._same = None
         return [*self._counted(), *self._warning(line)]
+
+    def _crash(self, line: str) -> list[str]:
+        """Return what to show of a crash: its error and the program's frames. Libraries' frames are counted."""
+        self._crashed = not line.startswith(EXTENSIONS)
+        if not self._crashed or owner_of_frame(line) == RUNTIME:
+            return []
+        return self._node(line)
 
     def _node(self, line: str) -> list[str]:
         """Return what to show of a line after an exception, where TensorFlow may list the frames that made a node."""

@@ -12,7 +12,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
-from clusterkit.views.naming import all_failed, failed, measured
+from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
     nothing_recovered,
     recovery_lines,
@@ -26,7 +26,7 @@ from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import SIGKILL, AttemptEnded, Failure, RunResult, RunState
+from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
@@ -54,7 +54,7 @@ def report(
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
-        lines += _blame(result, result.cause, run, columns)
+        lines += _blame(result, result.cause, run, columns, recovered)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
     lines += [[(f"  Unfinished: {line}", (_BOLD,))] for line in all_failed(result.unfinished)]
@@ -63,6 +63,8 @@ def report(
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
+    if result.diverged_at is not None:
+        lines.append([("  ", ()), (f"! The loss is not a number since step {result.diverged_at}.", (_BOLD,))])
     if found := result.undistributed:
         lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
         lines += [[(f"      {line}", ())] for line in found.mend]
@@ -109,8 +111,12 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.fine else _RED,))]
 
 
-def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
-    yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
+def _blame(
+    result: RunResult, cause: Failure, run: RunPaths, width: int, recovered: RecoveryReport | None
+) -> Iterator[_Line]:
+    faults = [] if recovered is None else recovered.faults
+    text = next((f": {one.fault}" for one in faults if one.number == cause.fault), "") if because(cause) else ""
+    yield [("  ", ()), (f"Cause: {failed(cause)}{text}", (_BOLD,))]
     for line in explanation_lines(result, width):
         yield [(line, (_BOLD,))]
     # The last lines of a task that was ended or killed show what the task was doing, not the cause.
@@ -127,7 +133,10 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iter
         where = "before any step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
-        yield [("    A restart would read the same. To try anyway: --restart-budget 1", ())]
+        of_text = cause.step is None and cause.exit.code != REFUSED
+        again = "read the same" if of_text else "fail in the same way"
+        anyway = "" if cause.exit.code == REFUSED else " To try anyway: --restart-budget 1"
+        yield [(f"    A restart would {again}.{anyway}", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
         for line in all_failed(others):
             yield [(f"  {what}: {line}", ())]
@@ -143,14 +152,15 @@ def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:
 
 def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> list[_Line]:
     """Return the table of recoveries, or a sentence if the run failed without a recovery."""
-    if result.repeated:
-        return []  # every restart led to the same failure, which the report already shows
+    if result.repeated or result.usage_error:
+        return []  # the report already says that a restart fails in the same way
     if result.state is RunState.SUCCEEDED:
         rows = _titled(recovery_lines(recovered, width))
-        rows += [[(line, ())] for line in repeated_steps_lines(recovered, width)]
+        rows += [[(line, ())] for line in repeated_steps_lines(recovered, width, result.loop)]
         return rows
     if death := same_each_time(recovered):
-        return [[(f"  The job did not recover: {death} {len(recovered.recoveries)} times.", ())]]
+        each = f"in each of {number_of('attempt', len(recovered.recoveries))}"
+        return [[(f"  The job did not recover: {death} {each}.", ())]]
     if not nothing_recovered(recovered):
         return _titled(recovery_lines(recovered, width))
     said, *table = unrecovered_lines(recovered, result.restarts, width)

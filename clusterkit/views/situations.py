@@ -8,7 +8,7 @@ from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.views.naming import counted, failed, measured, named, plain, same_error
+from clusterkit.views.naming import because, counted, failed, measured, named, plain, same_error
 from clusterkit.words.model import Task, TaskState, number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
@@ -109,7 +109,8 @@ def failure_text(failure: Failure) -> str:
     """What failed, with its exception's line where there is one: `worker:1 failed: ValueError: bad (attempt 2)`."""
     if failure.exception is None:
         return failed(failure)
-    return printable(f"{failure.task} failed: {plain(failure.exception)} (attempt {failure.attempt})")
+    told = f"{failure.task} failed: {plain(failure.exception)} (attempt {failure.attempt}){because(failure)}"
+    return printable(told)
 
 
 def reason_of(result: RunResult) -> str:

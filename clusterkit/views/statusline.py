@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from clusterkit.ledger.status import RunPhase, RunStatus
+from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, columns, fitted
 from clusterkit.views.naming import measured
 from clusterkit.views.narrate import waiting
-from clusterkit.words.model import number_of
+from clusterkit.words.model import TaskState, number_of
 
 BAR = (10, 40)  # columns, at least and at most
 DROPPED = ("time", "speed", "metric", "restarts", "bar", "steps")  # parts that a narrow terminal drops, in this order
@@ -73,8 +73,13 @@ def _parts(status: RunStatus, now: float) -> dict[str, str]:
 
 
 def _states(status: RunStatus) -> Iterator[str]:
-    for state, count in Counter(of.shown_state for of in status.tasks.values()).items():
+    for state, count in Counter(map(_state, status.tasks.values())).items():
         yield f"{count} {state}"
+
+
+def _state(status: TaskStatus) -> str:
+    done = status.state is TaskState.DOWN and status.last_exit is not None and status.last_exit.ok
+    return "done" if done else status.shown_state
 
 
 def bar(done: int, total: int, width: int, color: bool) -> str:

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 
 from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import traceback_start
+from clusterkit.text.lines import CRASH, traceback_start
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
+RUNTIME = "clusterkit"  # the package that starts the program; its frames say nothing about a crash
+EXTENSIONS = "Extension modules: "  # begins the last line of a crash, a list of names
 MOST = 20  # lines of an error that are shown, at most
 _CALLS = (1, 5)  # calls that are kept at the beginning and end of a long sequence
 _MESSAGE = (7, 3)  # lines that are kept at the beginning and end of a long message
@@ -58,6 +60,8 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
         return own[-MOST:]
     told = [own[start], *(line for line in own[start + 1 :] if line.strip() and not _LOGGED.match(line))]
     told = [line for line in told if not TRANSPORT.match(line)]
+    if any(line.startswith(CRASH) for line in told):
+        told = [line for line in told if not line.startswith(EXTENSIONS) and owner_of_frame(line) != RUNTIME]
     return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
 
 

@@ -1,1 +1,1 @@
-"""Warm start: fork servers of one run, warm servers of many runs, and their clients."""
+"""Warm start: fork servers, each for one run; warm servers, each shared by many runs; and their clients."""

@@ -27,10 +27,10 @@ _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the launch of the fork server that suits most tasks. If all tasks start cold, return a reason or None.
+    """Return the launch of the fork server that suits most tasks; None if the job needs none.
 
-    A command is forked from a server that imports nothing. Such a fork is faster than a cold start, which needs a fresh
-    interpreter to tie the command to the supervisor.
+    Return a reason if the job needs a server but can't use one. For a command, the server imports nothing. A fork is
+    still faster than a cold start, which needs a fresh interpreter to tie the command to the supervisor.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -41,7 +41,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
     program = [] if is_command else imports.program_files(file, root, packages)
-    warm = job.start is StartMode.WARM or serves  # `serves`: built-in servers import TensorFlow
+    warm = job.start is StartMode.WARM or serves  # built-in servers (`serves`) import TensorFlow
     tensorflow = warm or imports.imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
@@ -74,7 +74,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the environment variables by which an orphaned server of a run can be found, as tasks can."""
+    """Return the environment variables by which a run's orphaned fork server can be found, like an orphaned task."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),

@@ -1,7 +1,7 @@
-"""Compares a client's process with the warm server's process, in the attributes that the server can't adopt.
+"""Compares a client's process with the warm server's process, by attributes that the server can't adopt.
 
 A run that a warm server forks inherits the server's confinement and privileges, not those of the client. So the server
-serves only clients with the same attributes. Loaded by path: standard library only.
+serves only clients with the same attributes. Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# The kernel does not show a process's seccomp filters and Landlock rules. These are certainly equal only if both
-# processes have inherited their filters and rules from process 1.
+# The kernel does not show a process's seccomp filters and Landlock rules. They are certainly equal only if both
+# processes have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# Attributes that a process can query only for itself, keyed by the operation of prctl(2).
+# Attributes that only the process itself can query, by the number of the prctl(2) operation.
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",
@@ -54,7 +54,7 @@ MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another s
 
 
 def own_attributes() -> dict[str, Any]:
-    """Return the attributes that a client has to send to the server because only the process itself can query them."""
+    """Return the attributes of this process that no other process can query; a client sends them to the server."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
     found = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}

@@ -20,7 +20,7 @@ class Write(NamedTuple):
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield `root` and its descendants, each with True if it is certainly executed (for `root`, that is `sure`)."""
+    """Yield `root` and its descendants, each with True if it is certainly executed. `sure` is that value for `root`."""
     yield root, sure
     always: list[ast.AST]
     maybe: list[ast.AST]

@@ -23,8 +23,8 @@ from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
-ANSWER_WITHIN = 5.0  # seconds; a server that takes longer for a fork is killed
-TRIES = 3  # tasks start cold after this number of servers in a row that ended without having forked a task
+ANSWER_WITHIN = 5.0  # seconds; a server that takes longer than this for a fork is killed
+TRIES = 3  # tasks start cold after this many servers in a row have ended without forking a task
 UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
 KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
 Post = Callable[[Noted | Crashed], None]
@@ -54,7 +54,7 @@ class StartedServer(NamedTuple):
 
 
 def begin(launch: Launch) -> StartedServer:
-    """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
+    """Start a fork server, which ends when this thread ends; do not wait for its imports. Raises OSError."""
     with ExitStack() as own_stack, ExitStack() as server_stack:
         channel, other = socket.socketpair()
         own_stack.enter_context(channel)
@@ -75,7 +75,7 @@ def begin(launch: Launch) -> StartedServer:
             start_new_session=True,
             pass_fds=(other.fileno(), own_lifeline),
         )
-        process.returncode = 0  # keeps Popen from reaping the pid when garbage-collected; stop() reaps the process
+        process.returncode = 0  # keeps Popen from reaping the process when garbage-collected; `stop` reaps it
         own_stack.pop_all()
         return StartedServer(process.pid, channel.detach(), lifeline)
 
@@ -85,23 +85,23 @@ class NoForkServer(Exception):
 
 
 class PendingFork(NamedTuple):
-    """A requested fork. `until` is the deadline for the server's answer, in monotonic seconds."""
+    """A requested fork. `until` is the deadline for the server's answer, on the monotonic clock."""
 
     start: Start
     until: float
-    opened: int  # the write end of a pipe: a byte starts the task, and the end of file before a byte ends the task
+    opened: int  # the write end of a pipe: a byte starts the task; end of file without a byte ends it
 
 
 class ForkServer:
-    """A fork server. A thread waits until the server is ready, then until the server ends, and posts both as events.
+    """A fork server. A thread waits until the server is ready, then until it ends, and posts an event for each.
 
-    A Poller is not used, since two waits in a row are simpler to write as a sequence in a thread.
+    The thread replaces a Poller, since two consecutive waits are simpler to write in a thread.
     """
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
-        self.modules: Mapping[str, str] = {}  # from each top-level module that the server has imported to its directory
+        self.modules: Mapping[str, str] = {}  # maps each top-level module that the server has imported to its directory
         self.ready = self.is_gone = False
-        self.tries = tries  # the number of servers, including this one, that may still end in a row without a fork
+        self.tries = tries  # how many servers in a row, including this one, may still end without a fork
         self._forked = False
         self._end_reason = ""  # the reason why this process abandoned or retired the server
         self._retired = False
@@ -109,7 +109,7 @@ class ForkServer:
         self._pid, channel, self._lifeline = inherited
         HELPER_PIDS.add(self._pid)
         self._channel = socket.socket(fileno=channel)
-        self._received = bytearray()  # received answers that `fork` has not parsed yet; the last may be incomplete
+        self._received = bytearray()  # received bytes that `fork` has not parsed yet
         self._pidfd = os.pidfd_open(self._pid)
         self._retire_bell = Bell()
         self._thread = start_thread("fork server", self._watch, post)
@@ -134,7 +134,7 @@ class ForkServer:
                 raise self._give_up(error) from None
 
     def finish_fork(self, pending: PendingFork) -> int:
-        """Return the pid of the oldest pending fork, which is now a child of this process. Raises like `ask`."""
+        """Return the pid of the oldest pending fork, now a child of this process. Raises the same errors as `ask`."""
         try:
             if self.is_gone:
                 raise NoForkServer
@@ -160,7 +160,7 @@ class ForkServer:
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server, which has no state to save. If it survives, it is killed again at the end of the run."""
+        """Kill the server, which has no state to save. If it does not end, it is killed again at the end of the run."""
         self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)

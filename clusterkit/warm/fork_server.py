@@ -1,8 +1,8 @@
 """The fork server: imports the modules that all tasks need, then forks a task for each request.
 
-The server runs inside entry.py, with the tasks' interpreter: standard library only. It has one thread and one socket. A
-request consists of a length in four bytes, with descriptors attached, and JSON of that length; an answer is a line of
-JSON.
+The server runs inside entry.py, in the tasks' interpreter, so it imports only the standard library. It has one thread
+and one socket. A request is a length in four bytes, with descriptors attached, followed by JSON of that length; an
+answer is a line of JSON.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MOST_PENDING = 8  # the largest number of unanswered requests
 
 
 class PendingAnswer(NamedTuple):
-    """A fork that has begun, or has failed with the errno `error`."""
+    """A fork whose pid has not been sent yet, or the errno (`error`) of a failed fork."""
 
     reader: int  # the pipe from which the pid is read
-    helper: int | None  # the pid of the intermediate process, if there is one
+    helper: int | None  # the pid of the intermediate process; None for a direct or failed fork
     error: int | None = None
 
 
@@ -53,7 +53,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgra
     lifeline = options["lifeline"]
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
-    entry.load("warm/fresh")  # first, since every fork needs it
+    entry.load("warm/fresh")  # loaded before the imports, since every fork needs it
     report = entry.load("warm/fresh").prepare(options)
     os.write(lifeline, json.dumps(report).encode() + b"\n")
     if report["problem"]:
@@ -63,7 +63,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgra
 
 def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> ForkedProgram:
     """Answer requests until the socket closes. Returns only in forks."""
-    entry.load("task/join")  # here, so that forks need not load the file again
+    entry.load("task/join")  # loaded here, so that forks need not load it again
     with socket.socket(fileno=descriptor) as channel:
         if forked := Server(entry, channel).work():
             os.close(lifeline)
@@ -108,7 +108,7 @@ class Server:
         self.entry = entry
         self.channel = channel
         self.pending: list[PendingAnswer] = []  # the unanswered forks, in the order of the requests
-        # Computed once, since a loop over all signals takes half as long as a fork.
+        # The signals with handlers. Computed once, since a loop over all signals takes half as long as a fork.
         self.handled_signals = [
             one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)
         ]
@@ -153,7 +153,7 @@ class Server:
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
     ) -> ForkedProgram:
-        """Turn a fork into the task; on an error, exit the process so that it does not continue as a second server."""
+        """Turn a fork into the task. On an error, exit, so that the fork does not continue as a second server."""
         try:
             if not is_direct:
                 fork_again(writer)
@@ -169,7 +169,7 @@ class Server:
     def announce(self, how: str, writer: int) -> None:
         """Start a session and process group with default signal handling, then report the pid to the server."""
         os.setsid()
-        if how == "command":  # a signal that a Python handler received before exec would be lost
+        if how == "command":  # a signal that a Python handler receives before exec would be lost
             for number in self.handled_signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -180,7 +180,7 @@ class Server:
 
 
 def fork_again(writer: int) -> None:
-    """Fork, and end this process; return in the child. The supervisor, a subreaper, becomes the child's parent."""
+    """Fork again and end this process; return only in the child, which the supervisor, a subreaper, then adopts."""
     try:
         pid = quiet_fork()
     except OSError as error:
@@ -191,7 +191,7 @@ def fork_again(writer: int) -> None:
 
 
 def fork_sibling() -> int:
-    """Fork a child of the supervisor, in half the time that `fork_again` takes; return 0 in the child. Raises OSError.
+    """Fork a child of the supervisor directly, in half the time of `fork_again`; return 0 in the child. Raises OSError.
 
     Python and the C library do not notice such a fork, and do not release locks in the child. So it is used only for
     commands, which exec at once, and only if no imported module can have threads that hold a lock.
@@ -222,7 +222,7 @@ def answer(channel: socket.socket, pending: PendingAnswer) -> None:
 
 
 def quiet_fork() -> int:
-    """Fork without Python's warning about the threads of native libraries, which `why_unsafe` has checked."""
+    """Fork without Python's warning about other threads; `why_unsafe` has already checked that a fork is safe."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
@@ -231,7 +231,7 @@ def quiet_fork() -> int:
 def become_task(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
 ) -> ForkedProgram:
-    """Give this fork the state of a fresh interpreter that starts the task's program; if it is a command, exec it."""
+    """Give this fork the state of a fresh interpreter, and return its program; if that is a command, exec it."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.fchdir(cwd)
@@ -241,7 +241,7 @@ def become_task(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # The supervisor opens the gate once this process is its child and the pid is known.
+    # Wait until the supervisor has received the pid of this process, its child, and writes a byte to the pipe `gate`.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)

@@ -1,6 +1,6 @@
-"""A fork server's imports, and the fresh state of its forks: environment, streams, modules and entries in /proc.
+"""Imports a fork server's modules, and resets the state of its forks: environment, streams, modules, and /proc.
 
-The fork server loads this file by path: standard library only.
+The fork server loads this file by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> str | None:
-    """Import TensorFlow and the modules to preload; return why forks would not work, or None."""
+    """Import TensorFlow and the modules to preload; return the reason why forks would not work, or None."""
     has_first_path = not getattr(sys.flags, "safe_path", False)
     if has_first_path:
         del sys.path[0]  # this file's directory
-    gc.disable()  # imports create many objects and hardly any garbage, so collections would only take time
+    gc.disable()  # imports create many objects but hardly any garbage, so collections would only cost time
     try:
         if tensorflow:
             importlib.import_module("tensorflow")  # also imports Keras 2 or 3, as TF_USE_LEGACY_KERAS selects
@@ -49,8 +49,8 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     ctypes.CDLL(None).fflush(None)  # otherwise every fork would print the output that C code has buffered
     if problem := why_unsafe():
         return problem
-    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. No collection
-    # precedes this, since a collection takes a tenth of the imports' time and frees few objects.
+    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. No collection is run
+    # first, since it would take a tenth of the imports' time and free few objects.
     gc.freeze()
     return None
 
@@ -117,7 +117,7 @@ def refresh_modules() -> None:
 
 
 def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Make /proc, and so `ps` and the search for orphans, show this command line and environment.
+    """Make /proc show this command line and environment, for `ps` and for the search for orphans.
 
     The kernel reads both from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
     kernel without that option continues to show those of the fork server.

@@ -26,7 +26,7 @@ class OwnVariables:
 
     values: Mapping[str, str | None]
     defaults: frozenset[str] = frozenset()  # the variables that the program sets only if they are not set yet
-    unclear: str | None = None  # a clause about the first line whose effect on the variables can't be determined
+    unclear: str | None = None  # a clause that names the first line whose effect on the variables can't be determined
 
     def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
@@ -50,7 +50,7 @@ class _SourceFile(NamedTuple):
 class _Reader:
     """Reads code up to the import of TensorFlow.
 
-    Methods return True if the code certainly imports TensorFlow. `sure` is True if the code is certainly executed.
+    Methods return True if the code certainly imports TensorFlow. `sure`: the code is certainly executed.
     """
 
     def __init__(self, find: Find) -> None:
@@ -62,7 +62,7 @@ class _Reader:
         self.seen: set[str] = set()
         self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _SourceFile]]] = defaultdict(list)
         self.maybe_imported = False  # True once TensorFlow may have been imported
-        self.others_imported = False  # True once another installed module, such as NumPy, may have been imported
+        self.others_imported = False  # True once another installed package, such as NumPy, may have been imported
 
     def file(self, file: File, is_main: bool, sure: bool) -> bool:
         path, text = file
@@ -72,7 +72,7 @@ class _Reader:
         source = _SourceFile(path, is_main)
         try:
             tree = ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError):  # the task's Python version may be able to parse the file
+        except (SyntaxError, ValueError, MemoryError):  # the tasks' Python version may be able to parse it
             if b"environ" in text or b"putenv" in text:
                 self.mark_unclear(None, source, 1)
             return False
@@ -117,7 +117,7 @@ class _Reader:
     def definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: _SourceFile, sure: bool
     ) -> bool:
-        """Store the body of a function, or of a class's special methods, to be read where its name is used."""
+        """Store the body of a function, or of a class's special methods, to read it once the name is used."""
         if any(self.expression(decorator, source, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
@@ -168,7 +168,7 @@ class _Reader:
         return False
 
     def read_functions(self, name: str) -> bool:
-        """Read the functions with this name, since a use of the name may call one of them."""
+        """Read the stored functions with this name, since code that uses the name may call them."""
         imports = [self.block(body, source, False) for body, source in self.functions.pop(name, ())]
         self.maybe_imported |= any(imports)
         return bool(imports) and all(imports)

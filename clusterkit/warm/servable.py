@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can serve: their imports must read the same variables and the same modules."""
+"""Decides which tasks a fork server can serve: those whose imports would read the same variables and modules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Preload:
 
     @property
     def needed_path(self) -> str | None:
-        """Return `path` if there are modules to import from it: without any, all programs can share a server."""
+        """Return `path` if the server imports modules from it; otherwise None, so that all programs can share it."""
         return self.path if self.modules else None
 
 
@@ -64,5 +64,5 @@ def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> l
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return the modules in `names`, which `directory` contains, that a server has `imported` from elsewhere."""
+    """Return the modules that a server has `imported` from elsewhere. `names` are the modules in `directory`."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -25,7 +25,7 @@ from clusterkit.words.errors import ClusterkitError
 UNUSED_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
 AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` keeps a server
 SUGGESTED_FILE = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
-IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
+IDLE = 15 * 60.0  # seconds; the kept server exits after this time without a run
 SUGGEST_EVERY = 24 * 3600.0
 
 
@@ -88,7 +88,7 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
 
 
 def suggestion(launch: Launch) -> str | None:
-    """Return a hint about `clusterkit warm auto` after a run without a warm server; None if it was given today.
+    """Return a hint about `clusterkit warm auto` after a run without a warm server, at most once a day; otherwise None.
 
     `launch` must be one that a warm server could serve.
     """
@@ -105,12 +105,12 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether a server started by this process could serve this process; with a seccomp filter it could not."""
+    """Return whether a server started by this process could serve this process. False if seccomp filters may differ."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 def _session() -> list[str]:
-    """Return the attributes that identify a login, so that each login uses only servers of its own."""
+    """Return the attributes that identify a login, so that each login uses only its own servers."""
     found = []
     for name in ("cgroup", "sessionid"):
         with suppress(OSError):
@@ -121,8 +121,8 @@ def _session() -> list[str]:
 def _session_leader(process: int) -> int | None:
     """Open a pidfd of the session leader of a process; return None if the leader has ended.
 
-    If the process itself is the leader, as with `up -d`, the session of its parent is used. The leader's pid can't have
-    been reused: the kernel does not reuse it as long as the session exists.
+    If the process itself is the leader, as with `up -d`, use the session of its parent. The leader's pid can't have
+    been reused: the kernel does not reuse a session leader's pid as long as the session exists.
     """
     with suppress(OSError):
         leader, parent = os.getsid(process), procfs.parent(process)

@@ -1,4 +1,4 @@
-"""Decides whether an attempt is forked by the fork server, waits until that server is ready, or starts cold."""
+"""Decides for each attempt whether the fork server forks it, it waits for the fork server, or it starts cold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForkServerSettings(NamedTuple):
     """The settings with which a run starts its fork servers."""
 
     launch: Launch | None = None  # None if the run has no fork servers
-    running_server: StartedServer | None = None  # the first fork server, if it already runs
+    running_server: StartedServer | None = None  # the first fork server, if it is already running
 
 
 class WarmStarter:
@@ -56,7 +56,7 @@ class WarmStarter:
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
         """Return a pair: the server that can fork the attempt now (or None), the reason for a cold start (or None).
 
-        Raises FileNotFoundError if the attempt is to start in the current directory, but that has been deleted.
+        Raises FileNotFoundError if the attempt should start in the current directory, which has been deleted.
         """
         server = self._server
         if server is None or server.is_gone:
@@ -126,7 +126,7 @@ class WarmStarter:
         return None
 
     def _shadows(self, plan: TaskPlan) -> str | None:
-        """Return why the program's directory prevents a fork. Not cached, since files may appear between attempts."""
+        """Return why the program's directory prevents a fork, or None. Not cached, since files may be added."""
         assert self._server is not None
         if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # neither imports from the directory
             return None
@@ -144,7 +144,7 @@ def _directory(plan: TaskPlan) -> Path:
 
 
 def _why_outdated(old: Launch | None, new: Launch | None) -> str:
-    """Return why a server with the old launch does not suit a program that needs the new launch; "" if it does."""
+    """Return the reason why a server with the old launch does not suit the new launch; "" if it does."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
     same = (old.python, old.preload, old.own_variables) == (new.python, new.preload, new.own_variables)
@@ -163,7 +163,7 @@ def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | 
 
 
 def _remove_bytecode(file: Path) -> None:
-    """Remove a module's cached bytecode, which Python would use if the source's size and mtime in seconds are equal."""
+    """Remove a module's cached bytecode: Python uses it if the new source has the same size and mtime in seconds."""
     for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
         with suppress(OSError):
             (file.parent / "__pycache__" / cached).unlink()

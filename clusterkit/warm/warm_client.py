@@ -1,4 +1,4 @@
-"""The client of warm servers: starts, queries and stops the user's servers and those of one Python process."""
+"""The client of warm servers: starts, queries and stops the servers of the user and of a session (a Python process)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
-FILE_NAME = 24  # bytes; the length of the longest file name in a session's directory, including the slash before it
+FILE_NAME = 24  # bytes; the longest file name in a session's directory, with the slash before it
 
 
 class WarmServerError(ClusterkitError):
@@ -42,9 +42,9 @@ def warm_dir() -> Path:
 
 
 class SharedServer:
-    """A warm server for an interpreter, an environment and imports. It may not be running yet.
+    """A warm server, running or not, for one interpreter, one environment and one set of imports.
 
-    `path` is an additional directory to import from; `login` are attributes of the only login that the server serves.
+    `path` is an additional directory to import from; `login` identifies the login to which the server is restricted.
     """
 
     def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
@@ -61,8 +61,8 @@ class SharedServer:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
         The server exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server
-        belongs, if any. When the owner ends, the server exits; if `clears` is True, it first removes its directory. A
-        server with an owner that has failed to start is not started again. Raises WarmServerError.
+        belongs, if any. When the owner ends, the server exits; if `clears` is True, it first removes its directory. If
+        a server with an owner has failed to start, it is not started again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -135,7 +135,7 @@ def ask(
 
 
 def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
-    """Return the pids of a run that a warm server has started, by role (`guardian`, `supervisor`), if still alive."""
+    """Return the pids of a run's guardian and supervisor, by role, if a warm server started them and they are alive."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
@@ -173,7 +173,7 @@ def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str,
 
 
 def description(server: Mapping[str, Any]) -> str:
-    """Return a server's status as text: its process, imports and memory, and how long it stays."""
+    """Return a server's status as text: its pid, imports, memory and runs, and when it will exit."""
     if server["problem"]:
         return str(server["problem"])
     left = "while runs are live" if server["left"] is None else f"for another {server['left'] / 60:.0f} min"
@@ -212,7 +212,7 @@ class WarmSession:
         return cls(os.getpid(), Path(temporary_directory(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory; raise WarmServerError unless it is private. Other users can see its name with `ps`."""
+        """Create the directory. Raises WarmServerError if it is not private: others may see its name in `ps`."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:
@@ -221,7 +221,7 @@ class WarmSession:
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """Remove the directory at the end of the process. The session's servers also remove it when they exit."""
+        """Remove the directory when this process ends. The session's servers exit then, and also remove it."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)

@@ -1,8 +1,9 @@
 """The warm server: imports modules once for many runs. Each run gets a forked guardian, supervisor and fork server.
 
-Like the fork server, it runs inside entry.py: standard library only. A run's fork server has to be a fork of this
-process and a descendant of the run's supervisor. So this process forks the guardian, the guardian forks the supervisor,
-and the supervisor forks the fork server; then guardian and supervisor exec, and the run no longer needs this process.
+Like the fork server, it runs inside entry.py and imports only the standard library. A run's fork server has to be a
+fork of this process and a descendant of the run's supervisor. So this process forks the guardian, the guardian forks
+the supervisor, and the supervisor forks the fork server; then guardian and supervisor exec, and the run no longer needs
+this process.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn
 
-Continuation = Callable[[], Any]  # the function that a fork has to call
+Continuation = Callable[[], Any]  # the function with which a fork continues
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/process.py, which can't be imported here
 PR_SET_CHILD_SUBREAPER = 36
-REQUEST_WITHIN = 5.0  # seconds; the time in which a connected client has to begin its request
+REQUEST_WITHIN = 5.0  # seconds; the time that a connected client has to begin its request
 READ_WITHIN = 1.0  # seconds; the time limit for reading a request, during which other clients wait
 
 
@@ -42,7 +43,7 @@ class WarmServer:
         self.problem: str | None = self.report["problem"]
         self.imported_files = module_files()
         self.last_used = time.monotonic()
-        self.runs: dict[int, int] = {}  # from the pidfd of each run's guardian to its pid
+        self.runs: dict[int, int] = {}  # maps the pidfd of each run's guardian to the guardian's pid
         self.runs_started = 0
         self.clients: dict[int, tuple[socket.socket, float]] = {}  # from descriptor to socket and request deadline
 
@@ -204,7 +205,7 @@ class WarmServer:
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """Serve one run like a fork server that has imported the modules itself."""
+        """Become the fork server of one run, as if this process had imported the modules itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -278,7 +279,7 @@ def exec_role(message: Mapping[str, Any], role: str, kept_fds: list[int], other:
 
 
 def become_subreaper(entry: ModuleType) -> None:
-    """Make this process, also after exec, the new parent of its orphaned descendants."""
+    """Make this process, also after exec, adopt its orphaned descendants."""
     entry.ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

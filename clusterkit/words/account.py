@@ -17,9 +17,9 @@ from clusterkit.words.reports import Stage
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A failed attempt. `fault` is the number of the fault that explains it; `exception` is a line of the log.
+    """A failed attempt. `fault` is the number of the fault that explains the failure.
 
-    `requested` is True if a client had requested the signal that ended the attempt.
+    `exception` is the last uncaught exception. `requested`: a client had requested the signal that ended the attempt.
     """
 
     task: Task
@@ -43,13 +43,13 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Failures that one restart repaired, a requested restart, or a failure that was not repaired.
+    """A restart with the failures that it repaired, a requested restart, or a failure that no restart repaired.
 
     | field | meaning |
     | --- | --- |
     | at | when the causing injection took place; without an injection, the time of the first death or the request |
-    | asked | True if the restart was requested; a requested restart may have no cause |
-    | allocation | the number of the new allocation, if the run continued in one; there may be no cause then |
+    | asked | True if the restart was requested; `cause` may be None then |
+    | allocation | the number of the new allocation, if the run continued in one; `cause` may be None then |
     | same | other tasks' independent failures with the same error as the cause |
     | faults | the numbers of the injected faults that explain the deaths |
     | detected | when the first failure was recorded, or the stall warning after which a task was killed |
@@ -95,7 +95,7 @@ class Recovery:
 
     @property
     def up(self) -> float | None:
-        """Return when the last of the restarted tasks was up; None if not all of them were."""
+        """Return when the last restarted task was up; None unless all of them were up."""
         times = [one.up for one in self.returns if one.up is not None]
         return max(times) if times and len(times) == len(self.returns) else None
 
@@ -109,7 +109,7 @@ class InjectedFault:
     | number, fault, action, tasks, others, seconds, step | as in FaultInjected |
     | detail, done | what the injection did; if `done` is False, why the fault could not be injected |
     | healed, why | when and why the fault was healed; None while the fault lasts, or if it needs no healing |
-    | detected | when the first failure that the fault explains was recorded, or the warning of a stall |
+    | detected | when a stall warning, or the first failure that the fault explains, was recorded |
     | died | the tasks whose failures the fault explains |
     | went_on | True if no task died and training continued: two steps were reported before the heal |
     | first_step | if no task died and training stopped: when the first step after the heal was reported |
@@ -207,10 +207,10 @@ class Parts:
     | lost | training whose steps a later attempt repeated |
     | checkpointing | training waited for a checkpoint |
     | evaluating | training waited for another phase that makes no steps, such as an evaluation |
-    | recovering | training had stopped, from a failure or a requested restart until the next new step |
+    | recovering | training had stopped because of a failure or a requested restart; lasts until the next new step |
     | stalled | training had stopped without a failure |
     | stopped | training had stopped because a task was paused |
-    | ending | the time after the last step, or after the ending of the run began |
+    | ending | the time after the last step of a successful job, or after the failure or stop that ended the run |
     | unseen | tasks ran, but no task reported a step in the whole run |
     """
 
@@ -243,7 +243,7 @@ class Goodput:
     | field | meaning |
     | --- | --- |
     | duration | the duration of the run: the sum of the parts |
-    | share | goodput: the share (0 to 1) of the time that is in the part `training`; None if no step was reported |
+    | share | the goodput: the share (0 to 1) of the time spent in `training`; None if no step was reported |
     | parts | how the time was spent |
     | seen | True if steps were reported; otherwise nothing is known about training |
     | costliest | the most costly part besides training (`recovering` includes `lost`); empty if no part cost anything |
@@ -268,8 +268,8 @@ class Goodput:
 class Straggler:
     """An attempt that was about `factor` times as slow as its peers.
 
-    `why` is a clause about what was measured, in which the task is "it". `at` and `until` are seconds since the run
-    began; `until` is None if the attempt was still slow when the run ended.
+    `why` is the measurement as a phrase that follows the task's name, such as `works 90 % of the time`. `at` and
+    `until` are seconds since the run began; `until` is None if the attempt was still slow when the run ended.
     """
 
     task: Task

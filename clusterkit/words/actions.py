@@ -1,4 +1,4 @@
-"""Actions: what the state machine decides to do. The backend carries out an Order, the loop any other action."""
+"""The actions that the state machine decides on. The backend carries out each Order, the loop every other action."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CloseOutput:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Inspect every live task from outside; answered by Inspected. `why` is the heading of the report."""
+    """Inspect every live task from outside its processes; answered by Inspected. `why` is the heading of the report."""
 
     look: Look = Look.GLANCE
     why: str = ""
@@ -73,7 +73,7 @@ class DumpStacks:
 
 @dataclass(frozen=True, slots=True)
 class BeginProfile:
-    """Have live tasks profile their next `steps` steps; with None, everything until EndProfile.
+    """Have live tasks profile their next `steps` steps or, if `steps` is None, everything until EndProfile.
 
     A profile lasts `seconds` at most. Each task answers with Profiled.
     """
@@ -111,7 +111,7 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class HurrySteps:
-    """Have each reported step and phase posted without delay, since a fault waits for a step or phase."""
+    """Post each reported step and phase without delay, since a fault waits for a step or phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class Avoid:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Prepare for later attempts to run a changed program: drop caches of these files (relative to its directory).
+    """Drop the caches of changed program files, so that later attempts run the new program.
 
-    `fresh`: training starts from step 0, so the checkpoints are moved aside.
+    `files` are relative to the program's directory. `fresh`: move the checkpoints aside to train from step 0.
     """
 
     files: tuple[str, ...]

@@ -29,7 +29,10 @@ class BaselineRecord:
 
 @dataclass(frozen=True, slots=True)
 class TallyRow:
-    """How often a kind of fault was injected and recovered from. `type` is the task type; None means all types."""
+    """How often a kind of fault was injected and recovered from. `type` is the task type; None means all types.
+
+    `p50`, `p90` and `p100` are percentiles of the recovery times in seconds.
+    """
 
     action: str
     injected: int
@@ -78,7 +81,7 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShrunkRecord:
-    """The smallest set of faults found with which the run still fails."""
+    """The smallest set of faults that was found to still make the run fail."""
 
     faults: tuple[str, ...]
     violations: tuple[str, ...]
@@ -88,7 +91,7 @@ class ShrunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A finished run. `directory` is set if the run directory was kept: the run failed or was interrupted."""
+    """A finished run. `directory` is set if the run failed or was interrupted, so that its directory was kept."""
 
     run: int
     run_id: str
@@ -118,9 +121,9 @@ class RunningRecord:
 class CampaignRecord:
     """A campaign.
 
-    `begun` and `ended` are wall times; `actions` is the tally; faults are drawn from the kinds in `used`. `state` is
-    running, passed, failed, stopped, or lost (the campaign's process was killed). `problem` says why the campaign can't
-    continue.
+    `begun` and `ended` are wall times. Faults are drawn from the kinds in `used`; `actions` counts them by kind,
+    `recovery_times` by kind and task type. `state` is running, passed, failed, stopped, or lost (the campaign's process
+    was killed). `problem` says why the campaign can't continue.
     """
 
     campaign: str

@@ -63,7 +63,7 @@ class TrainAlone(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class RestartPlanned(Tagged):
-    """These tasks restart `delay` seconds from now. So far `charged` restarts of `budget` are used.
+    """These tasks restart `delay` seconds from now. So far, `charged` of `budget` restarts are used.
 
     Without a `cause`, the restart was requested, a `host` is about to leave, or `files` of the program changed; then
     `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other tasks' independent
@@ -120,7 +120,7 @@ class Shrunk(Tagged):
 class HostAvoided(Tagged):
     """Attempts failed repeatedly because of conditions of their host; `why` is the last reason, as a clause.
 
-    `moves`: True if its tasks move to other hosts, until only this host has room; False without other hosts.
+    `moves` is True if other hosts can take over its tasks, and False if there is no other healthy host.
     """
 
     host: str
@@ -138,7 +138,7 @@ class RequestRefused(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Paused(Tagged):
-    """A task was paused with SIGSTOP (`paused` is True), or continued."""
+    """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT."""
 
     task: Task
     attempt: int
@@ -149,7 +149,7 @@ class Paused(Tagged):
 class FaultInjected(Tagged):
     """The run's fault `number` was injected into `tasks`; for a network fault, between `tasks` and `others`.
 
-    `seconds` is its duration; None if the fault does not end by itself. `step` is the newest reported step.
+    `seconds` is the fault's duration; None if it does not end by itself. `step` is the newest reported step.
     """
 
     number: int
@@ -229,9 +229,9 @@ class Slowness(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Straggling(Tagged):
-    """For `seconds` so far, a task has been slower than its peers by about `factor`.
+    """A task has been about `factor` times as slow as its peers for `seconds` so far.
 
-    `why` is what was measured, as a clause about the task. The state ends with KeepsUp, or with the attempt.
+    `why` is the measurement, as a phrase that follows the task's name. KeepsUp, or the attempt's end, ends this state.
     """
 
     task: Task

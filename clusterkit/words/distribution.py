@@ -19,7 +19,7 @@ class Training(enum.StrEnum):
     NONE = "none"
     LOOP = "loop"  # the program has created an optimizer or taken a gradient, so it may have its own training loop
     SCOPED = "scoped fit"  # the program calls `fit` of a model that was created in the scope of a strategy
-    FIT = "fit"  # the program calls `fit` of a model that was created outside such a scope
+    FIT = "fit"  # the program calls `fit` of a model that was created outside the scope of a strategy
     UNCALLED = "uncalled"  # the program has ended; it defines a main() that is never called
 
 
@@ -44,7 +44,7 @@ class Undistributed:
     has_ps: bool = False
 
     def __str__(self) -> str:
-        """`worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy.`"""
+        """Return a sentence or two for people about the tasks that trained alone, and why."""
         if self.why is WhyAlone.UNCALLED:
             return f"{self.clause}: the program defines main() and never calls it."
         if self.why is WhyAlone.NO_SCOPE:
@@ -54,7 +54,7 @@ class Undistributed:
 
     @property
     def clause(self) -> str:
-        """`worker:0 and worker:1 each trained alone`."""
+        """Return a clause for people: `worker:0 and worker:1 each trained alone`."""
         if self.why is WhyAlone.UNCALLED:
             return f"{self._who()} trained nothing"
         return f"{self._who()} {'' if len(self.tasks) == 1 else 'each '}trained alone"

@@ -1,4 +1,4 @@
-"""The errors. Each carries its data and says what to do. `clusterkit` exports some of them under short names."""
+"""The exceptions of clusterkit, whose messages say what to do. `clusterkit` exports some of them under short names."""
 
 from __future__ import annotations
 

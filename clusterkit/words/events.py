@@ -78,7 +78,7 @@ class Began(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Continued(Tagged):
-    """The run continues in its `allocation`th allocation, under a new supervisor. Attempts that were alive are lost."""
+    """The run continues under a new supervisor, in allocation `allocation`. Attempts that were alive are lost."""
 
     allocation: int
 
@@ -110,7 +110,7 @@ class Spawned(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFound(Tagged):
-    """The newest checkpoint when a restarted attempt, or an attempt of a resumed run, began. Posted after Spawned."""
+    """The newest checkpoint at the start of a restarted attempt, or of an attempt of a resumed run; follows Spawned."""
 
     task: Task
     attempt: int
@@ -136,7 +136,7 @@ class SpawnFailed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Noted(Tagged):
-    """A message of the backend about its own work. `minor` messages interest few users."""
+    """A message from the backend about its own work. `minor` is True for a message that few users need."""
 
     text: str
     minor: bool = False
@@ -262,7 +262,7 @@ class Impaired(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
-    """clusterkit itself failed; all tasks are killed. `lack` names the resource that was used up, if any was."""
+    """clusterkit itself failed; all tasks are killed. `lack` is a sentence about a used-up resource, or empty."""
 
     where: str
     error: str

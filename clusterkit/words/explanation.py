@@ -12,7 +12,7 @@ class Explanation:
     """A row of the table that fits a failure, worded for this failure.
 
     `task` is the task whose failure or log fits the row; None for a log of unknown origin. `reported` are public
-    threads, each written as `owner/repository#number`.
+    issue threads, each written as `owner/repository#number`.
     """
 
     row: str

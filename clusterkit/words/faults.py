@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from clusterkit.text.durations import exact
+from clusterkit.text.spelling import closest
 from clusterkit.words.model import TaskType
 
 
@@ -32,11 +33,42 @@ class FaultAction(enum.StrEnum):
     DISK_FULL = "disk-full"  # the checkpoint directory has no free space
 
 
+# Other words for actions, which people type and messages translate. `pause`, `freeze` and `stall` are all a SIGSTOP.
+SYNONYMS = {
+    word: action
+    for action, words in {
+        FaultAction.KILL: "crash sigkill die",
+        FaultAction.TERM: "terminate sigterm preempt evict",
+        FaultAction.STOP: "freeze stall pause suspend hang sigstop",
+        FaultAction.SLOW: "throttle straggle cpu",
+        FaultAction.HANG_START: "late-start slow-start",
+        FaultAction.MEMORY: "oom starve ram",
+        FaultAction.PARTITION: "cut disconnect isolate split",
+        FaultAction.DELAY: "latency lag",
+        FaultAction.LOSS: "drop packet-loss",
+        FaultAction.RATE: "bandwidth",
+        FaultAction.CORRUPT: "corrupt damage",
+        FaultAction.DISK_FULL: "disk full enospc",
+    }.items()
+    for word in words.split()
+}
+
 ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
 ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # faults without a target
 AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # never healed
+
+
+def no_action(word: str) -> str:
+    """Return a sentence about a word that is not an action: the action that it stands for or resembles, or all."""
+    if word.lower() in SYNONYMS:
+        return f"{word} is called {SYNONYMS[word.lower()]} here."
+    close = closest(word.lower(), [*FaultAction, *SYNONYMS])
+    if close is None:
+        return f"there is no action {word!r}. There are {', '.join(FaultAction)}."
+    called = f", which is called {SYNONYMS[close]} here" if close in SYNONYMS else ""
+    return f"there is no action {word!r}. Did you mean {close}{called}?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +120,10 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness or `phase` of a target.
+    """When a fault happens: at a time or step, or at the nth checkpoint, restart, readiness or target's `phase`.
 
-    With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, delayed by
-    `after` seconds. Times are measured from the beginning of the run, or from the request for the fault.
+    With `every`, it is repeated every `at` seconds or steps, or at each checkpoint or restart. Each time, it happens
+    with `probability`, `after` seconds later. Times count from the run's start or, for a requested fault, the request.
     """
 
     moment: Moment
@@ -141,7 +173,7 @@ class Fault:
 
     @property
     def is_random(self) -> bool:
-        """Whether the fault's tasks, occurrence, packets or bytes are chosen at random, by the seed."""
+        """Return whether the fault's tasks, occurrence, packets or bytes are chosen at random, by the seed."""
         drawn = any(one.index is None and one.count is not None for one in (*self.targets, *self.others))
         chance = self.trigger is not None and self.trigger.probability < 1
         return drawn or chance or bool(self.jitter) or self.action in (FaultAction.LOSS, FaultAction.CORRUPT)
@@ -161,6 +193,9 @@ class Fault:
         if self.trigger is not None:
             words.append(f"@ {self.trigger}")
         return " ".join(word for word in words if word)
+
+
+_SIZES = (("GB", 10**9), ("MB", 10**6), ("KB", 10**3))
 
 
 class Unit(enum.Enum):
@@ -183,7 +218,10 @@ class Amount:
         """Return the amount in the notation of the grammar."""
         if self.unit is Unit.SHARE:
             return f"{plain(100 * value)}%"
-        return f"{exact(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"
+        if self.unit is Unit.SECONDS:
+            return f"{exact(value)}s"
+        name, size = next((unit for unit in _SIZES if value >= unit[1] and round(value) % unit[1] == 0), ("B", 1))
+        return f"{round(value) // size}{name}"
 
 
 AMOUNTS = {

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from clusterkit.text.durations import seconds
-from clusterkit.text.spelling import did_you_mean, listed
+from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import (
     AMOUNTS,
     AT_ONCE,
     ON_NETWORK,
     ON_STORAGE,
+    SYNONYMS,
     Fault,
     FaultAction,
     Moment,
@@ -23,6 +24,7 @@ from clusterkit.words.faults import (
     Target,
     Trigger,
     Unit,
+    no_action,
 )
 from clusterkit.words.model import TaskType
 
@@ -77,8 +79,9 @@ class _FaultParser:
     def _action(self, word: str) -> FaultAction | None:
         if word in set(FaultAction):
             return FaultAction(word)
-        what = f"there is no action {word!r}." if word else f"it begins with an action, as in {EXAMPLE!r}."
-        self._wrong(f"{what} {did_you_mean(word, FaultAction)}")
+        rest = self._text.strip().removeprefix(word)
+        write = f" Write {f'{SYNONYMS[word.lower()]}{rest}'!r}." if word.lower() in SYNONYMS else ""
+        self._wrong(f"{no_action(word)}{write}" if word else f"it begins with an action, as in {EXAMPLE!r}.")
         return None
 
     def _targets(self, text: str) -> tuple[Target, ...]:

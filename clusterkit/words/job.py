@@ -38,7 +38,7 @@ class HostRequest:
     count: int = 0  # the number of hosts for tasks, without spare hosts
     spare: int = 0  # the number of additional hosts, which get tasks only when another host is lost
     place: tuple[str, ...] = ()  # placement rules, such as `ps=host0`
-    interface: str | None = None  # the network interface for the tasks' connections; None: as to the supervisor
+    interface: str | None = None  # the tasks' network interface; None: the one that reaches the supervisor
     timeout: float = 30.0  # seconds; a host that is cut off for longer is treated as lost
     listen: str | None = None  # the address, with or without a port, for agents to connect to; None: up to the engine
     key: str | None = None  # the path of the file with the run's key; None: clusterkit makes a key
@@ -105,7 +105,7 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Environment variables to add; directory, arguments and interpreter, each None if the same as the job's."""
+    """Environment variables to add, and the directory, arguments and interpreter; None stands for the job's value."""
 
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cwd: str | None = None
@@ -145,7 +145,7 @@ class TfConfig(enum.StrEnum):
 
 
 class Convention(enum.StrEnum):
-    """The environment variables by which the tasks of a job find each other, in addition to TF_CONFIG."""
+    """The environment variables, in addition to TF_CONFIG, by which the tasks of a job find each other."""
 
     TENSORFLOW = "tensorflow"
     KERAS = "keras"  # for the distribution API of Keras 3 on JAX
@@ -189,7 +189,7 @@ class Limits:
     drain: float = 2.0  # the time for a task's output to reach its end after the task's last process is gone
 
 
-@dataclass(frozen=True)  # no slots: the properties are cached, since every event reads them
+@dataclass(frozen=True)  # no slots: `cached_property` needs a `__dict__`
 class JobSpec:
     """The user's job: a program and the number of tasks of each type."""
 
@@ -203,7 +203,7 @@ class JobSpec:
     resume: str | None = None
     began_as: str | None = None  # the id of the run with which a chain of resumed runs began
     watch: bool = False  # True if a change of the program restarts the tasks
-    watch_fresh: bool = False  # True if the tasks then train from step 0
+    watch_fresh: bool = False  # True if such a restart trains from step 0
     progress_regex: str | None = None
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class JobSpec:
 
     @property
     def needs_dashboard(self) -> bool:
-        """Whether the page's server runs during the job."""
+        """Return whether the page's server runs during the job."""
         return self.dashboard or self.dashboard_control
 
     @cached_property
@@ -285,9 +285,9 @@ class JobSpec:
         return self.training[0]
 
     def listens(self, task: Task) -> bool:
-        """Whether the task listens on its port when it is up. With JAX, only the first process listens."""
+        """Return whether the task listens on its port when it is up. With JAX, only the first process listens."""
         return self.convention is Convention.TENSORFLOW or task == self.leader
 
     def is_server(self, task: Task) -> bool:
-        """Whether the task only serves, and never returns from TensorFlow's `Server.join()`."""
+        """Return whether the task only serves, and never returns from TensorFlow's `Server.join()`."""
         return self.shape is Shape.PARAMETER_SERVER and task.type in (TaskType.PS, TaskType.WORKER)

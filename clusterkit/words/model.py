@@ -50,7 +50,7 @@ class Task:
 
     @property
     def trains(self) -> bool:
-        """Whether the task trains or coordinates: it is neither a ps nor an evaluator."""
+        """Return whether the task trains or coordinates: it is neither a ps nor an evaluator."""
         return self.type in (TaskType.CHIEF, TaskType.WORKER)
 
     @classmethod
@@ -63,7 +63,7 @@ class Task:
 
 
 def tasks_named(word: str) -> str:
-    """Parse `worker:1`, or `worker` for all tasks of a type. Raises ValueError with a sentence for anything else."""
+    """Parse a task, such as `worker:1`, or a task type, such as `worker`; return it as text. Raises ValueError."""
     return word if word in set(TaskType) else str(Task.parse(word))
 
 
@@ -101,7 +101,8 @@ class Program:
 
 
 class TaskState(enum.StrEnum):
-    """
+    """The states of a task.
+
     | state    | a process exists | what ends the state                                    |
     | -------- | ---------------- | ------------------------------------------------------ |
     | waiting  | no               | the job begins or the backoff is over: starting, held  |

@@ -15,7 +15,8 @@ CRASHED = 70  # exit code: clusterkit itself failed; EX_SOFTWARE in sysexits.h
 PROVED_NOTHING = 3  # exit code of `up`: the job succeeded, but a requested fault was never injected
 SUSPENDED = 75  # exit code of `up`: the run continues in another allocation; EX_TEMPFAIL ("try again") in sysexits.h
 PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler: "checkpointed, restart me"
-SIGKILL = 9
+REFUSED = 78  # exit code: the program can't work as it is configured; EX_CONFIG in sysexits.h
+SIGKILL, SIGTERM = 9, 15
 
 # Linux's signal numbers. Pure modules may not import `signal`.
 SIGNAL_NAMES = {
@@ -64,7 +65,7 @@ class Exit:
     """How an attempt ended.
 
     Exactly one of these is set: `code`, `signal`, `error` (the attempt never started), `host` (the host that was lost
-    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). An `error` has three details.
+    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). Three fields describe an `error`.
     `unfit`: the cause is a condition of the host, such as a full disk. `unreached`: the peers that did not answer.
     `crowded`: the hosts have no room for all tasks.
     """
@@ -86,7 +87,7 @@ class Exit:
 
     @property
     def preempted(self) -> bool:
-        """Whether the task saved a checkpoint and requests a restart."""
+        """Return whether the task saved a checkpoint and requests a restart."""
         return self.code == PREEMPTED
 
     def __str__(self) -> str:
@@ -111,7 +112,8 @@ class Failure:
 
     `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
     `step` is the newest step that the task reported; if the cause reported none, the newest step of all
-    training tasks.
+    training tasks. `fault` is the number of the injected fault that explains the failure. `paused` are the peers whose
+    pause explains it.
     """
 
     task: Task
@@ -121,6 +123,8 @@ class Failure:
     tail: tuple[str, ...] = ()
     exception: str | None = None
     step: int | None = None
+    fault: int | None = None
+    paused: tuple[Task, ...] = ()
 
 
 class Blame(NamedTuple):
@@ -175,7 +179,7 @@ class RunState(enum.StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    STOPPED = "stopped"  # by a signal to the supervisor
+    STOPPED = "stopped"  # by a signal to the supervisor, or on request
     TIMED_OUT = "timed out"
     SUSPENDED = "suspended"  # the run ended with its allocation, and continues in another one
 
@@ -196,7 +200,7 @@ class RunResult:
     | --- | --- |
     | same | other tasks' own failures with the same error as the cause |
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
-    | usage_error | True if a restart is pointless: a wrong program, argument or path, noticed before any step |
+    | usage_error | True if a restart is pointless: a wrong program, argument, path or configuration |
     | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
     | explanations, finding | why the run failed and what to do, the most specific first; `finding` is the text |
     | lost | True if something other than the run ended its supervisor |
@@ -204,6 +208,8 @@ class RunResult:
     | undistributed | the tasks that trained alone although they have peers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
+    | diverged_at | the step since which the loss is NaN or infinite; None if the last loss is a number |
+    | loop | True if the program trains in a loop of its own, without Keras' `fit` |
     """
 
     state: RunState
@@ -228,18 +234,21 @@ class RunResult:
     explanations: tuple[Explanation, ...] = ()
     unfinished: tuple[Failure, ...] = ()
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    loop: bool = False
+    diverged_at: int | None = None
 
     @property
     def fine(self) -> bool:
-        """Whether the run succeeded and nothing about that success is in doubt."""
-        return self.exit_code == 0 and self.undistributed is None and not self.unfinished
+        """Return whether the run succeeded and nothing about that success is in doubt."""
+        proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
+        return proved and self.diverged_at is None
 
     @property
     def word(self) -> str:
-        """Return the state as a word: `lost` if the supervisor or guardian was killed, with or without a result."""
+        """Return the run's state as a word, or `lost` if the supervisor or the guardian was killed."""
         return "lost" if self.lost else self.state.value
 
     @property
     def final(self) -> bool:
-        """Whether the run is over for good; `--continue` then refuses the run."""
+        """Return whether the run is over for good; `--continue` then refuses the run."""
         return not self.lost and self.state is not RunState.SUSPENDED

@@ -62,7 +62,7 @@ def answer(call_id: int | str | None, result: Any) -> bytes:
 
 
 def failure(error: RpcError) -> bytes:
-    """Encode an error, the answer to a failed request, as a line of JSON."""
+    """Encode the answer to a failed request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})
 
 

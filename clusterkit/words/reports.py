@@ -1,4 +1,4 @@
-"""Events for a task's reports through its progress channel, and values observed from outside of the task."""
+"""Events for a task's reports through its progress channel, and values observed from outside the task."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Stage(enum.StrEnum):
     BEGUN = "begun"  # the start was requested
     SPAWNED = "spawned"  # the process exists
     IMPORTED = "imported"  # TensorFlow is imported
-    SERVING = "serving"  # the task's own server, and so its port, is up
-    CONNECTED = "connected"  # the strategy is made: the task is connected to its peers
-    PREPARED = "prepared"  # the first step begins: model, data and checkpoint are loaded
+    SERVING = "serving"  # the task's own server listens on its port
+    CONNECTED = "connected"  # the strategy is created, so the task is connected to its peers
+    PREPARED = "prepared"  # model, data and checkpoint are loaded, and the first step begins
     STEPPED = "stepped"  # the first step is reported
 
 
@@ -35,7 +35,7 @@ class Look(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an attempt spent its time: how many of the `samples` saw the attempt stopped or busy.
+    """How an attempt spent its time: in how many of the `samples` it was stopped or busy.
 
     In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU time, and waited
     `delayed` seconds for a CPU.
@@ -51,7 +51,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What is observed of a live attempt from outside. `state` is the letter of /proc/PID/stat.
+    """Observations of a live attempt from outside its processes. `state` is the letter in /proc/PID/stat.
 
     Look.PACE sets `pace` but not `listening`. STALL and STARTUP set three more fields:
     `doing` is what the main thread does, such as "waits in Server.join", or empty;
@@ -69,7 +69,7 @@ class Vitals:
 
 
 MOST_METRICS = 100  # the highest number of metrics of a task
-EDITOR = "an editor"  # the place of a task that is debugged by an editor instead of at a prompt
+EDITOR = "an editor"  # shown as the place of a task whose debugger is attached to an editor
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class InDebugger(Tagged):
 
     @property
     def place(self) -> str:
-        """Return the place for people: `train.py:31 in step()`."""
+        """Describe the place for people: `train.py:31 in step()`."""
         code = self.function.startswith("<")  # such as <module> or <lambda>: not the name of a function
         of = "" if self.function in ("", "<module>") else f" in {self.function}{'' if code else '()'}"
         return EDITOR if self.editor else f"{self.file}:{self.line}{of}"

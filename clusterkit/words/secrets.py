@@ -12,8 +12,8 @@ from clusterkit.words.job import JobSpec
 
 HIDDEN = "***"
 T = TypeVar("T")
-# Variables that configure programs and libraries. All others may hold secrets, since no list of secret names is
-# complete.
+# Variables that configure programs and libraries. All others are treated as secrets, since no list of
+# secret names is complete.
 _HARMLESS = re.compile(
     r"(TF|TF2|TFDS|XLA|KERAS|JAX|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|TPU"
     r"|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|MALLOC|CLUSTERKIT)_.*"
@@ -23,15 +23,15 @@ _HARMLESS = re.compile(
 )
 _SUSPECT = r"TOKEN|SECRET|PASS|PWD|KEY|CREDENTIAL|AUTH|SIG|COOKIE|JWT|SESSION"
 _SUSPECT_NAME = re.compile(f"{_SUSPECT}|_VAR_", re.IGNORECASE)
-# A URL's credentials: from `://` to the last `@` that can end a user name, with or without a password of any
-# characters.
+# Matches a URL's credentials, `user@` or `user:password@`. The password may contain any characters, so the match ends
+# at the last `@`.
 _USER = re.compile(r"(://)(?:[^\s/?#:@]*:(?![0-9]*(?:[/?#\s]|$))\S{0,1000}|[^\s/?#]*)@")
 _PARAMETER = re.compile(rf"([?&;#][^=&;#\s]{{0,100}}(?:{_SUSPECT}|CODE)[^=&;#\s]{{0,100}}=)[^&;#\s]+", re.IGNORECASE)
 _WEBHOOK = re.compile(r"(https?://(?=\S{0,1000}hook|api\.telegram\.org/)[^\s/?#]+/)[^\s'\"]+", re.IGNORECASE)
 
 
 def is_harmless(name: str) -> bool:
-    """Whether the value of a variable with this name may be shown."""
+    """Return whether the value of a variable with this name may be shown."""
     return _HARMLESS.fullmatch(name) is not None and (name == "PWD" or _SUSPECT_NAME.search(name) is None)
 
 
@@ -54,7 +54,7 @@ def hidden_in(env: Mapping[str, str], show: bool) -> list[str]:
 
 
 def has_credentials(job: JobSpec) -> bool:
-    """Whether any URL in the job contains credentials. Environment variables are not searched."""
+    """Return whether any URL in the job contains credentials. Environment variables are not searched."""
     bare = replace(job, setup=replace(job.setup, env={}), setups={k: replace(s, env={}) for k, s in job.setups.items()})
     return _cleaned(bare) != bare
 

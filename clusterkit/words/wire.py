@@ -87,7 +87,7 @@ def _fields(kind: type) -> tuple[str, ...] | None:
 
 @functools.cache
 def _decoder(hint: Any) -> Decoder:
-    """Return the function that decodes values of a type. Cached, since a journal has many values."""
+    """Return the function that decodes values of a type. The functions are cached, since a journal has many values."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         some = _decoder(next(arg for arg in args if arg is not type(None)))

@@ -33,6 +33,14 @@ TRACE = (
     f"{TENSORFLOW}/eager/polymorphic_function/polymorphic_function.py 833 __call__",
 )
 RUNTIME = "waits in TensorFlow's runtime (a step or a collective)"
+KERAS = "/venv/lib/python3.11/site-packages/keras/src"
+FIT = (f"{KERAS}/backend/tensorflow/trainer.py 394 fit", f"{KERAS}/utils/traceback_utils.py 117 error_handler")
+REDUCE = (
+    f"{PYTHON}/threading.py 327 wait",
+    f"{PYTHON}/multiprocessing/pool.py 765 wait",
+    f"{PYTHON}/multiprocessing/pool.py 367 map",
+    f"{TENSORFLOW}/distribute/cross_device_ops.py 1208 _all_reduce_per_replica_values",
+)
 
 
 def written(*frames: str, thread: str = "Current thread") -> str:
@@ -130,6 +138,19 @@ def written(*frames: str, thread: str = "Current thread") -> str:
             "waits for its next batch (tf.data)",
             True,
         ),
+        ((*REDUCE, f"{HOME}/train.py 13 <module>"), RUNTIME, False),
+        ((*REDUCE, *FIT, f"{HOME}/train.py 13 <module>"), "waits in fit (a step or a collective)", False),
+        (
+            (
+                f"{TENSORFLOW}/eager/execute.py 53 quick_execute",
+                *CALL,
+                "/venv/lib/python3.11/site-packages/tf_keras/src/engine/training.py 2200 evaluate",
+                f"{HOME}/t.py 2 <module>",
+            ),
+            "waits in evaluate (a step or a collective)",
+            False,
+        ),
+        ((f"{HOME}/t.py 12 locked", *FIT, f"{HOME}/t.py 13 <module>"), "is at t.py:12 in locked", True),
         ((f"{HOME}/mwms.py 15 spin", f"{HOME}/mwms.py 18 <module>"), "is at mwms.py:15 in spin", True),
         (
             (f"{HOME}/callback.py 3 on_batch", f"{TENSORFLOW}/keras.py 9 fit", f"{HOME}/t.py 2 <module>"),

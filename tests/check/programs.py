@@ -16,6 +16,9 @@ CLUSTER = "{'cluster': {'worker': ['localhost:12345', 'localhost:23456']}, 'task
 TWO: dict[str, Any] = {"workers": 2}
 SERVED: dict[str, Any] = {"workers": 2, "ps": 1}
 ONE: dict[str, Any] = {"workers": 1}
+BUILTIN: dict[str, Any] = {**SERVED, "servers": "builtin", "keras": 2}
+COORDINATOR = f"import tensorflow as tf\nstrategy = tf.distribute.ParameterServerStrategy({RESOLVER})\n"
+SCOPED = "with strategy.scope():\n    model = tf.keras.Sequential([layer])\n    model.compile('sgd', 'mse')\n"
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Row:
     severity: Severity = Severity.WARNING
 
 
-ROWS = [
+PROGRAMS = [
     Row(
         "dataset-creator",
         f"{TF}tf.keras.utils.experimental.DatasetCreator(lambda context: None)  # here\n",
@@ -38,6 +41,58 @@ ROWS = [
         SERVED,
         ({**SERVED, "keras": 2},),
         Severity.ERROR,
+    ),
+    Row(
+        "coordinator-everywhere",
+        f"import tensorflow as tf\nstrategy = tf.distribute.ParameterServerStrategy({RESOLVER})  # here\n",
+        (
+            ("strategy =", "if resolver.is_chief: strategy ="),
+            ("strategy =", "start_server_of(resolver)\nstrategy ="),
+            ("strategy =", "print(resolver.task_type)\nstrategy ="),
+        ),
+        SERVED,
+        ({**SERVED, "servers": "builtin"},),
+        Severity.ERROR,
+    ),
+    Row(
+        "keras-3-fit",
+        f"{COORDINATOR}{SCOPED}model.fit(data, steps_per_epoch=9)  # here\n",
+        (("with strategy.scope()", "if x"), ("model.fit(", "scaler.fit("), ("    model.compile('sgd', 'mse')\n", "")),
+        {**BUILTIN, "keras": 3},
+        (BUILTIN,),
+        Severity.ERROR,
+    ),
+    Row(
+        "unscoped-layer",
+        f"{COORDINATOR}layer = tf.keras.layers.Normalization()  # here\nlayer.adapt(rows)\n{SCOPED}",
+        (
+            ("layer = tf", "with strategy.scope():\n    layer = tf"),
+            ("layer.adapt(rows)\n", ""),
+            ("Sequential([layer])", "Sequential()"),
+        ),
+        BUILTIN,
+        (),
+        Severity.ERROR,
+    ),
+    Row(
+        "finite-data",
+        f"{COORDINATOR}data = tf.data.Dataset.from_tensor_slices(x)\ndata = data.shuffle(9).batch(3)\n{SCOPED}"
+        "model.fit(data, steps_per_epoch=9)  # here\n",
+        (
+            ("shuffle(9)", "shuffle(9).repeat()"),
+            ("shuffle(9)", "apply(forever)"),
+            ("from_tensor_slices(x)", "from_generator(rows)"),
+            ("model.fit(data", "model.fit(others"),
+            ("data = data.", "if x:\n    data = made()\ndata = data."),
+        ),
+        BUILTIN,
+        (),
+    ),
+    Row(
+        "finite-data",
+        f"{COORDINATOR}{SCOPED}data = tf.data.TFRecordDataset(x).batch(3)\nmodel.evaluate(data)  # here\n",
+        (("batch(3)", "batch(3).repeat()"),),
+        BUILTIN,
     ),
     Row(
         "tf-config-overwritten",

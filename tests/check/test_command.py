@@ -85,6 +85,15 @@ def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str
     assert one["advice"].startswith("Create it before tensors")
 
 
+def test_servers_are_an_option_as_of_up(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """With `builtin`, only the chief runs the program."""
+    resolver = "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
+    text = f"import tensorflow as tf\nstrategy = tf.distribute.ParameterServerStrategy({resolver})\n"
+    job = ("check", "--workers", "2", "--ps", "1")
+    assert "Run with --servers builtin" in ck(*job, program(text), code=1).out
+    assert ck(*job, "--servers", "builtin", program(text)).out == "No findings.\n"
+
+
 def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
     """Imported modules are checked too; with -m the program is found as Python finds it."""
     (tmp_path / "model.py").write_text(LATE)

@@ -102,11 +102,11 @@ def _programs() -> Iterator[Path]:
 
 
 def test_no_program_of_this_project_has_a_finding() -> None:
-    """Neither the examples, nor the tests' programs, nor the package itself."""
+    """Neither the examples, nor the package, nor the tests' programs but the one that makes this mistake."""
     wrong, job, read = [], build_job({"program": "main.py"}, ProgramKind.SCRIPT), 0
     for path in _programs():
         case = Case([Source(str(path), path.stem, path.read_bytes())], job)
         wrong += [str(hit.location) for hit in undefined_name(case)]
         read += 1
     assert read > 500
-    assert wrong == []
+    assert wrong == [f"{CHILDREN / 'mistakes' / 'older_python.py'}:5"]

@@ -40,6 +40,8 @@ FLAWS = (
     Flaw("loop", "schedule_begins_anew", RESUME, "learning-rate"),
     Flaw("loop", "state_for_each_worker", FEWER, "not-recovered"),
     Flaw("fitted", "shuffled_anew_by_each_process", EQUALITY, "rows-missed"),
+    Flaw("fitted", "batches_shuffled_by_numpy", EQUALITY, "rows-missed"),
+    Flaw("fitted", "shuffled_by_random", EQUALITY, "rows-missed"),
     Flaw("fitted", "loss_times_workers", EQUALITY, "loss-summed"),
     Flaw("fitted", "patience_begins_anew", RESUME, "callbacks"),
     Flaw("fitted", "plateau_begins_anew", RESUME, "callbacks"),

@@ -124,6 +124,16 @@ def test_rows(alone: list[list[str]], first: list[list[str]], second: list[list[
     assert codes(one, *several) == found
 
 
+def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:
+    """Some are read twice instead: the advice is a seed; it is given once."""
+    steps = {1: A + B, 2: C + D}, {1: A, 2: C}, {1: B, 2: B}
+    one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(steps))
+    missed, repeated = equality(one, several)
+    assert missed.text.startswith("Rows are lost: 2 workers train on 2 of 8 rows never, unlike 1 worker")
+    assert "with the same seed" in missed.remedy
+    assert (repeated.text, repeated.remedy) == ("2 workers train on 2 rows more often than 1 worker.", "")
+
+
 @pytest.mark.parametrize(
     ("alone", "first", "second", "is_other"),
     [

@@ -82,6 +82,14 @@ def test_the_variable_and_the_step_are_named() -> None:
     assert finding.remedy
 
 
+@pytest.mark.parametrize(("logs", "is_fit"), [({0: {"loss": 2.0}}, True), ({}, False)])
+def test_a_program_that_calls_fit_is_advised_to_use_backup(logs: dict[int, dict[str, float]], is_fit: bool) -> None:
+    """Only `fit` has logs of epochs; a loop of its own restores a checkpoint."""
+    (finding,) = resumption(dataclasses.replace(unbroken(), logs=logs), continued(begin=state(0)))
+    assert ("Backup() to the callbacks of fit" in finding.remedy) == is_fit
+    assert ("checkpoint.restore(" in finding.remedy) != is_fit
+
+
 def test_data_that_began_anew_is_told_from_other_data() -> None:
     """The first rows are those of step 1."""
     rows = {step: (f"row {step - 6}",) for step in range(7, 13)}

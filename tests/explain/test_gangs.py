@@ -123,7 +123,7 @@ def test_another_cause(first: TaskEvidence, second: TaskEvidence) -> None:
 def test_a_worker_that_waits_alone(stopped: Task) -> None:
     """The others wait for it, whichever of them was stopped for it."""
     busy = StuckTask(ONE, "sleeps (time.sleep) at train.py:19 in on_epoch_end", "train.py:19")
-    waits = StuckTask(ZERO, "waits for a lock or an event at train.py:23", "train.py:23")
+    waits = StuckTask(ZERO, "waits in fit (a step or a collective)", "train.py:23")
     first = TaskEvidence(stopped, exit=Exit(signal=9, asked=Asked.STALL))
     (explanation,) = explain(Evidence((first,), GANG, RunState.FAILED, stalled=(waits, busy)), ROWS)
     assert explanation.row == "waits-alone"

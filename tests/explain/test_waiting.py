@@ -69,6 +69,16 @@ def test_another_end(first: TaskEvidence, job: object) -> None:
     assert rows(Evidence((first, LEFT), job, RunState.FAILED)) == []  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("does", ["sleeps (time.sleep) at train.py:5", "waits for a lock or an event at t.py:5 in f"])
+@pytest.mark.parametrize("waits", [STEP, replace(STEP, doing="waits in fit (a step or a collective)")])
+def test_a_worker_in_its_own_code_that_the_other_waits_for(waits: StuckTask, does: str) -> None:
+    """A lock of the program is no collective operation."""
+    alone = replace(SLEEPS, doing=does)
+    (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stalled=(waits, alone)), TABLE)
+    assert explanation.row == "waits-alone"
+    assert explanation.means == f"worker:1 {does}, while worker:0 waited for it in a collective operation."
+
+
 def test_data_that_does_not_come() -> None:
     """The program's code runs in a thread of one task alone, while all wait in a step."""
     starved = replace(STEP, task=ONE, threads=("data.py:8 in rows",))

@@ -33,6 +33,34 @@ def test_the_job_is_over_when_its_leader_exits_0(spec: JobSpec, leader: str) -> 
     assert len(run.result.attempts) == len(spec.tasks)
 
 
+@pytest.mark.parametrize(
+    ("losses", "since", "warnings"),
+    [
+        ((1.0, None, None), 1, 1),
+        ((None, 0.5), None, 1),
+        ((None, 0.5, None), 2, 1),
+        ((1.0, 0.5), None, 0),
+        ((), None, 0),
+    ],
+)
+def test_a_loss_that_is_not_a_number_casts_doubt_on_the_success(
+    losses: tuple[float | None, ...], since: int | None, warnings: int
+) -> None:
+    """The result has the step of the first NaN; a later number takes the doubt back."""
+    run = History(job(workers=2)).begin()
+    for step, loss in enumerate(losses):
+        run.send(ev.Progressed(task("worker:1"), 1, step, {"loss": None}))
+        run.send(ev.Progressed(task("worker:0"), 1, step, {"loss": loss}))
+    run.exits("worker:1", code=0)
+    run.exits("worker:0", code=0)
+    run.after(20)
+    assert run.result.diverged_at == since
+    assert run.result.exit_code == 0
+    assert run.result.fine is (since is None)
+    assert ("not a number since step" in run.result.reason) is (since is not None)
+    assert sum("not a number" in warning for warning in run.warnings) == warnings
+
+
 def test_another_training_tasks_exit_0_does_not_end_the_job() -> None:
     """worker:1 may be done before worker:0."""
     run = History(job(workers=2)).begin()

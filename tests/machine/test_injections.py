@@ -12,6 +12,7 @@ from tests.histories import SIGKILL, task
 from tests.machine.faulty import healed, with_faults
 
 SIGCONT, SIGSTOP = 18, 19
+UNHEALTHY = "UnavailableError: The following tasks are unhealthy (stopped sending heartbeats)"
 
 
 def test_a_stop_ends_after_its_time() -> None:
@@ -35,6 +36,25 @@ def test_a_stop_ends_with_its_process() -> None:
     run.after(5)
     assert healed(run) == [("stop", "its process has ended")]
     assert [number for _, name, number in run.signals() if name == "worker:1"] == [SIGSTOP]
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_peer_that_gives_up_a_paused_worker_fails_of_the_pause(by_hand: bool) -> None:
+    """The failure and the restart name the worker that was paused; an error of the peer's own has another reason."""
+    for error, silent in ((UNHEALTHY, True), ("ValueError: bad", False)):
+        run = with_faults(*([] if by_hand else ["stop worker:1 @ 1s"]), ps=0).begin()
+        run.after(2)
+        if by_hand:
+            run.send(ev.Requested(1, ev.Verb.PAUSE, (task("worker:1"),)))
+        run.exits("worker:0", exception=error)
+        run.after(2)
+        (failed,), (planned,) = run.decided(ev.Failed), run.decided(ev.RestartPlanned)
+        fault = None if by_hand or not silent else 1
+        assert planned.cause is not None
+        for failure in (failed.failure, planned.cause):
+            assert (failure.fault, failure.paused) == (fault, (task("worker:1"),) if silent else ())
+        run.exits("worker:0", exception=error)
+        assert run.decided(ev.Failed)[1].failure.paused == ()
 
 
 def test_a_late_start_at_the_beginning() -> None:

@@ -227,3 +227,14 @@ def test_strict_comes_before_a_fault_that_was_not_injected() -> None:
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=0)
     assert run.result.exit_code == 1
+
+
+@pytest.mark.parametrize("training", Training)
+def test_the_result_says_whether_the_program_has_a_training_loop_of_its_own(training: Training) -> None:
+    """So that no reader advises on fit where there is none."""
+    run = History(job(workers=2)).begin()
+    run.send(ev.TrainsWith(task("worker:0"), 1, (), 2, True, training))
+    run.exits("worker:1", code=0)
+    run.exits("worker:0", code=0)
+    run.after(20)
+    assert run.result.loop is (training is Training.LOOP)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.machine.blame import is_usage_error, looks_collateral
+from clusterkit.machine.blame import is_bug, is_usage_error, looks_collateral
 from clusterkit.words import events as ev
 from clusterkit.words.job import HostRequest, JobSpec, RestartPolicy, RestartRules
-from clusterkit.words.outcome import Blame, Exit, Failure
+from clusterkit.words.outcome import REFUSED, Blame, Exit, Failure
 from tests.histories import History, build_job, job, task
 
 GANG, PS_JOB, ALONE = job(workers=2), job(workers=2, ps=1), job(workers=1)
@@ -138,6 +138,50 @@ def test_after_a_step_a_restart_is_tried() -> None:
         assert run.attempts["worker:0"] == 2
 
 
+BUG = "AttributeError: 'History' object has no attribute 'histroy'"
+OWN, KERAS = '  File "/home/me/train.py", line 9, in <module>', '  File "/v/site-packages/keras/fit.py", line 3, in fit'
+
+
+@pytest.mark.parametrize("spec", [ALONE, GANG])
+@pytest.mark.parametrize(
+    ("error", "frames", "saved", "attempts"),
+    [
+        (BUG, (KERAS, OWN), False, 1),
+        (TYPO, (OWN,), False, 1),
+        (BUG, (KERAS, OWN), True, 2),  # the next attempt begins elsewhere
+        (BUG, (OWN, KERAS), False, 2),  # an error in a library may depend on data
+        ("AttributeError: 'NoneType' object has no attribute 'x'", (OWN,), False, 2),
+        ("ValueError: bad", (OWN,), False, 2),
+    ],
+)
+def test_a_bug_after_steps_comes_again_unless_a_checkpoint_is_restored(
+    spec: JobSpec, error: str, frames: tuple[str, ...], saved: bool, attempts: int
+) -> None:
+    """Such as a typo after fit: the whole training would be done again for the same end."""
+    run = History(spec).begin()
+    run.progresses("worker:0", 40)
+    if saved:
+        run.send(ev.Checkpointed(task("worker:0"), 1, 40, "/c/40"))
+    run.last_words["worker:0"] = (("Traceback (most recent call last):", *frames, error), error)
+    run.exits("worker:0", code=1)
+    run.after(60)
+    assert run.attempts["worker:0"] == attempts
+    if attempts == 1:
+        assert run.result.usage_error
+        assert run.result.reason == "worker:0 exited with code 1, with an error that a restart repeats"
+
+
+@pytest.mark.parametrize("spec", [ALONE, GANG, replace(GANG, hosts=HostRequest(count=2))])
+def test_a_refusal_of_clusterkits_own_is_never_restarted(spec: JobSpec) -> None:
+    """On no host, and also after steps."""
+    run = History(spec).begin()
+    run.progresses("worker:0", 1)
+    run.exits("worker:0", code=REFUSED)
+    run.after(60)
+    assert (run.over, run.attempts["worker:0"]) == (True, 1)
+    assert run.result.usage_error
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -182,3 +226,4 @@ def test_any_text_has_an_answer() -> None:
         said = chance.choice(["", "NameError: ", "TypeError: ", "usage: "]) + said
         failure = Failure(task("worker:0"), 1, Exit(code=chance.choice([1, 2])), 1.0, (said,), said)
         assert is_usage_error(Blame(failure), GANG.leader) in (True, False), f"seed {seed}"
+        assert is_bug(failure) in (True, False), f"seed {seed}"

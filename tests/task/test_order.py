@@ -64,7 +64,7 @@ def test_another_run_has_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_workers_place_counts_the_chief(monkeypatch: pytest.MonkeyPatch, kind: str, index: int, place: int) -> None:
     """As TensorFlow numbers its input pipelines."""
     be(monkeypatch, kind, index)
-    assert order._worker() == place
+    assert order.worker_index() == place
 
 
 class Dataset:

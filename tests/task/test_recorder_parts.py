@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from types import SimpleNamespace
@@ -203,6 +204,33 @@ def test_imports_do_not_move_the_seeded_generators(monkeypatch: pytest.MonkeyPat
         getattr(sys.modules[name], recorder_seeds.STATES[name][1])(state)
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 4
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task", "numbers"),
+    [
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 1}, 2),
+        ({"chief": ["a:1"], "worker": ["b:1"]}, {"type": "worker", "index": 0}, 2),
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 0}, 1),
+        ({"worker": ["a:1", "b:1"], "ps": ["c:1"]}, {"type": "worker", "index": 1}, 1),
+        ({}, {}, 1),
+    ],
+)
+def test_each_worker_of_a_gang_has_its_own_numbers(
+    cluster: dict[str, object], task: dict[str, object], numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without an exam: workers that shuffle in orders of their own are found. Layers have the same seeds."""
+    monkeypatch.setenv("CLUSTERKIT_RECORD", "/somewhere")
+    drawn, seeds = set(), set()
+    for config in ("", json.dumps({"cluster": cluster, "task": task})):
+        monkeypatch.setenv("TF_CONFIG", config)
+        own = random.Random()
+        recorder_seeds.seed(own, load)
+        drawn.add(own.random())
+        keras = SimpleNamespace(python_random=random)
+        recorder_seeds.share_layer_seeds(keras, load)
+        seeds.add(keras.python_random.randint(1, 10**9))
+    assert (len(drawn), len(seeds)) == (numbers, 1)
 
 
 def test_the_seed_of_a_recorded_task(monkeypatch: pytest.MonkeyPatch) -> None:

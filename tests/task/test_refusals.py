@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clusterkit.task.patches import keras_fit, refusals
+from clusterkit.words.outcome import REFUSED
 from tests.support import load
 from tests.task.keras_fakes import MultiWorker, keras
 
@@ -88,7 +89,9 @@ def test_fit_under_parameter_servers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["ParameterServerStrategyV2", "ClusterCoordinator"])
-def test_a_worker_that_creates_the_coordinators_objects_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_creates_the_coordinators_objects_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With the task, the line of the program, and what to do instead."""
     module = SimpleNamespace(**{name: type(name, (), {})})
     monkeypatch.setenv("CLUSTERKIT_TASK", "worker:1")
@@ -96,6 +99,8 @@ def test_a_worker_that_creates_the_coordinators_objects_is_refused(name: str, mo
     with pytest.raises(SystemExit) as stopped:
         getattr(module, name)()
     sentence = str(stopped.value)
+    assert stopped.value.code == REFUSED == refusals.REFUSED
+    assert capsys.readouterr().err == f"{sentence}\n"
     assert sentence.startswith("clusterkit: worker:1 has reached the coordinator's code: test_refusals.py, line ")
     assert f"creates a {name.removesuffix('V2')}, which only the chief can do" in sentence
     assert ("Its cluster_resolver is missing, too. " in sentence) == name.startswith("ParameterServer")

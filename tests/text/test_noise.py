@@ -131,6 +131,24 @@ def test_a_printed_protobuf_is_noise_to_its_end() -> None:
             ],
             True,
         ),
+        (
+            [
+                "W0000 00:00:1795.1 1 type_inference.cc:340] Type inference failed. This indicates an invalid graph. "
+                "Error message: INVALID_ARGUMENT: expected PRODUCT element type for input 0, got goo.gle/debugstr",
+                "type_id: TFT_ANY",
+                "",
+                "\twhile inferring type of node 'AutoShardDataset'",
+            ],
+            True,
+        ),
+        (
+            [
+                "tensorflow/python/data/ops/dataset_ops.py:463: UserWarning: To make it possible to preserve tf.data "
+                "options across serialization boundaries, their implementation has moved.",
+                '  warnings.warn("To make it possible to preserve tf.data options across "',
+            ],
+            True,
+        ),
     ],
 )
 def test_a_message_of_many_lines_is_hidden_or_shown_as_a_whole(message: list[str], hidden: bool) -> None:

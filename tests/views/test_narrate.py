@@ -134,6 +134,32 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
             "chief:0 and ps:0 start again in 1.0 s because ps:0 was killed by SIGKILL (restart 1 of 3).",
         ),
         (
+            ev.Failed(Failure(PS, 2, Exit(signal=6), 5.0, fault=1)),
+            Level.WARNING,
+            "ps:0 was killed by SIGABRT (attempt 2) because of fault 1.",
+        ),
+        (
+            ev.Failed(Failure(PS, 2, Exit(signal=9), 5.0, fault=1)),
+            Level.WARNING,
+            "ps:0 was killed by SIGKILL (attempt 2).",
+        ),
+        (
+            ev.RestartPlanned((CHIEF, PS), Failure(PS, 2, Exit(signal=6), 5.0, fault=1), (), 0.0, 1, 3),
+            Level.WARNING,
+            "chief:0 and ps:0 start again at once because of fault 1: ps:0 was killed by SIGABRT (restart 1 of 3).",
+        ),
+        (
+            ev.RestartPlanned((CHIEF, PS), Failure(PS, 2, Exit(code=1), 5.0, fault=1, paused=(CHIEF,)), (), 0.0, 1, 3),
+            Level.WARNING,
+            "chief:0 and ps:0 start again at once because chief:0 was paused by fault 1: ps:0 exited with code 1 "
+            "(restart 1 of 3).",
+        ),
+        (
+            ev.Failed(Failure(PS, 2, Exit(code=1), 5.0, paused=(CHIEF, WORKER))),
+            Level.WARNING,
+            "ps:0 exited with code 1 (attempt 2) because chief:0 and worker:1 were paused.",
+        ),
+        (
             ev.RestartPlanned((CHIEF, PS), KILLED, (), 0.0, 1, 3),
             Level.WARNING,
             "chief:0 and ps:0 start again at once because ps:0 was killed by SIGKILL (restart 1 of 3).",

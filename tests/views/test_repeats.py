@@ -119,6 +119,21 @@ def test_frames_of_packages_are_counted() -> None:
     ]
 
 
+def test_the_stack_of_a_crash_shows_the_programs_frames() -> None:
+    """Libraries' frames are counted; clusterkit's own, which started the program, and the extensions are left out."""
+    library, own = (
+        '  File "/v/site-packages/keras/fit.py", line 3 in fit',
+        '  File "/home/train.py", line 9 in <module>',
+    )
+    starts = '  File "/v/site-packages/clusterkit/task/entry.py", line 300 in <module>'
+    crash = ["Fatal Python error: Aborted", "", "Stack (most recent call first):"]
+    said = [*crash, library, library, own, starts, starts, "", "Extension modules: numpy, h5py (total: 2)", library]
+    repeats = Repeats({})
+    assert repeats.may_hide(b"x\nFatal Python error: Aborted\n")
+    shown = [each for line in said for each in repeats.feed(line)] + repeats.flush()
+    assert shown == [*crash, "  … 2 frames of keras", own, "", library]
+
+
 def test_a_peers_end_is_one_line() -> None:
     """Each time; what TensorFlow adds about the connection is not shown, and what the program says then is."""
     said = "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped__X_d}} Socket closed"

@@ -77,6 +77,7 @@ def test_a_fault_whose_injection_is_missing_is_known_by_its_number() -> None:
     (row,) = [line for line in recovery_lines(report, 200) if "worker:1" in line]
     assert "worker:1 was killed by SIGKILL, still of fault 1" in row
     assert unrecovered_lines(report, 0)[0] == "  The job did not recover from fault 1: nothing was restarted."
+    assert unrecovered_lines(RecoveryReport(), 0)[0] == "  Nothing was restarted."
 
 
 def test_a_run_that_was_stopped_says_how_to_resume_it() -> None:
@@ -93,7 +94,7 @@ def test_a_run_that_failed_alike_each_time_has_a_sentence_and_no_table() -> None
     again = replace(KILLED, faults=(), cause=Death(task("worker:1"), 1, 12.35, Exit(code=1)))
     failed = RunResult(RunState.FAILED, 1, "its restart budget is used up")
     told = lines(failed, recovered=RecoveryReport((again,) * 4))
-    assert "  The job did not recover: worker:1 exited with code 1 4 times." in told
+    assert "  The job did not recover: worker:1 exited with code 1 in each of 4 attempts." in told
     for others in ((KILLED,) * 2, (again, replace(again, cause=Death(task("worker:0"), 1, 12.4, Exit(code=1))))):
         assert any(line.startswith("  recoveries ") for line in lines(failed, recovered=RecoveryReport(others)))
 
@@ -105,6 +106,15 @@ def test_steps_that_no_checkpoint_kept_are_counted(lost: int, last: int, told: b
     text = " ".join(" ".join(lines(SUCCESS, recovered=report)).split())
     said = "62 steps were trained again for want of a checkpoint: add clusterkit.training.Backup() to fit's callbacks"
     assert (said in text) is told
+    text = " ".join(" ".join(lines(replace(SUCCESS, loop=True), recovered=report)).split())
+    assert ("for want of a checkpoint: save checkpoints with clusterkit.training.Checkpointer." in text) is told
+
+
+def test_a_loss_that_is_not_a_number_is_a_warning() -> None:
+    """The run succeeded, and its model is worth nothing."""
+    text = lines(replace(SUCCESS, diverged_at=40))
+    assert text[0].startswith("! run ")
+    assert "  ! The loss is not a number since step 40." in text
 
 
 def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:

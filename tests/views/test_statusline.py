@@ -48,6 +48,16 @@ def steps(*made: int, total: int | None = None) -> list[tuple[float, ev.Event]]:
         (running(*steps(100, total=100)), 2.0, f"4 running · step 100 of 100 · {'━' * 26} 100% · 2 s"),
         (running(*steps(101, total=100)), 2.0, "4 running · step 101 · 2 s"),
         (running(*steps(0, total=0)), 2.0, "4 running · step 0 of 0 · 2 s"),
+        (
+            running((7.0, ev.Exited(WORKER, 1, Ended(code=0))), (8.0, ev.Changed(WORKER, 1, TaskState.DOWN))),
+            9.0,
+            "3 running, 1 done · 9 s",
+        ),
+        (
+            running((7.0, ev.Exited(WORKER, 1, Ended(code=1))), (8.0, ev.Changed(WORKER, 1, TaskState.DOWN))),
+            9.0,
+            "3 running, 1 down · 9 s",
+        ),
         (running((9.0, ev.Stopping("clusterkit got SIGTERM", (WORKER,), 10.0))), 9.0, "4 running · 9 s"),
         (running((9.0, ev.Finished(RunResult(RunState.SUCCEEDED, 0, "", None, (), (), 0, None, 1.0)))), 9.0, ""),
     ],

@@ -92,6 +92,9 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         ("", "it begins with an action, as in 'kill worker:1 @ step=100'"),
         ("kil worker:1", "there is no action 'kil'. Did you mean kill?"),
         ("explode worker:1", "There are kill, term, stop"),
+        ("freeze worker:1 @ step=100", "freeze is called stop here. Write 'stop worker:1 @ step=100'."),
+        ("oom worker:1", "oom is called memory here. Write 'memory worker:1'."),
+        ("freez worker:1", "there is no action 'freez'. Did you mean freeze, which is called stop here?"),
         ("kill", "it has no target"),
         ("kill worker:x", "'worker:x' is not a target"),
         ("kill random(0)", "selects no task"),
@@ -112,7 +115,6 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         ("kill worker:1 @", "after the @ goes one trigger"),
         ("kill worker:1 @ step=100 20s", "after the @ goes one trigger"),
         ("kill worker:1 @ 100", "@ 100 has no unit. Write @ 100s for a time, or @ step=100 for a training step."),
-        ("kill worker:1 @ 0.5 p=0.5", "@ 0.5 has no unit. Write @ 0.5s for a time."),
         ("kill any @ every=10", "every=10 has no unit. Write every=10s or every=10steps."),
         ("kill worker:1 @ step=-1", "'step=-1' is not a trigger"),
         ("kill worker:1 @ checkpoint=0", "checkpoint=2 is the second checkpoint"),
@@ -143,6 +145,12 @@ def test_what_is_no_fault(text: str, why: str) -> None:
     with pytest.raises(BadJob) as raised:
         parse_fault(text)
     assert why in str(raised.value)
+
+
+@pytest.mark.parametrize("size", ["1GB", "1500MB", "20KB", "999B", "1000001B"])
+def test_a_size_is_written_with_the_largest_unit_that_is_exact(size: str) -> None:
+    """So that it reads as a person types it."""
+    assert str(parse_fault(f"rate worker:1 limit={size}")) == f"rate worker:1 limit={size}"
 
 
 def test_every_problem_is_told_at_once() -> None:

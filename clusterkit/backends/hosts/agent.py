@@ -131,7 +131,7 @@ class Agent:
         if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
             self._spool.forward()
         if isinstance(event, ev.Profiled) and event.path is not None:
-            event = replace(event, path=str(Path(event.path).resolve()))  # in the directory shared by all hosts
+            event = replace(event, path=str(Path(event.path).resolve()))  # follows the link to the shared directory
         self._send(cast(ms.FromAgent, event))
         if isinstance(event, ev.Crashed):
             _print(event.traceback)

@@ -14,7 +14,7 @@ from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import AllocationEnding, Interrupted
 
-KILLED_WITHIN = 5.0  # seconds to wait for a killed process, which does not end while it waits for a disk
+KILLED_WITHIN = 5.0  # seconds to wait for a killed process to end, which may hang in a disk wait
 TAIL = 2000  # bytes read from the end of the agents' output to find the reason of a failure
 LOOK_EVERY = 0.25  # seconds between two checks whether the allocation has failed
 
@@ -24,7 +24,7 @@ class Allocation(Protocol):
 
     @property
     def address(self) -> str:
-        """The address at which the supervisor listens, unless the user chooses one."""
+        """Return the address at which the supervisor listens, unless the user chooses one."""
 
     def start(self, endpoint: str, key: Path) -> None:
         """Start an agent on each host, which connects to the supervisor at `host:port`. Raises ClusterkitError."""

@@ -32,7 +32,7 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import signal_name
 
 GONE_WITHIN = 15.0  # seconds; how long to wait for the agents to end all processes when the run is over
-REPORTED_DELAY = 0.5  # seconds; a host's delay in seeing new files of the supervisor is reported from this length on
+REPORTED_DELAY = 0.5  # seconds; shorter delays until a host sees the supervisor's new files are not reported
 
 
 class AgentsBackend:
@@ -114,7 +114,7 @@ class AgentsBackend:
     def agent_connected(self, connection: Connection, name: str) -> None:
         """Open the run on the host of a new agent. Refuse the agent if another live agent has the same name."""
         if (previous := self._hosts.by_name(name)) is not None:
-            if not previous.is_cut:  # the first agent lives, so a second one would start the tasks twice
+            if not previous.is_cut:  # the first agent is alive, so a second agent would start the tasks twice
                 self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
                 connection.close(f"The run has an agent with the name {name} already. Choose another one with --host.")
                 return

@@ -16,7 +16,7 @@ SIGINT, SIGTERM = 2, 15
 
 
 class Departure:
-    """The rules of a departure. They have no side effects: `now` is an argument, and each action is a callback.
+    """The rules of a departure, without side effects: `now` is an argument, and each action is a callback.
 
     An engine may send a signal to both agent and guardian, so the agent may receive it twice. Only a second Ctrl-C ends
     the agent at once. A supervisor that does not answer is gone or ending: the agent then ends its tasks by SIGTERM.
@@ -58,7 +58,7 @@ class Departure:
                 self._leave_now()
 
     def track(self, event: Happened) -> None:
-        """Keep track of the live attempts. Without a supervisor, leave after the last one has ended."""
+        """Keep track of the live attempts. If the supervisor is gone, leave once the last attempt has ended."""
         if isinstance(event, Spawned):
             self._live_attempts.add((event.task, event.attempt))
         elif isinstance(event, Exited):

@@ -28,8 +28,8 @@ from clusterkit.words.model import Task
 MB = 1 << 20
 LEAST_DISK = 16 * MB  # bytes that must be free, for the first logs and checkpoints
 LEAST_MEMORY = 64 * MB  # bytes that must be available; a forked task takes that much before its first step
-ANSWER_WITHIN = 5.0  # seconds; the time limit for the host of a peer
-DISK_WITHIN = 10.0  # seconds; the time limit for a file system
+ANSWER_WITHIN = 5.0  # seconds; the time limit for a peer's host to answer
+DISK_WITHIN = 10.0  # seconds; the time limit for the file systems to answer
 MOST_PEERS = 32  # the maximum number of hosts to connect to
 _REACHED = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
 _UNREACHABLE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
@@ -48,7 +48,7 @@ class UnmetRequirement:
 
 @dataclass(frozen=True, slots=True)
 class StartRequirements:
-    """The requirements of a start: writable directories, and reachable peers. Crashes of threads are posted."""
+    """The requirements of a start: memory, writable directories, and reachable peers. Crashes of threads are posted."""
 
     directories: Sequence[Path]
     peers: Mapping[Task, str]
@@ -62,7 +62,7 @@ class StartRequirements:
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
-    """Return one task per other host, with its endpoint. Begin after this host, to spread the checks of large jobs."""
+    """Return a task with its endpoint for each other host, beginning after this host, so that checks are spread."""
     hosts: dict[str, tuple[Task, str]] = {}
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
@@ -142,7 +142,7 @@ def _peers_problem(peers: Mapping[Task, str]) -> UnmetRequirement | None:
 
 
 class CheckedStarts:
-    """Starts each later attempt of a task only after a check of the host. All pending starts share one check."""
+    """Starts each restarted attempt only after checking the host. All pending starts share one check."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class CheckedStarts:
         self._is_checking = False
         held, self._held = self._held, {}
         used_ports = frozenset[int]()
-        with suppress(CannotLook):  # without the list, a start on a used port fails later
+        with suppress(CannotLook):  # the ports are then not checked, so a start on a used port fails later
             if held and found is None:
                 used_ports = procfs.listening_ports()
         for task, order in held.items():

@@ -16,7 +16,7 @@ Post = Callable[[ev.Inspected | ev.FaultTook], None]
 
 @dataclass(slots=True)
 class HostAttempt:
-    """The state of an ordered attempt, as reported by its host."""
+    """The progress of an attempt that a host was told to start, as the host reports it."""
 
     started: bool = False
     ended: bool = False
@@ -33,9 +33,9 @@ class Host:
     address: str | None = None  # the address for other hosts to use; None until the agent is ready
     is_cut: bool = False
     is_lost: bool = False
-    is_leaving: bool = False  # True: the host gets no new tasks, and its agent ends after its last task
+    is_leaving: bool = False  # True if the host gets no new tasks, and its agent ends after the last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered attempts that have not ended
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # attempts that are not over
 
     @property
     def ready(self) -> bool:
@@ -43,7 +43,7 @@ class Host:
 
     @property
     def usable(self) -> bool:
-        """Whether new tasks can be placed on the host."""
+        """Return whether new tasks can be placed on the host."""
         return self.ready and not self.is_leaving
 
     @property
@@ -59,7 +59,7 @@ class Host:
                 continue
             if not attempt.ended:
                 yield ev.Exited(task, number, Exit(host=self.name))
-            if not attempt.swept:  # without a Sweep order: the attempt ended with its host
+            if not attempt.swept:  # no Sweep order is needed: the processes ended with their host
                 yield ev.Swept(task, number)
 
     def track(self, event: ev.Happened) -> None:
@@ -111,7 +111,7 @@ class Hosts:
         host.is_leaving = True
 
     def add_attempt(self, host: Host, task: Task, number: int) -> None:
-        """Record that an attempt was ordered on a host. Earlier attempts of the task are over."""
+        """Record that a host was told to start an attempt. Earlier attempts of the task are over."""
         host.attempts[task, number] = HostAttempt()
         self._last_host[task] = host
 
@@ -152,13 +152,13 @@ class Hosts:
 
 
 def sort_key(name: str) -> list[str | int]:
-    """Return a key that sorts the name `n10` after `n9`. The key alternates words and numbers, a word first."""
+    """Return a key that sorts the name `n10` after `n9`: a list that alternates text and numbers, text first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
 
 
 @dataclass(slots=True)
 class PendingInspection:
-    """A pending inspection. Posted without hosts that are cut off, and kept until those have answered."""
+    """A pending inspection. The result omits hosts that are cut off; the record is kept until these have answered."""
 
     waiting: set[Host]
     look: ev.Look
@@ -174,7 +174,7 @@ class PendingInjection:
     waiting: set[Host]
     successes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    file: str | None = None  # the damaged file of a checkpoint
+    file: str | None = None  # the path of the damaged checkpoint file
 
 
 class CombinedAnswers:
@@ -217,7 +217,7 @@ class CombinedAnswers:
         self._settle()
 
     def host_cut(self) -> None:
-        """Post the pending inspections without results of hosts that are cut off. Injections wait for such hosts."""
+        """Post the results of inspections that wait only for hosts that are cut off. Injections keep waiting."""
         self._settle()
 
     def host_lost(self, host: Host) -> None:

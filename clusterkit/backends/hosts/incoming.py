@@ -49,7 +49,7 @@ class CollectedFiles:
         self.usage = HostsUsage(UsageLog(directory.usage))
         self._logs: dict[tuple[Task, int], BinaryIO] = {}  # open logs, in the order of their last writes
         self._full = False
-        self._lock = threading.Lock()  # for the open logs
+        self._lock = threading.Lock()  # protects the open logs and the record of arrivals
 
     def add_output(self, part: Output, data: bytes) -> None:
         try:

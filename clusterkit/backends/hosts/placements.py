@@ -44,7 +44,7 @@ class Placements:
         self._is_outdated = False  # True if tasks have to be placed again after all hosts have answered
         self.placed: dict[Task, Host] = {}
         self.endpoints: dict[Task, str] = {}
-        self.is_open = False  # True while hosts have to answer
+        self.is_open = False  # True while a placement waits for the hosts' answers
         self.is_settled = False  # True once tasks can start
 
     def begin(self) -> None:
@@ -71,7 +71,7 @@ class Placements:
         self._settle()
 
     def omit(self, given_up: tuple[Task, ...]) -> None:
-        """Omit these abandoned tasks from the next placement."""
+        """Omit these tasks, which were given up, from the next placement."""
         if self._job.given_up != given_up:
             self._job = replace(self._job, given_up=given_up)
 
@@ -92,7 +92,7 @@ class Placements:
         self._avoided, self._readmits = frozenset(names), False
 
     def host_leaves(self, host: Host) -> None:
-        """Note that a host leaves. If it has tasks, all tasks are placed anew with the next restart."""
+        """Note that a host leaves. If it has tasks, all tasks are placed again at the next restart."""
         if host in self._used_hosts:
             self.is_settled, self._is_outdated = False, True
 
@@ -148,7 +148,7 @@ class PendingStarts:
         self._hosts, self._allocation, self._send, self._post = hosts, allocation, send, post
         self._search_limit = job.limits.startup or math.inf
         self._waiting: list[Spawn] = []
-        self._search: threading.Event | None = None  # ends the wait for a host; None without such a wait
+        self._search: threading.Event | None = None  # set to end the wait for a host; None if nothing waits for a host
         self._search_until = math.inf
         self.placements = Placements(job, hosts, send, self._on_settled, self._on_failed)
         self.problems: list[str] = []
@@ -165,7 +165,7 @@ class PendingStarts:
             self.placements.begin()
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Cancel the start of an attempt if the start is waiting; return whether it was."""
+        """Cancel the start of an attempt if the start is waiting; return whether it was cancelled."""
         withdrawn = [order for order in self._waiting if (order.task, order.attempt) == (task, attempt)]
         for order in withdrawn:
             self._waiting.remove(order)
@@ -173,7 +173,7 @@ class PendingStarts:
         return bool(withdrawn)
 
     def host_joined(self) -> None:
-        """After a host has joined, place the tasks that waited for a host."""
+        """Place the tasks that waited for a host, since a host has joined."""
         if self._search is not None:
             self.stop()
             if self._waiting:

@@ -63,7 +63,7 @@ class Address(NamedTuple):
 
 
 class Resolver:
-    """Resolves a name without caching; calls `answer`, in the thread of `do`, with addresses or a failure's reason."""
+    """Resolves a name without caching; calls `answer`, in the thread of `do`, with the addresses or an error."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from clusterkit.words.errors import ClusterkitError
 VALID_BEFORE = datetime.timedelta(days=1)  # a margin before the time of creation, since the hosts' clocks may differ
 VALID_FOR = datetime.timedelta(days=3650)
 CHUNK = 1 << 16
-# Messages by OpenSSL's error code. They concern only the run's own certificate: others fail with an earlier error.
+# Messages by OpenSSL's error code. They can only concern the run's own certificate, since any other fails earlier.
 _TIMES = {
     9: "the run's certificate is not valid yet by this host's clock, which is behind",
     10: "the run's certificate has expired by this host's clock",
@@ -126,7 +126,7 @@ class Tls:
         self.is_open = False
 
     def receive(self, data: bytes) -> bytes:
-        """Process bytes from the network; return decrypted data. A client begins with b"". Raises Untrusted."""
+        """Process bytes from the network; return decrypted data. A client passes b"" to begin. Raises Untrusted."""
         self._incoming.write(data)
         try:
             if not self.is_open:

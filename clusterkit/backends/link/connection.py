@@ -13,7 +13,7 @@ from clusterkit.backends.link.link import Link, reason
 from clusterkit.backends.link.session import Closed, Message, Session, message_text
 from clusterkit.backends.link.stream import FileRange
 
-SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # temporary shortages, after which a frame is sent again
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # temporary shortages; the next link then sends the frame again
 
 
 class Connection(Protocol):
@@ -21,7 +21,7 @@ class Connection(Protocol):
 
     @property
     def host(self) -> str:
-        """The name of the agent's host, or on the agent's side the supervisor's address."""
+        """Return the name of the agent's host or, on the agent's side, the supervisor's address."""
 
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
         """Send a message, after all earlier messages. Raises TypeError or ValueError if the message can't be sent.
@@ -71,7 +71,7 @@ class AgentEvents(Protocol):
 
 
 class SessionConnection:
-    """A Connection that survives a change of its link. Only the poller's thread calls the methods added here."""
+    """A Connection that survives a change of its link. All methods besides Connection's are for the poller's thread."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class SessionConnection:
 
     @property
     def is_linked(self) -> bool:
-        """Whether there is a link at present."""
+        """Return whether there is a link at present."""
         return self._link is not None
 
     def cut(self, why: str) -> None:

@@ -41,7 +41,7 @@ class Session:
     def __init__(self) -> None:
         self.close_reason: str | None = None  # the reason, if this side closed the session
         self._stream = Stream()
-        self._heartbeat: tuple[str, float] | None = None  # the newest heartbeat or echo to be sent, before all messages
+        self._heartbeat: tuple[str, float] | None = None  # the newest heartbeat or echo; sent before any message
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
         """Send a message encoded by `message_text`. Messages after `close` are ignored."""
@@ -56,7 +56,7 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the peer has acknowledged that this side closed the session."""
+        """Return whether the peer has acknowledged that this side closed the session."""
         return self.close_reason is not None and self._stream.is_empty
 
     def forget(self) -> None:
@@ -165,7 +165,7 @@ class SupervisorSession(Session):
 
     @property
     def silent_at(self) -> float:
-        """The time at which a silent connection counts as cut. The agent closes it after the same time of silence."""
+        """Return when a silent connection counts as cut. The agent closes it after the same time of silence."""
         return self.heard_at + self._timeout / 2
 
     @property

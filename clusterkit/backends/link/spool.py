@@ -1,4 +1,4 @@
-"""The spool: the run directory on an agent's host, and a record of how much of it was sent to the supervisor."""
+"""The spool: the run directory on an agent's host, whose files are sent to the supervisor as they grow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.backends.link.stream import LONGEST_PART, FileRange
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task
 
-SHARED = ("tensorboard", "export")  # links to the run directory that all hosts share, where tasks write directly
+SHARED = ("tensorboard", "export")  # links into the run directory that all hosts share; tasks write there directly
 PREFIX = "clusterkit-agent-"
 KEPT_SECONDS = 24 * 3600.0  # how long a spool is kept after its last change, since it may hold the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]

@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 from clusterkit.backends.link.frames import BadFrame
 
-WINDOW = 1 << 20  # bytes; while so many are unacknowledged, no further message is sent
+WINDOW = 1 << 20  # bytes; no further message is sent while this many are unacknowledged
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
-LONG_BACKLOG = 1024  # messages; if this many wait, a file's new part joins its waiting message at any position
+LONG_BACKLOG = 1024  # messages; with this many unsent, output is added to its file's message even if others follow it
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
 
 
@@ -34,7 +34,7 @@ class UnacknowledgedMessage:
 
     @property
     def size(self) -> int:
-        """The approximate size of the frame in bytes."""
+        """Return the approximate size of the frame in bytes."""
         return len(self.text) + size_of(self.body)
 
 
@@ -45,7 +45,7 @@ class Stream:
         self.received = 0  # the number of the last message that was delivered
         self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
         self._unsent = deque[UnacknowledgedMessage]()
-        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # unsent messages, to be extended
+        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # by file: unsent messages that can be extended
         self._in_flight = 0  # bytes of the messages in _sent
         self._acknowledged = 0
         self._highest_sent = 0  # the highest number sent in any connection
@@ -78,7 +78,7 @@ class Stream:
         return message
 
     def skip(self, text: bytes) -> UnacknowledgedMessage:
-        """Replace the message returned last, whose file can't be read, with this text; return the message."""
+        """Replace the content of the message last returned by `next`, whose file can't be read; return the message."""
         message = self._sent[-1]
         self._in_flight -= message.size
         message.text, message.body = text, b""

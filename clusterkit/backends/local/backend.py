@@ -96,7 +96,7 @@ class LocalBackend:
             on_shut(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
         on_shut(self._warm_starter.stop)
         self._injector = Injector(self._child_of, self._network, directory.checkpoints, self._seed, post)
-        on_shut(self._injector.stop)  # before any process is reaped that the injector may have to resume
+        on_shut(self._injector.stop)  # before processes are reaped, since the injector may have to resume them
         resources = StartResources(directory, self._logs, self._warm_starter, self._family, self._network)
         self._spawner = Spawner(resources, job.hosts.count > 0, post, self._started)
         on_shut(self._spawner.finish)

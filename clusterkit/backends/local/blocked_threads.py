@@ -33,7 +33,7 @@ class StackFrame:
 
     @property
     def own(self) -> bool:
-        """Whether the code belongs to the program and not to a library."""
+        """Return whether the code belongs to the program and not to a library."""
         return is_own(self.file)
 
 
@@ -41,7 +41,7 @@ class StackFrame:
 class ThreadActivity:
     """A thread's activity, such as `waits in Server.join`.
 
-    `own`: the thread does not wait for another task. `connects`: it connects to the cluster, in a strategy's __init__.
+    `own`: the thread does not wait for another task. `connects`: a strategy's __init__ is connecting to the cluster.
     """
 
     text: str
@@ -49,10 +49,14 @@ class ThreadActivity:
     connects: bool = False
 
 
+_IN_A_STEP = "waits in {} (a step or a collective)"
+_RUNTIME = _IN_A_STEP.format("TensorFlow's runtime")
 _CONNECTS = (
     "waits in ParameterServerStrategy(), which connects to every task",
     "waits in MultiWorkerMirroredStrategy() for the others (coordination service)",
 )
+
+_TRAINER = r"keras/src/backend/\w+/trainer.py|tf_keras/src/engine/training.py"  # Keras 3 and 2
 
 # Columns: the end of the file name, the function, and the activity's `text` and `own`. The first row that matches
 # any frame between the program's code and the innermost frame is used, so specific rows come first.
@@ -81,10 +85,11 @@ _TENSORFLOW = (
     ("tensorflow/python/data/ops/iterator_ops.py|data/ops/multi_device_iterator_ops.py",
      "__next__|_next_internal|next|get_next", "waits for its next batch (tf.data)", True),
     ("tensorflow/python/eager/execute.py", "quick_execute|execute",
-     "waits in TensorFlow's runtime (a step or a collective)", False),
+     _RUNTIME, False),
     ("tensorflow/python/framework/ops.py", "_numpy|_numpy_internal|numpy|__float__|__int__|__bool__",
-     "waits in TensorFlow's runtime (a step or a collective)", False),
-    (r"tensorflow/python/ops/gen_\w+_ops.py", r"\w+", "waits in TensorFlow's runtime (a step or a collective)", False),
+     _RUNTIME, False),
+    (r"tensorflow/python/ops/gen_\w+_ops.py", r"\w+", _RUNTIME, False),
+    ("tensorflow/python/distribute/cross_device_ops.py", r"\w+", _RUNTIME, False),  # threads of a pool communicate
 )  # fmt: skip
 _PYTHON = (
     ("subprocess.py", r"wait|_wait|communicate|_communicate", "waits for another process"),
@@ -123,7 +128,7 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
 
 
 def other_threads(dump: str) -> tuple[StackFrame, ...]:
-    """Return the innermost frame of the program's own code in each other thread, if any; at most ten."""
+    """Return, for at most ten other threads that run the program's own code, the innermost frame of that code."""
     main = main_thread(dump)
     own = ([frame for frame in frames if frame.own] for _, frames in _threads(dump) if frames != main)
     return tuple(islice((frames[0] for frames in own if frames), _MOST_THREADS))
@@ -137,6 +142,8 @@ def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | No
     inner = frames[: len(frames) if place is None else place]
     for files, functions, text, own in _TENSORFLOW:
         if any(_is(frame, files, functions) for frame in inner):
+            method = next((frame.function for frame in inner if _is(frame, _TRAINER, "fit|evaluate|predict")), None)
+            text = _IN_A_STEP.format(method) if method and text is _RUNTIME else text
             return ThreadActivity(text, own, text in _CONNECTS)
     at = f"at {frames[0 if place is None else place]}"
     for files, functions, text in _PYTHON:

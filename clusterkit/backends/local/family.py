@@ -33,7 +33,7 @@ class Orphan(NamedTuple):
 
 
 class Orphans:
-    """Attributes adopted processes to attempts by their group, session, open pipes and environment.
+    """Attributes orphans to attempts by their group, session, open pipes and environment.
 
     A daemon that leads its own session, has closed the inherited descriptors and has an empty environment shares none
     of these with its task. Any attempt that started before the daemon may be its origin, so the daemon is attributed to
@@ -42,10 +42,10 @@ class Orphans:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # for each orphan (pid, start): its possible leaders
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # the possible leaders of each orphan (pid, start)
 
     def living(self, leaders: Mapping[int, AttemptChild]) -> Iterator[Orphan]:
-        """Yield the living adopted processes, and reap the dead ones. `leaders` are the first processes of attempts."""
+        """Yield the living orphans, and reap the dead ones. `leaders` are the first processes of attempts, by pid."""
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
             # A child in this process's session was started by this process: tasks and helpers lead separate sessions.
@@ -55,7 +55,7 @@ class Orphans:
                 yield Orphan(pid, *seen[1:])
 
     def signs(self, leaders: Mapping[int, AttemptChild]) -> dict[int, set[Sign]]:
-        """Return evidence of each adopted process's origin, by its pid: pids and pipes of leaders, or a task's name."""
+        """Return evidence of each orphan's origin, by its pid: pids and pipes of leaders, or a task's name."""
         found = dict[int, set[Sign]]()
         marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
         previous, self._unmarked = self._unmarked, {}
@@ -166,7 +166,7 @@ class ProcessFamily:
         return unclean
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill the processes an attempt left behind, then its first; return how many died. Raises ProcessesSurvived."""
+        """Kill an attempt's remaining processes and reap its first; return how many died. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -177,7 +177,7 @@ class ProcessFamily:
         return self._living() is not None
 
     def in_grace(self, child: AttemptChild) -> bool:
-        """Whether other processes of the attempt still live in the grace period that followed SIGTERM."""
+        """Return whether other processes of the attempt still live in the grace period that followed SIGTERM."""
         if signal.SIGTERM not in child.signals_sent or time.monotonic() >= child.grace_until:
             return False
         try:

@@ -80,7 +80,7 @@ class HangInspector:
                 path = self._run.all_stacks / f"{look.value}-{number}.txt"
                 path.write_text(report_of(why, subjects))
                 report = str(path)
-        finally:  # in any case, since the state machine waits for Inspected
+        finally:  # even after an exception, since the state machine waits for Inspected
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
     def _sample_twice(self, subjects: Sequence[InspectedAttempt]) -> None:
@@ -112,7 +112,7 @@ def _add_activities(subjects: Sequence[InspectedAttempt]) -> None:
 
 
 def _source_of(frame: StackFrame) -> str:
-    """Return the frame's line of code; "" if the file, a name that the task may have forged, can't be a program."""
+    """Return the frame's line of code, or "" if the file can't be a program: the task may have forged its name."""
     try:
         seen = os.stat(frame.file)
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def _section(subject: InspectedAttempt, addresses: Mapping[str, Task], endpoints
 
 
 def _ports_text(subject: InspectedAttempt, endpoints: Mapping[str, Task]) -> str:
-    """Return the tasks whose endpoints the process listens on, and its other ports, such as `worker:0, port 2222`."""
+    """Return what the process listens on: endpoints as their tasks, and other ports, such as `worker:0, port 2222`."""
     host = (subject.endpoint or "").rpartition(":")[0]
     return ", ".join(str(endpoints.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.ports))
 

@@ -25,7 +25,7 @@ CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
 LAST_READS = 4  # reads of each pipe in `stop`; a single read empties a pipe without writers
 KEPT_MEMORY = 1 << 24  # bytes; freed memory that the allocator keeps for later chunks
-SWITCH_INTERVAL = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for the GIL
+SWITCH_INTERVAL = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for it
 TAIL_BYTES = 1 << 16
 TAIL_LINES, MOST_TAIL_LINES = 60, 240  # lines of a log's end to keep; up to the second number for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
@@ -105,7 +105,7 @@ class LogPump:
         self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread. If the thread has failed, save the rest of the pipes. Call this when no task is alive."""
+        """End the thread. If it has failed, save the data left in the pipes. Call this when no task is alive."""
         self._poller.stop()
         for stream in self._streams.values():
             with suppress(OSError):
@@ -154,7 +154,7 @@ class LogPump:
             self._failed("the order of the logs", error)
 
     def _failed(self, what: str, error: OSError) -> None:
-        if not self._full:  # report only the first failure; the output is still read while the job is stopped
+        if not self._full:  # report only the first failure, since the output is still read while the run ends
             self._full = True
             self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 

@@ -18,7 +18,7 @@ from clusterkit.words.model import Task
 SAMPLES = 16  # samples taken by each inspection
 SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SHORTEST + SPREAD
 SEARCH_EVERY = 60.0  # seconds between two searches for a task's descendants
-GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are evenly spread, and never in step with a periodic task
+GOLDEN_RATIO = 0.6180339887  # multiples modulo 1 are evenly spread, so the samples never coincide with a periodic task
 THREADS = 8  # threads sampled per task: the threads that used the CPU most
 READ_WITHIN, TRIES = (
     0.02,
@@ -58,7 +58,7 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Start an inspection of tasks, each given by attempt and first pid. It posts Inspected. Raises OSError."""
+        """Start an inspection, which posts Inspected. `live` has each task's attempt and first pid. Raises OSError."""
         if self._is_running:
             self._post(Inspected({}, Look.PACE))
             return
@@ -86,7 +86,7 @@ class PaceInspector:
             with suppress(CannotLook):  # the next inspection follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
-        finally:  # in any case, since the state machine waits for Inspected, and may then request another inspection
+        finally:  # even after an exception: the state machine waits for Inspected to request the next inspection
             self._is_running = False
             self._post(Inspected(vitals, Look.PACE))
 

@@ -36,7 +36,7 @@ ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the 
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
 DESCRIPTORS_OWN = 40
-LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task and per supervisor; measured with the smallest jobs
+LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task, and for the supervisor; measured with the smallest jobs
 GB = 1 << 30
 
 

@@ -39,7 +39,7 @@ Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, t
 
 
 class Plans:
-    """The start plans of this machine's tasks, made for the first attempt, and again when workers are abandoned."""
+    """The start plans of this machine's tasks, made for the first attempt, and again when workers are given up."""
 
     def __init__(self, job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> None:
         self._job, self._endpoints, self._paths, self._own_tasks = job, endpoints, paths, here
@@ -67,8 +67,8 @@ class StartResources(NamedTuple):
 class Spawner:
     """Starts attempts in the order of their requests, and calls `started` with each new process.
 
-    A start begins with the request for a process, and is finished when the process exists. In between, the loop can
-    begin the next start. Before the loop does anything else with a task, it has to call `finish`.
+    A start begins with the request for a process, and ends when the process exists. In between, the loop can begin
+    the next start. Before the loop does anything else with a task, it has to call `finish`.
     """
 
     def __init__(self, resources: StartResources, on_hosts: bool, post: Post, started: Started) -> None:

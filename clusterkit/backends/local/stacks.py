@@ -53,7 +53,7 @@ class Dump:
 
     @property
     def silence(self) -> str:
-        """Return the reason why the dump is missing, as a clause whose subject is the task."""
+        """Return the reason why the dump is missing, as text that follows the task's name."""
         if self.is_requested:
             return "does not answer. Is it paused?"
         if self.remote:

@@ -29,7 +29,7 @@ class Sweeper:
         self._family = family
         self._post = post
         self._to_sweep: list[AttemptProcess] = []  # attempts to be swept in the thread's next turn
-        # When the next search for orphans to reap is planned, and the earliest time for it.
+        # The planned time of the next search for orphans to reap, and the earliest allowed time.
         self._reap_at, self._may_reap_at = math.inf, 0.0
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)

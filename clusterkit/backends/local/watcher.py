@@ -20,7 +20,7 @@ from clusterkit.words.model import Task
 # seconds; while reports arrive, rests grow to LONGEST_REST. All are powers of 2, so that pipes are read together.
 REST, LONGEST_REST = 0.03125, 0.25
 GRACE_REST = 0.0625  # seconds between two checks of a process group in its grace period
-LARGE_READ = 1 << 13  # bytes; after a read of at least this size the pipe gets only a short rest, before it fills up
+LARGE_READ = 1 << 13  # bytes; after a read of this size, the pipe rests only briefly, so that it does not fill up
 EVERY = 1.0  # seconds; the minimum time between two posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
@@ -126,7 +126,7 @@ class Watcher:
         del self._watched[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()
-        self._read(channel, now)  # post the attempt's reports before its exit
+        self._read(channel, now)  # so that the attempt's reports are posted before its exit
         self._post_pending(channel, now)
         channel.rest = self._rest
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.signals_sent)))
@@ -141,7 +141,7 @@ class Watcher:
         if data:
             *lines, half = (channel.partial_line + data).split(b"\n")
             channel.partial_line = half[: LONGEST + 1]  # enough to recognize an over-long line
-            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # no iteration if no line is complete
+            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # empty if no line is complete
                 if not _is_superseded(channel, line, following):
                     self._message(channel, line, now)
         if channel.pending and now - channel.posted_at >= self._every:

@@ -1,4 +1,4 @@
-"""The engine `agents`: clusterkit does not start the agents; users start them by hand, or Kubernetes from manifests."""
+"""The engine `agents`: users start the agents by hand, or Kubernetes does from manifests; clusterkit starts none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
 from clusterkit.words.job import JobSpec
 
-MOVED_WITHIN = 15.0  # seconds; the minimum time for the tasks to end; Kubernetes by default gives a pod 30 s
+MOVED_WITHIN = 15.0  # seconds; the least time that tasks get to end; by default, Kubernetes gives a pod 30 s
 
 
 class ExternalAgents(Allocation):
@@ -20,7 +20,7 @@ class ExternalAgents(Allocation):
     address = "::"
 
     def __init__(self, continues: bool = False, grace: float = 0.0) -> None:
-        """`grace` is the job's grace period, by which manifests extend the time that pods have to end."""
+        """Store the settings. `grace` is the job's grace period; manifests give a pod at least that long to end."""
         self._continues, self._grace = continues, max(MOVED_WITHIN, grace)
 
     def start(self, endpoint: str, key: Path) -> None:
@@ -36,7 +36,7 @@ class ExternalAgents(Allocation):
         return AllocationEnding("the supervisor is told to end (SIGTERM)", self._grace)
 
     def stop(self) -> None:
-        """Do nothing: the agents end with the run, or when their lease ends."""
+        """Do nothing: the agents end with the run or, without contact to the supervisor, when their lease expires."""
 
 
 class ExternalEngine(Engine):

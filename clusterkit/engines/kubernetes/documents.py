@@ -1,4 +1,4 @@
-"""The Kubernetes objects of a run, their leading comments, and their YAML, which all parsers read the same way."""
+"""Builds the Kubernetes objects of a run, and writes them as YAML that all parsers read the same way."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 129, 130, 143)  # exit codes of `up` after which the run is over
 KILLS = 20  # how often a killed supervisor is replaced; evictions and lost nodes are not counted
 SIZE = "10Gi"  # the default size of the shared volume
-# Strings that need no quotes. All strings that are not clearly words are quoted, since parsers differ in what they
-# read as a number, a date or a truth value: 1e3, 012, 0o17, y, NO, 12:30:00.
+# Strings that are written without quotes. All other strings are quoted, since parsers disagree on which of them are
+# numbers, dates or truth values: 1e3, 012, 0o17, y, NO, 12:30:00.
 _WORD = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*")
 _NO_WORDS = re.compile("y|n|yes|no|on|off|true|false|null|nan|inf", re.IGNORECASE)
-# Texts of several lines that are written as a block, such as the key and the job file.
+# Texts of several lines, such as the key and the job file, that are written as a literal block (`|`).
 _LINES = re.compile(r"(?:(?:[!-~](?:[ -~]*[!-~])?)?\n)*[!-~](?:[ -~]*[!-~])?\n")
 
 
@@ -85,7 +85,7 @@ def _supervisor(manifest: Manifest) -> Document:
 
 
 def _agents(manifest: Manifest) -> Document:
-    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # the name of the supervisor's pod and its replacements
+    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # the same for each replacement of the pod
     env: list[Document] = [
         {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": pods.SUPERVISOR_HOST, "value": host},
@@ -118,12 +118,12 @@ def _agents(manifest: Manifest) -> Document:
 
 
 def key_secret(place: RunMetadata, pem: str) -> Document:
-    """Return the Secret with the certificate and key by which supervisor and agents recognize each other."""
+    """Return the Secret with the certificate and key by which supervisor and agents authenticate each other."""
     return _secret(place, place.key, {pods.KEY: pem})
 
 
 def job_object(manifest: Manifest) -> list[Document]:
-    """Return the object with the supervisor's job file, if any: a Secret if the file may contain secrets."""
+    """Return the object with the supervisor's job file, if any: a Secret if it may hold secrets, else a ConfigMap."""
     text, (name, is_secret) = pods.job_file(manifest), pods.job_name(manifest)
     if not text:
         return []
@@ -136,7 +136,7 @@ def job_object(manifest: Manifest) -> list[Document]:
 
 
 def volume_claim(manifest: Manifest) -> list[Document]:
-    """Return the claim for the volume of the run directories, unless the user names an existing claim."""
+    """Return the claim for the volume with the run directories; nothing if the user names an existing claim."""
     flags = manifest.flags
     if flags.claim is not None:
         return []
@@ -150,7 +150,7 @@ def volume_claim(manifest: Manifest) -> list[Document]:
 
 
 def network_policy(manifest: Manifest) -> Document:
-    """Return a policy that lets only pods of the run connect to its pods: TensorFlow's servers do not authenticate."""
+    """Return a policy that admits only connections between the run's pods: TensorFlow's servers do not authenticate."""
     selector: Document = {"matchLabels": pods.run_labels(manifest.name)}
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -191,7 +191,7 @@ def secrets_in(manifest: Manifest) -> list[str]:
 
 
 def head_lines(manifest: Manifest) -> Iterator[str]:
-    """Yield the lines of the comment at the head of the documents: secrets, and commands to use."""
+    """Yield the lines of the leading comment: which secrets the documents hold, and the commands for the run."""
     yield f"clusterkit run {manifest.name}: {manifest.job.shape_text} on {number_of('host', manifest.hosts)}."
     if secrets := secrets_in(manifest):
         yield f"SECRET: this holds {listed(secrets)}."
@@ -216,7 +216,7 @@ class NoYaml(ClusterkitError):
 
 
 def yaml_text(head: Iterable[str], documents: Iterable[Document]) -> str:
-    """Write the documents, below `head` as comments. Raises NoYaml if PyYAML is missing."""
+    """Return the documents as YAML, after the lines of `head` as comments. Raises NoYaml if PyYAML is missing."""
     try:
         import yaml
     except ImportError:
@@ -234,7 +234,7 @@ def _dumper() -> type[SafeDumper]:
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:
-            return True  # write an object again in each place where it occurs
+            return True  # never write an alias; repeat the object instead
 
     Dumper.add_representer(str, _string)
     return Dumper

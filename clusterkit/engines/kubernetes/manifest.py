@@ -1,4 +1,4 @@
-"""The request of `clusterkit manifests`, and checks that reject jobs which can't run in pods."""
+"""The input of `clusterkit manifests`, and the checks that reject jobs which can't run in pods."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Manifest:
 
     @property
     def hosts(self) -> int:
-        """Return the number of agents that have tasks at first."""
+        """Return the number of agents that get tasks when the run starts."""
         return hosts_of(self.job, self.flags)
 
     @property
@@ -92,7 +92,7 @@ class Manifest:
 
 
 def hosts_of(job: JobSpec, flags: ManifestFlags) -> int:
-    """Return the number of hosts from the flags, or else one host for each task that computes."""
+    """Return the number of hosts that the flags request; by default, one host for each task that computes."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
 
 
@@ -139,7 +139,7 @@ def flag_problems(flags: ManifestFlags) -> Iterator[str]:
 
 
 def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
-    """Yield all problems except those of the run's id."""
+    """Yield all problems except those of the run id."""
     yield from flag_problems(flags)
     yield from _volume_problems(options, flags)
     yield from _text_problems(job, options)
@@ -191,7 +191,7 @@ def _secret_problems(job: JobSpec) -> Iterator[str]:
 
 
 def _table_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a problem for each relative path in a task table: in the pod, the job file has a different directory."""
+    """Yield a problem for each relative path in a task table, since the job file is in another directory in the pod."""
     for kind, setup in job.setups.items():
         for name, path in (("cwd", setup.cwd), ("python", setup.python)):
             if path is not None and not path.startswith("/") and (name == "cwd" or "/" in path):

@@ -36,13 +36,13 @@ def agent_words() -> list[str]:
 
 
 def job_file(manifest: Manifest) -> str:
-    """Return the text of the pod's job file: environment variables, which may be secret, and task tables; or ""."""
+    """Return the pod's job file, with environment variables (which may be secret) and task tables; "" without them."""
     options = {name: value for name, value in manifest.options.items() if name in ("env", "task") and value}
     return job_text(JobOptions(**options), secrets=True).lstrip("\n")  # type: ignore[typeddict-item]
 
 
 def verbatim(text: str) -> str:
-    """Escape a text in a container's command or environment, where Kubernetes would replace `$(NAME)`."""
+    """Escape `$` in a container's command or environment, so that Kubernetes does not expand `$(NAME)`."""
     return text.replace("$", "$$")
 
 
@@ -62,7 +62,7 @@ def agent_resources(manifest: Manifest) -> Document:
 
 
 USER = 1000  # the user and group id in the image; also the group of the shared volume and the key
-ENDING = 20  # seconds; the time for a supervisor or agent to end after its tasks
+ENDING = 20  # seconds; the time that a supervisor or agent gets to end after its tasks
 SCRATCH = "/tmp"  # the home directory and, besides the shared volume, the only writable directory
 
 
@@ -147,7 +147,7 @@ JOB_MOUNT: Document = {"name": "job", "mountPath": JOB_DIRECTORY, "readOnly": Tr
 
 
 def key_volume(secret: str) -> Document:
-    """Return the volume with the run's key. Root owns the files, so Kubernetes lets the pod's group read them."""
+    """Return the volume with the run's key. Root owns the files; Kubernetes makes them readable for the pod's group."""
     return _secret_volume("key", secret, KEY)
 
 

@@ -1,4 +1,4 @@
-"""Turns flags and a job file into the text that `clusterkit manifests` prints, or one error with all problems."""
+"""Turns flags and a job file into the text that `clusterkit manifests` prints; raises one error with all problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusterkit.words.job import JobSpec
 
 def manifest_from(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
     """Check everything that can be checked without the files in the image; return the manifest. Raises BadJob."""
-    # Without a given number of hosts, the default is not the same as on one machine.
+    # The default number of hosts is not the same as in a run on one machine.
     asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST_TASKS))
     hosts = max(1, manifest.hosts_of(_with_few_tasks(gathered)[0], asked_for))
     on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
@@ -39,13 +39,13 @@ def manifest_from(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
 
 
 def _with_few_tasks(gathered: GivenOptions) -> tuple[JobSpec, list[str]]:
-    """Return the job and its problems. A job with invalid counts gets few tasks, as there may be too many to list."""
+    """Return the job and its problems. If task counts are invalid, cuts them to 1, since they may be huge."""
     job, problems, clear = describe(gathered)
     return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
 
 
 def key_request(gathered: GivenOptions, flags: ManifestFlags) -> RunMetadata:
-    """Check the inputs of the Secret with a run's key, which does not depend on the job. Raises BadJob."""
+    """Check the flags for a Secret with a run's key, and return the run's metadata; ignore the job. Raises BadJob."""
     name = gathered.options.get("run_id")
     problems = [*manifest.flag_problems(flags)]
     problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else manifest.name_problems(name, 1)
@@ -82,7 +82,7 @@ def write_private(path: str, text: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # skip special files such as /dev/null
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # leave special files such as /dev/null unchanged
                 os.fchmod(file.fileno(), 0o600)
             file.write(text)
     except OSError as error:

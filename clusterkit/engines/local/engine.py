@@ -19,7 +19,7 @@ END_WITHIN = 10.0  # seconds; how long to wait for agents that were requested to
 
 
 class LocalAgents(Allocation):
-    """Agents on this machine, named host0, host1, …. They end with the supervisor, and kill what their tasks left."""
+    """Agents on this machine, named host0, host1, … They end with the supervisor, and kill the rest of their tasks."""
 
     def __init__(self, count: int, log: Path) -> None:
         self._count, self._log = count, log
@@ -53,7 +53,7 @@ class LocalAgents(Allocation):
         return None
 
     def stop(self) -> None:
-        """Wait for the agents to end, as the supervisor has requested, and kill the rest."""
+        """Wait for the agents to end, which the supervisor has requested, and kill those that do not."""
         end_all(self.agents, END_WITHIN)
         if self._lifeline_end is not None:
             os.close(self._lifeline_end)

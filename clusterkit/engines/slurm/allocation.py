@@ -1,4 +1,4 @@
-"""The agents of a run in a Slurm job: one job step, which runs an agent on each host."""
+"""Starts the agents of a run in a Slurm job: a single job step runs one agent on each host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TERMINATE_WITHIN = 5.0  # seconds; how long to wait for srun after SIGTERM
 ANSWER_WITHIN = 8.0  # seconds; the time limit for Slurm's controller while the job is about to be killed
 QUERY_EVERY = 5.0  # seconds between two queries about a host that may be lost
 QUERY_FOR = 1800.0  # seconds; how long to query: Slurm may take minutes to declare a host down (SlurmdTimeout)
-ANY_PORT = 9  # a port to which nothing is sent
+ANY_PORT = 9  # any port will do, since nothing is sent to it
 
 
 def in_job(env: Mapping[str, str]) -> bool:
@@ -45,7 +45,7 @@ class SlurmAllocation(Allocation):
 
     @property
     def address(self) -> str:
-        """Return this host's address as the other hosts of the job resolve it from its name. Raises SlurmError.
+        """Return the address to which the job's other hosts resolve this host's name. Raises SlurmError.
 
         If /etc/hosts maps the host's own name to a loopback address, as on Debian, the address is that of the interface
         used to reach another host of the job.
@@ -85,7 +85,7 @@ class SlurmAllocation(Allocation):
         return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
-        """Query Slurm for the reason of a signal to the job. If Slurm does not answer, prepare the run to continue."""
+        """Query Slurm for the cause of a signal; return the event. Without an answer, assume that the run continues."""
         if not self._continues:
             return None
         job = self._query()
@@ -94,7 +94,7 @@ class SlurmAllocation(Allocation):
         return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
 
     def request_next(self) -> str | None:
-        """Requeue the job, unless Slurm has requeued it already."""
+        """Requeue the job, unless Slurm has already requeued it; return an error message if that fails."""
         job = self._query()
         if job is not None and job.phase is not JobPhase.RUNNING and job.restarts > self._restarts:
             return None

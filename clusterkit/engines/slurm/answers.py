@@ -10,7 +10,7 @@ from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 
 LONGEST = 100  # characters; longer answers are cut when shown
-# With a suffix, squeue neither pads nor cuts a field. The reason is last, since an administrator may have written it.
+# FORMAT adds a suffix to each field, as squeue otherwise pads or cuts it. The reason, which may be any text, is last.
 FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # times in seconds since 1970, independent of the hosts' time zones
 _NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
@@ -18,7 +18,7 @@ _LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
 
 
 class SlurmError(ClusterkitError):
-    """Slurm refuses or fails a request, or does not answer."""
+    """A request that Slurm has rejected, failed to execute, or not answered."""
 
 
 class ControllerUnreachable(SlurmError):
@@ -41,9 +41,9 @@ class JobPhase(enum.Enum):
 
     WAITING = "waiting"
     RUNNING = "running"
-    ENDING = "ending"  # the job's processes are being ended; after that, the job is over or waits again
+    ENDING = "ending"  # the job's processes are ending; then the job is over, or waits again
     OVER = "over"
-    UNKNOWN = "unknown"  # a state that only another version of Slurm has
+    UNKNOWN = "unknown"  # a state of another version of Slurm
 
 
 _PHASES = {

@@ -13,7 +13,7 @@ from clusterkit.engines.slurm.script import inside_step, overriding
 from clusterkit.text.printable import printable
 
 ANSWER_WITHIN = 30.0  # seconds; the time limit for a command; without a controller, some commands try for minutes
-KILLED_AGAIN = 3  # repetitions of a command that a signal killed, since signals to a job also reach commands in it
+KILLED_AGAIN = 3  # how often to repeat a command that a signal has killed: a signal to a job also reaches this command
 # A job that starts again within the second in which it ended, by its host's clock, fails with "Job credential revoked".
 # The hosts' clocks are assumed to differ by less than this delay.
 REVOKED = 5  # seconds from the end of a job until it may start again
@@ -31,7 +31,7 @@ _UNREACHABLE = re.compile(
 
 
 class Slurm:
-    """Slurm's commands. Every method raises SlurmError, also if a command takes more than `within` seconds."""
+    """Slurm's commands. Methods raise SlurmError if a command fails, or takes more than `within` seconds."""
 
     def __init__(self, env: Mapping[str, str] = os.environ, within: float = ANSWER_WITHIN) -> None:
         kept = {name: value for name, value in env.items() if not _CHANGING.match(name)}
@@ -77,7 +77,7 @@ class Slurm:
         self._run("scontrol", "update", f"JobId={job}", f"StartTime=now+{REVOKED}seconds")
 
     def is_down(self, host: str) -> bool:
-        """Whether Slurm has declared a host down."""
+        """Return whether Slurm has declared a host down."""
         states = self._run("sinfo", "--noheader", f"--nodes={host}", "--format=%T").split()
         return bool(states) and all(state.rstrip("*$~#!%@^-").lower().startswith("down") for state in states)
 

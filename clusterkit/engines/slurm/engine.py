@@ -13,11 +13,11 @@ from clusterkit.engines.slurm.submission import Following, continues, submission
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
-COMMAND_WITHIN = 600.0  # seconds; the time limit for a command inside the job; the slowest command waits for a profile
+COMMAND_WITHIN = 600.0  # seconds; the time limit for a command inside the job; profiling takes longest
 
 
 class SlurmEngine(Engine):
-    """The engine for Slurm. It keeps no state: each method runs Slurm's commands, since a job may have changed."""
+    """The engine for Slurm. It keeps no state, since jobs may change at any time: each method queries Slurm again."""
 
     def submits(self) -> bool:
         return not in_job(os.environ)

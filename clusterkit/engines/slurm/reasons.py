@@ -18,19 +18,19 @@ from clusterkit.text import durations
 from clusterkit.text.printable import printable
 from clusterkit.words.events import AllocationEnding
 
-CHECKED_EVERY = 60  # seconds; the maximum time by which Slurm may send its warning too early
+CHECKED_EVERY = 60  # seconds; Slurm may send its warning early by up to this time
 _LINE = re.compile(
     r"^slurmstepd\S{0,260}: error: \*\*\* JOB ([0-9]{1,10}) ON \S{1,260} CANCELLED AT \S{1,30}"
     r"(?: DUE TO ([A-Z ,]+?))? \*\*\*",
     re.MULTILINE,
 )
 WARNINGS = (23, 10)  # SIGURG, requested by clusterkit's batch script; SIGUSR1, often requested by users' scripts
-SPARE = 20.0  # seconds; the time reserved for the work after the end of the tasks
-LEAST = 20.0  # seconds; the minimum grace; less than most sites' KillWait, the time from SIGTERM to SIGKILL
+SPARE = 20.0  # seconds; the time reserved for the supervisor's work after the tasks have ended
+LEAST = 20.0  # seconds; the shortest grace period; less than KillWait (from SIGTERM to SIGKILL) at most sites
 
 
 class EndCause(enum.Enum):
-    """The cause of a job's end. The value is a clause to follow "the job ends: "."""
+    """The cause of a job's end. Each value completes a sentence that begins "The job ends:", in messages."""
 
     TIME_LIMIT = "its time limit is reached"
     PREEMPTION = "a job of higher priority takes its hosts"
@@ -103,7 +103,7 @@ def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> All
     if signal in WARNINGS and end not in CONTINUES:
         end = EndCause.TIME_LIMIT  # the warning was requested for the time limit
     elif job is not None and end is EndCause.TIME_LIMIT and job.phase is JobPhase.RUNNING and signal not in WARNINGS:
-        return None  # a user sent the signal, and the time limit is near by chance
+        return None  # the signal came from a user; the time limit is near only by chance
     if end not in CONTINUES and job is not None:
         return None
     left = 0.0 if job is None or job.end is None or job.phase is not JobPhase.RUNNING else job.end - now - SPARE
@@ -117,7 +117,7 @@ class WaitReason(NamedTuple):
     ends_by_itself: bool = True
 
 
-# The first row that is a prefix of the reason is used. See https://slurm.schedmd.com/job_reason_codes.html
+# The first row whose text is a prefix of Slurm's reason applies. See https://slurm.schedmd.com/job_reason_codes.html
 _WAITS: Sequence[tuple[str, WaitReason]] = (
     ("Resources", WaitReason("no hosts are free for it yet")),
     ("Priority", WaitReason("other jobs come before it")),

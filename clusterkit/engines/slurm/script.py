@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 WARNING = 120  # seconds between Slurm's warning and the time limit; the warning may be 60 s off
 _PLAIN = re.compile(r"[\w@%+=:,./-]")
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f]")
-# sbatch options that would break the script, and the options of clusterkit to use instead.
+# sbatch options that users must not set, and clusterkit's options for the same purpose ("" without one).
 TAKEN: Mapping[str, str] = {
     "--nodes": "--hosts",
     "-N": "--hosts",
@@ -28,14 +28,14 @@ TAKEN: Mapping[str, str] = {
 }
 
 _OPTION = re.compile(r'^#SBATCH "?--([a-z-]+)', re.MULTILINE)
-# SBATCH_ variables whose names differ from their options; and variables of options that no script contains.
+# SBATCH_ variables that are not named after their option, and SBATCH_ variables for options that scripts never set.
 _VARIABLES = {"time": ("TIMELIMIT",), "requeue": ("NO_REQUEUE",)}
 _NEVER = ("ARRAY_INX", "ERROR", "INPUT")
 # Options of srun that the site or the job may have set differently. They pass on the whole environment, disable MPI,
 # share memory and CPUs with other steps of the job, and keep other agents running when one agent ends.
 _COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
 _APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
-# All hosts get the same command line, so the shell inserts the host's name, which only Slurm on the host knows.
+# All hosts get the same command line, so a shell on each host inserts the host's name, which Slurm sets there.
 _ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
@@ -47,11 +47,11 @@ class BatchRequest:
     hosts: int
     directory: str
     output: str  # the file for the supervisor's output
-    time: float = 0.0  # seconds; Slurm chooses if 0; likewise the partition if empty
+    time: float = 0.0  # seconds; 0 means Slurm's default, as does an empty partition
     partition: str = ""
     cpus: int = 0  # CPUs on each host; `gpus` is also per host
     gpus: int = 0
-    arguments: Sequence[str] = ()  # further options of sbatch, each one word with its value
+    arguments: Sequence[str] = ()  # more sbatch options, each with its value in one word
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -69,7 +69,7 @@ def problems(allocation: BatchRequest) -> list[str]:
 
 
 def script_of(allocation: BatchRequest, command: Sequence[str]) -> str:
-    """Return the text of the batch script for a request without problems. The script executes the command."""
+    """Return the text of a batch script that executes the command. The request must be valid (see `problems`)."""
     lines = ["#!/bin/sh", *(f"#SBATCH {quoted(option)}" for option in _options(allocation))]
     lines += [f"export {name}={_shell(value)}" for name, value in sorted(allocation.environment.items())]
     return "\n".join((*lines, f"exec {' '.join(map(_shell, command))}", ""))

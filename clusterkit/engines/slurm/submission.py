@@ -27,12 +27,12 @@ from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunState
 
-# Variables that the batch script sets, so that the user finds the run's directory. Slurm passes on the others.
+# Variables that the batch script sets, so that the user finds the run directory. Slurm passes on all others.
 PASSED = ("CLUSTERKIT_HOME",)
 LOOK_EVERY = 0.5  # seconds between two reads of the output
 ASK_EVERY = 2.0  # seconds between two queries to Slurm's controller
 LOOK_AT_RUN_EVERY = 0.1  # seconds between two checks whether the run is live
-PATIENCE = 4  # the number of queries to repeat if a suspended run's job is over, since `up` may still requeue the job
+PATIENCE = 4  # queries that must find a suspended run's job to be over, since `up` may still requeue the job
 CHUNK = 1 << 16
 
 
@@ -94,7 +94,7 @@ class Submission:
 
 
 def submission(run_id: str) -> Submission:
-    """Return an object for submitting a new run. Raises RunDirectoryError if a run with this id exists."""
+    """Return the Submission of a new run. Raises RunDirectoryError if a run with this id exists."""
     run = RunStore().run(run_id)
     if run.path.exists():
         raise RunDirectoryError(f"A run {run_id} already exists. Choose another --run-id, or omit it.")
@@ -122,7 +122,7 @@ class Following:
                 again = " again" if known.restarts else ""
                 self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
             if known.phase is JobPhase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
-                self._hastened = known.restarts  # done here, since no process of the job is running
+                self._hastened = known.restarts  # this process does it, since none of the job's processes runs
                 self._try(lambda: self._slurm.start_soon(self._job))
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:
@@ -198,7 +198,7 @@ class Following:
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
     """Wait until the run has a supervisor again; return False if the run was ended for good, or its job is over.
 
-    The waiting time of a requeued job is shortened here, since no process of the job is running to do this.
+    Also shortens the waiting time of a requeued job, since none of the job's processes runs.
     """
     slurm, hastened, over = slurm or Slurm(), 0, 0
     while may_continue(run):

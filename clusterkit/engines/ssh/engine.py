@@ -31,7 +31,7 @@ from clusterkit.words.model import number_of
 CONNECT_WITHIN = 10  # seconds; the time limit for ssh to connect to a host
 ANSWER_WITHIN = 40.0  # seconds; the time limit for all hosts to report their versions
 END_WITHIN = 3.0  # seconds; how long to wait for ssh to end with its agent; ssh to a lost host never ends
-MOST_PRINTED = 4 << 20  # bytes; if a host prints more, the kernel ends its ssh
+MOST_PRINTED = 4 << 20  # bytes; the kernel kills the ssh of a host that prints more
 # Options added to the user's ssh configuration: a separate connection for the run, without prompts and forwarding.
 OPTIONS = {
     "BatchMode": "yes",
@@ -41,7 +41,7 @@ OPTIONS = {
     "RemoteCommand": "none",
 }
 REMOTE_START = Path(__file__).with_name("remote_start.py")
-# An alias in ~/.ssh/config, a host name or an address, without special characters of shells or the look of an option.
+# An alias in ~/.ssh/config, a host name or an address, without shell metacharacters or a leading dash.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
 MOST_BYTES = 1 << 20  # bytes; the rest of a hosts file is ignored
 
@@ -54,12 +54,12 @@ class SshConnection:
     process: subprocess.Popen[bytes]
     printed: Path
     errors: Path
-    mark: bytes  # marks the line with the answer among other output of the host
+    mark: bytes  # a random token that begins the answer's line, to find it among other output of the host
     version: str = field(default="", init=False)
     peer: str = field(default="", init=False)  # the supervisor's address as seen by the host
 
     def has_answered(self) -> bool:
-        """Search the output for the host's answer: its version, and this machine's address."""
+        """Return whether the host has answered; store the answer: clusterkit's version, and this machine's address."""
         with self.printed.open("rb") as file:
             text = file.read(MOST_PRINTED)
         if not self.version and (found := re.search(b"^%s (\\S{1,40}) (\\S{1,80})$" % self.mark, text, re.M)):
@@ -67,7 +67,7 @@ class SshConnection:
         return bool(self.version)
 
     def send(self, text: bytes) -> None:
-        """Send the host its orders and close the input. If `text` is empty, the waiting process there ends."""
+        """Send `text`, the endpoint and the key, and close the input. An empty text ends the process on the host."""
         assert self.process.stdin is not None
         with suppress(OSError), self.process.stdin as orders:  # a failure shows in ssh's exit code
             orders.write(text)
@@ -97,7 +97,7 @@ class SshAgents(Allocation):
     address = "::"
 
     def __init__(self, hosts: Sequence[str], python: str, place: Path) -> None:
-        """`place` is the directory for the output of ssh."""
+        """Store the settings. `place` is the directory for the output of ssh."""
         self._hosts, self._python, self._place = hosts, python, place
         self._logins: list[SshConnection] = []
         self._orders: tuple[str, bytes] | None = None  # the supervisor's endpoint and the key; None once sent
@@ -121,7 +121,7 @@ class SshAgents(Allocation):
         ending, self._logins = self._logins, []
         for one in ending if self._orders is not None else ():
             one.send(b"")
-        # An agent whose ssh is killed ends with its lease.
+        # An agent whose ssh is killed ends by itself when its lease expires.
         end_all([one.process for one in ending], END_WITHIN if self._orders is None else 0.0)
 
     def _connect(self, host: str) -> SshConnection:
@@ -135,7 +135,7 @@ class SshAgents(Allocation):
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,  # a Ctrl-C is for the supervisor
+                start_new_session=True,  # a Ctrl-C must reach only the supervisor
             )
         with suppress(ProcessLookupError):
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_PRINTED, MOST_PRINTED))
@@ -156,7 +156,7 @@ class SshAgents(Allocation):
         return True
 
     def _seen_from(self, one: SshConnection) -> str:
-        """Return the address by which a host reaches this machine; for this machine itself, that for other hosts."""
+        """Return the address at which a host reaches this machine; instead of a loopback address, another host's."""
         peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
         return one.peer if one.peer in peers or not peers else peers[0]
 
@@ -170,7 +170,7 @@ def _is_address(text: str) -> bool:
 
 
 class SshEngine(Engine):
-    """The engine for hosts with ssh. A run uses all hosts that the user names."""
+    """The engine for hosts that are reached by ssh. A run uses all hosts that the user names."""
 
     def completed(self, options: JobOptions) -> JobOptions:
         """Return the options with the hosts of the hosts file, and the number of hosts. Raises BadJob."""

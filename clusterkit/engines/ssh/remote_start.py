@@ -1,4 +1,4 @@
-"""Runs on a host, as `python3 -c`: reports clusterkit's version, and becomes the agent when it receives the key."""
+"""Runs on a host, through `python3 -c`: reports clusterkit's version, and becomes the agent when the key arrives."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ try:
 except ImportError:
     version = "none"
 peer = os.environ.get("SSH_CONNECTION", "?").split()[0]  # the supervisor's address as seen by this host
-os.write(1, ("\n%s %s %s\n" % (mark, version, peer)).encode())  # noqa: UP031  also an old Python is to read this
+os.write(1, ("\n%s %s %s\n" % (mark, version, peer)).encode())  # noqa: UP031  so that an old Python can run this
 endpoint, _, key = sys.stdin.buffer.read().partition(b"\n")
 if key:
-    memory = os.memfd_create("key")  # in memory, so that the key is in no file
+    memory = os.memfd_create("key")  # in memory, so that the key is never on a disk
     os.fchmod(memory, 0o600)
     os.write(memory, key)
     os.dup2(memory, 0)

@@ -1,1 +1,1 @@
-"""Patches of TensorFlow and Keras, applied in a task as they are imported. Each file is loaded by path."""
+"""Patches for a task's modules, mostly TensorFlow and Keras, applied at import. Each file is loaded by path."""

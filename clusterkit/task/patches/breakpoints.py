@@ -1,7 +1,7 @@
-"""Makes `pdb.set_trace()`, which `breakpoint()` calls, and `pdb.post_mortem()` stop where `clusterkit debug` connects.
+"""Makes `breakpoint()` (`pdb.set_trace()`) and `pdb.post_mortem()` hold the task for `clusterkit debug`.
 
-Loaded by path when the program has imported pdb: standard library only. If PYTHONBREAKPOINT or the program selects
-another debugger, that debugger is not patched.
+Loaded by path when the program imports pdb, so it imports only the standard library. If PYTHONBREAKPOINT or the program
+selects another debugger, that debugger is not patched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def hold(module: Any, load: Any) -> None:
-    """Patch pdb's functions to stop the task; the debugger is loaded at the first stop."""
+    """Patch pdb's functions to hold the task. The debugger is loaded when it is first needed."""
     plain, replace = module.post_mortem, load("task/patches/hook").replace
 
     def set_trace(*args: Any, header: object = None, **kwargs: Any) -> None:

@@ -1,8 +1,9 @@
-"""Patches Keras's callbacks, which otherwise write and delete the same files on all workers.
+"""Patches Keras's callbacks to write different files in each worker; otherwise all write and delete the same files.
 
-Loaded by path: standard library only. Each worker except the chief writes into a directory `workertemp_N` next to the
-callback's files, and removes the directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. These
-workers have to write because all workers may be needed to save a model. All workers restore the chief's backup.
+Loaded by path, so it imports only the standard library. Each worker except the chief writes into a directory
+`workertemp_N` next to the callback's files, and removes the directory at the end of `fit`. Keras 2 does this too,
+except for CSVLogger. The workers have to write, since saving a model may need all of them. All workers restore the
+chief's backup.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def write_apart(module: Any, load: Any) -> None:
 
 
 def log_apart(module: Any, load: Any) -> None:
-    """Patch Keras 2's CSVLogger. It uses the directory `workertemp_N_log`, as other callbacks remove `workertemp_N`."""
+    """Patch Keras 2's CSVLogger to use a directory `workertemp_N_log`, since other callbacks remove `workertemp_N`."""
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
@@ -41,7 +42,7 @@ def back_up_whole(module: Any, load: Any) -> None:
     save = kind._save_model
 
     def save_whole(self: Any) -> None:
-        if self.double_checkpoint:  # Keras itself then keeps the previous backup until the new one is complete
+        if self.double_checkpoint:  # Keras then keeps the previous backup until the new one is complete
             save(self)
             return
         part = f"{os.path.normpath(self.backup_dir)}.part"
@@ -62,7 +63,7 @@ def own_directory() -> str:
 def apart(path: str, suffix: str = "") -> tuple[str, str]:
     """Return this worker's directory, and the path in this directory that replaces `path`.
 
-    The directory is next to the first component of the path that depends on the epoch, or else next to the file.
+    The directory is next to the first component of `path` that contains a placeholder, or else next to the file.
     """
     fixed, brace, rest = path.rstrip("/").partition("{")
     parent, name = os.path.split(fixed)
@@ -94,7 +95,7 @@ def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
 
 
 def _back_up_apart(kind: Any, load: Any) -> None:
-    # Next to the chief's backup, not inside: the chief removes its backup at the end, when a worker may still save.
+    # Next to the chief's backup, not in it: the chief removes its backup at the end, when a worker may still be saving.
     hook = load("task/patches/hook")
     save = kind._save_model
     hook.replace(kind, "_save_model", lambda self: with_paths(self, apart(self.backup_dir)[1], save))

@@ -1,7 +1,8 @@
-"""Reports how long each of a coordinator's workers takes for a step.
+"""Reports how long each worker of a coordinator takes for a step.
 
 Loaded by path: imports only standard modules that entry.py has already imported. A step lasts from the moment when a
-worker's thread takes a closure until the closure is finished. Closures that a lost worker returns are not counted.
+worker's thread takes a closure until the closure is finished. Closures that are returned to the queue because a worker
+was lost are not counted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class ClosureTimes:
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.lock = _thread.allocate_lock()  # the coordinator has a thread for each worker
-        self.here = _thread._local()  # the worker of the current thread, and the time at which the worker's step began
+        self.here = _thread._local()  # the current thread's worker, and the time when its step began
         self.workers: dict[int, tuple[int, float]] = {}  # from worker index to count and total seconds of its steps
         self.sent_at = time.monotonic()
 

@@ -1,7 +1,7 @@
-"""Reports how the program trains: the strategies that it creates, and whether it joins a cluster and trains on it.
+"""Reports how the program trains: which strategies it creates, and whether it joins a cluster and trains in it.
 
 Loaded by path: imports only standard modules that entry.py has already imported. A report is sent when one of these
-facts changes, which happens only a few times in a process.
+facts changes, which happens only a few times per process.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Distribution:
             name = type(model.distribute_strategy).__name__
         except Exception:  # a program's own model class may raise anything
             return
-        if self.training != "fit":  # a `fit` outside a scope takes precedence over one in a scope
+        if self.training != "fit":  # a `fit` outside a scope takes precedence over a `fit` in a scope
             self.training = "fit" if name == DEFAULT else "scoped fit"
             self.send()
 
@@ -105,7 +105,7 @@ def spans_tasks(extended: Any) -> bool:
 
 
 def trains_otherwise() -> bool:
-    """Return whether the program may train on several tasks with another library, or without TensorFlow's cluster."""
+    """Return whether the program may train on several tasks with another library than TensorFlow."""
     if any(name in sys.modules for name in OTHERS):
         return True
     try:

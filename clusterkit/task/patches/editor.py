@@ -1,6 +1,7 @@
 """Runs debugpy in a task so that an editor can attach (--debugpy).
 
-Loaded by path, before the program: standard library only, except debugpy, which the tasks' interpreter must provide.
+Loaded by path before the program runs. Imports only the standard library and debugpy, which must be installed for the
+tasks' interpreter.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def start(module: object, load: Any) -> None:
     try:
         debugpy = importlib.import_module("debugpy")
         with socket.create_server(("127.0.0.1", int(port))):
-            pass  # raises OSError if the port is in use, in which case debugpy would wait forever
+            pass  # raises OSError if the port is in use; debugpy would then wait forever
         guard(load("task/peers"))
         debugpy.configure(subProcess=False)
         # The adapter runs in this process because an adapter process would outlive the task.
@@ -43,7 +44,7 @@ def start(module: object, load: Any) -> None:
 
 
 def guard(peers: Any) -> None:
-    """Make debugpy accept only connections of this user's processes, since an editor can run any code in the task.
+    """Make debugpy accept only connections from this user's processes, since an editor can run any code in the task.
 
     Raises RuntimeError if the installed version of debugpy does not open its port in the expected way.
     """
@@ -65,7 +66,7 @@ def guard(peers: Any) -> None:
 
 
 class EditorListener(socket.socket):
-    """A listening socket that accepts connections of this user's processes, and closes all others."""
+    """A listening socket that accepts connections from processes of this user or of root, and closes all others."""
 
     def __init__(self, peers: Any, made: socket.socket) -> None:
         super().__init__(made.family, made.type, made.proto, fileno=made.detach())
@@ -88,7 +89,7 @@ class EditorListener(socket.socket):
 
 
 def wait_for_listener(port: int) -> None:
-    """Wait until a socket listens on this loopback port, which `debugpy.listen` has only bound."""
+    """Wait until a socket listens on this loopback port, since `debugpy.listen` returns when the port is only bound."""
     until = time.monotonic() + LISTENS_WITHIN
     while time.monotonic() < until:
         with open("/proc/self/net/tcp") as file:

@@ -1,6 +1,6 @@
 """Reports the end of a coordinator's program, and keeps its process from hanging at exit.
 
-Loaded by path: standard library only.
+Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOOKUPS = (
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Report when the program ends, since its process can hang afterwards, while the coordinator is deleted.
+    """Report when the program ends, since its process can hang after that while it deletes the coordinator.
 
     The coordinator is deleted while the interpreter exits, or when the function that created the coordinator returns.
     """
@@ -36,15 +36,15 @@ def report_end(module: Any, load: Any) -> None:
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """At exit, skip the coordinator's messages to its workers, for the reason given in training/server.py."""
+    """At exit, disable the coordinator's `__del__`, which can hang, as training/server.py explains."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
 def remove_functions_later(module: Any, load: Any) -> None:
     """Delay the removal of garbage-collected functions until the coordinator next adds or looks up a function.
 
-    Each removal waits for every server. At the end of a program a hundred functions or more are collected one by one,
-    which takes up to several seconds (TensorFlow 2.21) and is useless for servers that are about to end.
+    Each removal waits for every server. At the end of a program, a hundred functions or more are collected one by one,
+    which can take several seconds (TensorFlow 2.21) and is useless, since the servers are about to end.
     """
     kind, hook = module.Context, load("task/patches/hook")
     plain, dropped = kind.remove_function, deque[tuple[int, Any]]()
@@ -57,7 +57,7 @@ def remove_functions_later(module: Any, load: Any) -> None:
             while True:  # other threads may add names in the meantime
                 handle, name = dropped.popleft()
                 if handle == id(context._handle):  # otherwise the function belonged to a context that was replaced
-                    # TensorFlow ignores failures of a removal, too.
+                    # TensorFlow ignores failures of removals, too.
                     with suppress(Exception):
                         plain(context, name)
 

@@ -111,6 +111,9 @@ PATCHES = {
         "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
         "tensorflow": ("recorder_seeds", "seed_tensorflow"),
         **dict.fromkeys(("keras", "tf_keras"), ("recorder_seeds", "restore_states")),
+        **dict.fromkeys(
+            ("keras.src.random.seed_generator", "tf_keras.src.backend"), ("recorder_seeds", "share_layer_seeds")
+        ),
         TRAINER: ("recorder_seeds", "build_from_specs"),
         "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
         **dict.fromkeys(
@@ -164,7 +167,7 @@ def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
 
 
 def replace(owner: Any, name: str, method: Callable[..., Any]) -> None:
-    """Replace a method or function by `method`, which gets the name and documentation of the original.
+    """Replace a method or function by `method`, which takes over the name and docstring of the original.
 
     TensorFlow's AutoGraph does not convert `method`, just as it does not convert Keras's own functions.
     """
@@ -214,7 +217,7 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return another finder's spec for a module to be patched, with a Loader; return None for other modules."""
+        """Return another finder's spec for a module to patch, with a Loader in it; return None for other modules."""
         if name not in self.due:
             return None
         for finder in sys.meta_path:
@@ -237,7 +240,7 @@ class Finder:
 
 
 class Loader:
-    """Delegates to another loader and then notifies the finder. The module's `__loader__` is the other loader."""
+    """Delegates to another loader, and then notifies the finder. The module's `__loader__` is that loader."""
 
     def __init__(self, plain: Any, finder: Finder) -> None:
         self.plain = plain

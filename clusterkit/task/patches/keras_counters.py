@@ -1,8 +1,9 @@
-"""Patches the variables of Keras 3 on parameter servers, so that no worker's addition to a variable is lost.
+"""Patches the variables of Keras 3 on parameter servers, so that concurrent additions by workers are not lost.
 
-Loaded by path: standard library only. Keras adds to a variable by assigning the sum of the old value and a change. If
-two workers do so at the same time, one overwrites the other's change: with two workers, a third of all steps and of the
-rows of metrics is lost. The patch finds such sums in the graph of a step, and makes the server add the change.
+Loaded by path, so it imports only the standard library. Keras adds to a variable by assigning the sum of the old value
+and a change. If two workers do this at the same time, one overwrites the other's change: with two workers, a third of
+all steps and of the rows in metrics is lost. The patch finds such sums in the graph of a step, and makes the server add
+the change.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
 
 
 def passed(tensor: Any) -> Any:
-    """Return the tensor of which `tensor` is an unchanged copy, or `tensor` itself."""
+    """Return the original tensor if `tensor` is an unchanged copy; otherwise `tensor` itself."""
     while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
         tensor = tensor.op.inputs[0]
     return tensor

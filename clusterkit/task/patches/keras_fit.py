@@ -1,9 +1,9 @@
 """Patches `fit`, `evaluate`, `predict` and related methods of Keras 3, which fail or are wrong on several workers.
 
-Loaded by path: standard library only; TensorFlow and Keras come from the patched module. Only these methods read a
-model's strategy. The first read applies most patches, if the strategy is MultiWorkerMirroredStrategy. Two defects of
-Keras are patched if the installed version still has them: Keras builds the model from a batch that was reduced over the
-workers, and reduces each step's metrics, which are scalars, over their rows.
+Loaded by path, so it imports only the standard library; TensorFlow and Keras come from the patched module. Only these
+methods read a model's strategy. When they first do, and the strategy is MultiWorkerMirroredStrategy, most patches are
+applied. Two defects are patched only if the installed Keras has them: it builds the model from a batch that was reduced
+over the workers, and reduces each step's metrics, which are scalars, over their rows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # names of files keras_NAME.py, for every version
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_NAME.py, whose patches every version needs
 
 
 class ProbeCalled(Exception):
-    """Raised by a probe that only defective code calls."""
+    """Raised by a probe, a function that only defective code calls."""
 
 
 def watch(trainer: Any, load: Load) -> None:
@@ -74,13 +74,13 @@ def leave_arrays_untuned(module: Any, load: Load) -> None:
 
 
 def is_multi_worker(tf: Any, strategy: Any) -> bool:
-    """Return whether other processes have replicas of the model."""
+    """Return whether the strategy is a MultiWorkerMirroredStrategy that spans several processes."""
     several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return bool(several and strategy.extended._in_multi_worker_mode())
 
 
 def patch(trainer: Any, strategy: Any, load: Load) -> None:
-    """Fix the defects of this version and print a notice in one task; exit if the version's internals are unknown."""
+    """Patch this version of Keras, and print a notice in one task; exit if the version's internals are unknown."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
@@ -106,7 +106,7 @@ def say_once(tf: Any, text: str) -> None:
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Return whether Keras has the defect. If the check raises, the code it examines does not exist in this version."""
+    """Return whether Keras has the defect; False if the check raises, as this version lacks the checked code."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -161,8 +161,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Specs are preferred: if a batch is read here, it is lost unless the iterator can be restarted. Besides, data
-        # that is reshuffled in each epoch would have another order than in a single process.
+        # Specs are preferred, since a batch that is read here is lost unless the iterator can be restarted. Besides,
+        # data that is reshuffled in each epoch would then have another order than in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs
@@ -173,7 +173,7 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
 
 
 def reduces_scalars_over_rows(trainer: Any) -> bool:
-    """Return whether Keras reduces the workers' scalars over axis 0, which scalars do not have."""
+    """Return whether Keras reduces the workers' scalars along axis 0, although scalars have no axis."""
     axes = []
 
     class Probe(trainer.tf.distribute.MultiWorkerMirroredStrategy):  # type: ignore[misc]

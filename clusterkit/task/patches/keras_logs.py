@@ -1,10 +1,10 @@
-"""Makes a step of Keras 3 on several workers return the numbers of the whole batch in each replica.
+"""Makes each replica's step in Keras 3 on several workers return the metrics and losses of the whole batch.
 
-Loaded by path: standard library only. A step returns results of metrics, losses, and numbers that the program computes.
-A metric's result is computed from the sum of the replicas' variables, a loss is the sum of the replicas' parts, and
-every other number is the replicas' mean, weighted by rows. There is one collective operation per data type. A metric
-function that returns one number for a batch (a mean over tokens, say) is called with the rows of all replicas, since
-the batch's number is in general not a mean of the workers' numbers.
+Loaded by path, so it imports only the standard library. A step returns results of metrics, losses, and numbers that the
+program computes. A metric's result is computed from the sum of the replicas' variables, a loss is the sum of the
+replicas' parts, and any other number is the mean of the replicas' numbers, weighted by rows. Values of the same data
+type share one collective operation. A metric function that returns one number for a batch (such as a mean over tokens)
+is called with the rows of all replicas, since that number is in general not a mean of the workers' numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def wrapper() -> Any:
 
 
 def weigh_means(trainer: Any, load: Any) -> None:
-    """Patch the metric `Mean` to weight a scalar by the number of the replica's rows."""
+    """Patch the metric `Mean` to weight a scalar by the replica's share of the rows."""
     tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
     update = kind.update_state
 
@@ -95,7 +95,7 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 
 
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
-    """Convert the outputs of a step for this replica's rows into the outputs for the whole batch."""
+    """Convert a step's outputs, which are those for this replica's rows, into the outputs for the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
     tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
     known = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}

@@ -1,9 +1,10 @@
-"""Patches Keras 3 on several workers: each replica's loss becomes its part of the loss of the whole batch.
+"""Patches Keras 3 on several workers, so that each replica's loss is its part of the whole batch's loss.
 
-Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is
-correct only for means over rows, and only if all replicas have the same number of rows. With the patch, a mean is
-weighted by the replica's share of the rows, a mean over masks or sample weights is divided by their sum over all
-replicas, and a loss function that returns one number gets the rows of all replicas, since that number has no parts.
+Loaded by path, so it imports only the standard library. Keras divides each replica's mean loss by the number of
+replicas, which is correct only for means over rows, and only if all replicas have the same number of rows. With the
+patches, a mean over rows is weighted by the replica's share of the rows, a mean with masks or sample weights is divided
+by their sum over all replicas, and a loss function that returns a single number gets the rows of all replicas, since
+that number can't be divided into parts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ OTHERS = (
 
 
 class OneNumber(Exception):
-    """Raised if a loss function returns one number for all rows."""
+    """Raised if a loss function returns a single number for all rows."""
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
@@ -57,7 +58,7 @@ def scale_means(trainer: Any, load: Any) -> None:
 
 
 def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
-    """Patch losses that divide by a sum of masks or weights: they divide by the sum over all replicas instead."""
+    """Patch losses that divide by a sum of masks or weights to divide by the sum over all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
@@ -161,7 +162,7 @@ def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any)
 
 
 def has_rows(values: Any, predictions: list[Any]) -> bool:
-    """Return whether a loss function's values can have one or more numbers per row."""
+    """Return whether a loss function's values may contain one or more numbers per row."""
     if not values.shape.rank:
         return False
     rows = next((each.shape[0] for each in predictions if each.shape.rank), None)
@@ -169,7 +170,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 
 def add_parts(trainer: Any, load: Any) -> None:
-    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighted as means over rows."""
+    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighted like means over rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss

@@ -1,6 +1,6 @@
 """Patches the optimizers of Keras 3 on several workers to base their decisions on the gradients of all replicas.
 
-Loaded by path: standard library only.
+Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def optimizer() -> Any:
 
 
 def loss_scaled() -> Any:
-    """Return the class of mixed-precision optimizers, which skip steps whose gradients overflow."""
+    """Return the class of optimizers for mixed precision, which skip steps whose gradients overflow."""
     return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
 
 
@@ -165,10 +165,10 @@ def _dense(tf: Any, grad: Any) -> Any:
 def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[Any], Any]]]:
     """Return this replica's parts of the gradients, and functions that turn the sums over all replicas into gradients.
 
-    TensorFlow adds up slices by concatenating the slices of all replicas. The result is the same as in one process,
-    which has the slices of all rows, except in two cases: indices that do not depend on rows (positions), and lookups
-    of unique indices. In these cases one process has each index only once. Slices with the same index then have to be
-    added up, because optimizers square the slices.
+    TensorFlow sums sparse gradients by concatenating the slices of all replicas, so an index may occur once per
+    replica. In two cases, one process has each index only once: if the indices do not depend on the rows (such as
+    positions), and if they come from `tf.unique`. In these cases, slices with the same index have to be added up,
+    because optimizers square the slices.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):
@@ -204,7 +204,7 @@ def _own(tf: Any, step: Any, grad: Any) -> Any:
 
 
 def _times(tf: Any, grad: Any, factor: Any) -> Any:
-    """Multiply a gradient by a number, where 0 times NaN is 0."""
+    """Multiply a gradient by a factor. A factor of 0 turns NaN into 0, too."""
     if grad is None:
         return None
     if isinstance(grad, tf.IndexedSlices):

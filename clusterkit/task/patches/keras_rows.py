@@ -1,8 +1,9 @@
-"""Patches the steps of Keras 3 on several workers to count their rows, and to have at least one row in each replica.
+"""Patches the steps of Keras 3 on several workers to count rows, and to give each replica at least one row.
 
-Loaded by path: standard library only. At the end of the data some replicas have fewer rows than others, and some have
-no rows. Without rows, batch normalization computes NaN, which spreads to all replicas, and convolutions fail with an
-invalid shape (oneDNN). With the patch, a replica without rows computes another replica's row and discards the results.
+Loaded by path, so it imports only the standard library. At the end of the data, some replicas have fewer rows than
+others, or none. Without rows, batch normalization computes NaN, which spreads to all replicas, and convolutions fail
+with an invalid shape (oneDNN). With the patch, a replica without rows computes another replica's row and discards the
+results.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def count_rows(trainer: Any, load: Any) -> None:
-    """Patch the step functions to count their rows, to have at least one, and to return the whole batch's logs."""
+    """Patch the step functions to count their rows, compute at least one row, and return the whole batch's logs."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
@@ -95,7 +96,7 @@ def rest(tf: Any, iterator: Any) -> Any:
 
 
 def predict_own_rows(trainer: Any, load: Any) -> None:
-    """Patch `predict_step`: a replica without rows returns no rows."""
+    """Patch `predict_step` so that a replica without rows returns no rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
     predict = model.predict_step
@@ -140,7 +141,7 @@ def rows_of(trainer: Any, data: Any) -> Any:
 
 
 def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
-    """Return the data, or a row of another replica if the data has no row. Sparse and ragged tensors stay unchanged."""
+    """Return the data or, if it has no rows, one row of another replica. Sparse and ragged tensors stay unchanged."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, tf.Tensor) and leaf.shape.rank]
@@ -155,7 +156,7 @@ def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
 
 
 def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
-    """Return the values or, if they have no row, the first row of the first replica that has rows.
+    """Return the values or, if they have no rows, the first row of the first replica with rows.
 
     TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.
     """

@@ -1,9 +1,9 @@
-"""Handles variables of Keras 3's layers and metrics that each worker changes according to its own rows.
+"""Handles the variables of Keras 3's layers and metrics to which each worker assigns values from its own rows.
 
-Loaded by path: standard library only. A variable that a layer changes in its `call` (such as a running mean or a sum)
-gets a different value in each worker, and only the first worker's value is saved. Batch normalization is patched: all
-workers store the mean of their statistics, weighted by rows. For other layers a notice is printed. The variables of
-metrics are added up over the workers.
+Loaded by path, so it imports only the standard library. A variable that a layer changes in its `call` (such as a
+running mean or a sum) gets a different value in each worker, and only the first worker's value is saved. Batch
+normalization is patched so that all workers store the mean of their statistics, weighted by rows. For other layers, a
+notice is printed. The variables of metrics are added up over the workers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def average(step: Any, variables: list[Any]) -> None:
 
 
 def notices(step: Any, model: Any) -> Iterator[str]:
-    """Yield a warning for each variable of a model that the step changes according to the replica's own rows."""
+    """Yield warnings about the model's variables whose new values the step computes from this replica's rows alone."""
     if step.is_eager:
         return
 
@@ -84,7 +84,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         if variable.aggregation == "none" and key(variable) not in summed
     }
     outer = {id(inner): id(outer) for outer, inner in graph.captures}
-    last = {  # from each variable's handle to the last assignment
+    last = {  # maps each variable's handle to its last assignment
         outer.get(handle := id(operation.inputs[0]), handle): operation
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS

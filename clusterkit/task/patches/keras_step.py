@@ -1,8 +1,9 @@
-"""The training, test or prediction step that a replica is computing, for use by the patches of Keras.
+"""The step (of training, testing or prediction) that a replica is computing, for the patches of Keras.
 
-Loaded by path: standard library only. Keras adds up the gradients of all replicas, so each replica's loss has to be a
-part of the whole batch's loss. The patches mark the tensors with which they convert a loss into such a part. A logged
-value that depends on a mark is added up over the replicas; every other value is averaged, weighted by rows.
+Loaded by path, so it imports only the standard library. Keras adds up the gradients of all replicas, so each replica's
+loss has to be a part of the whole batch's loss. The patches mark the tensors by which they convert a loss into such a
+part. A logged value that depends on a marked tensor is added up over the replicas; any other value is averaged,
+weighted by rows.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Any
 
 # Operations whose results do not depend on the contents of one replica's rows: shapes, and collective operations.
 NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
-# From each type that TensorFlow can't add up over workers to the type used for the sum.
+# Maps each type that TensorFlow can't add up over workers to the type in which the sum is computed.
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
 class Step:
     """One replica's step. `counts` is a vector with every replica's number of rows; `place` is this replica's index.
 
-    `share` is this replica's fraction of the rows. `scale` is the same number as a mark; only losses use it.
+    `share` is this replica's fraction of the rows. `scale` is a marked copy of `share`; only losses use it.
     """
 
     def __init__(self, tf: Any, counts: Any, place: Any) -> None:
@@ -32,9 +33,9 @@ class Step:
         self.before = tf.reduce_sum(counts[:place])  # the number of rows of the replicas before this one
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
-        self.whole: set[Any] = set()  # estimates of the whole batch's loss that were computed from a part
-        self.results: dict[Any, tuple[Any, int]] = {}  # from a metric's result tensor to the metric and result index
-        self.in_loss: list[Any] = []  # the predictions from which losses are being computed
+        self.whole: set[Any] = set()  # estimates of the whole batch's loss that `as_whole` computed
+        self.results: dict[Any, tuple[Any, int]] = {}  # maps a metric's result to the metric and the result's index
+        self.in_loss: list[Any] = []  # the predictions for which losses are being computed
         self.has_all_rows = False  # True while a loss is being computed from the rows of all replicas
         self.has_sums = False  # True if the optimizer already has the gradients summed over the replicas
         self.accumulates = False  # True if gradients are accumulated over several steps
@@ -42,11 +43,11 @@ class Step:
 
     @property
     def is_eager(self) -> bool:
-        """Whether the step runs without a graph, so that dependencies on a mark can't be determined."""
+        """Return whether the step runs without a graph, in which case dependencies on a mark can't be determined."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
-        """Return a copy of the tensor as a mark: values that depend on the copy are parts of the batch's loss."""
+        """Return a marked copy of the tensor: values that depend on the copy are parts of the batch's loss."""
         marked = self.tf.identity(value)
         self.marks.add(marked.ref())
         return marked
@@ -54,21 +55,21 @@ class Step:
     def as_part(self, mean: Any) -> Any:
         """Convert a mean over this replica's rows into this replica's part of the mean over all rows."""
         part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
-        self.marks.add(part.ref())  # in a step without a graph, only marks are recognized
+        self.marks.add(part.ref())  # in a step without a graph, only marked tensors are recognized
         return part
 
     def own(self, value: Any) -> Any:
-        """Return the value, or zeros in a replica without rows, which computes another replica's row."""
+        """Return the value; in a replica without rows, which computes another replica's row, return zeros."""
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
 
     def as_whole(self, part: Any) -> Any:
-        """Return this replica's estimate of the loss of the whole batch: its part, divided by its share."""
+        """Convert this replica's part of the batch's loss into an estimate of the whole loss: divide it by `share`."""
         whole = self.tf.math.divide_no_nan(part, self.tf.cast(self.share, part.dtype))
         self.whole.add(whole.ref())
         return whole
 
     def is_part(self, value: Any) -> bool:
-        """Return whether a tensor depends on a mark. Without a graph, only marks themselves are recognized."""
+        """Return whether a tensor depends on a marked tensor. Without a graph, only marked tensors are recognized."""
         return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
 
     def is_of_rows(self, value: Any) -> bool:
@@ -112,12 +113,12 @@ class Step:
         return value._get() if hasattr(value, "_get") else value
 
     def all_reduced(self, value: Any) -> Any:
-        """Return the sum of a tensor over all replicas, through which gradients flow."""
+        """Return the sum of a tensor over all replicas. The sum is differentiable."""
         summed = self.tf.distribute.get_replica_context().all_reduce("SUM", self.tf.cast(value, wider(value.dtype)))
         return self.tf.cast(summed, value.dtype)
 
     def gathered(self, value: Any) -> Any:
-        """Return the rows of all replicas in the order of the replicas; gradients flow through this operation."""
+        """Return the rows of all replicas in the order of the replicas. The operation is differentiable."""
         around = [[self.before, self.total - self.before - self.rows], *[[0, 0]] * (value.shape.rank - 1)]
         return self.all_reduced(self.tf.pad(value[: self.rows], around))
 
@@ -132,7 +133,7 @@ class Step:
 
     @contextmanager
     def all_rows(self) -> Iterator[None]:
-        """Within the context, losses are computed from the rows of all replicas, not from one replica's share."""
+        """Within the context, compute losses from the rows of all replicas, not from one replica's share."""
         self.has_all_rows = True
         try:
             yield
@@ -181,7 +182,7 @@ def _replica(tf: Any) -> int:
 
 @contextmanager
 def computing(step: Step) -> Iterator[None]:
-    """Within the context, `current` returns this step to code of this thread's replica."""
+    """Within the context, let `current` return this step in this thread's replica."""
     replica = _replica(step.tf)
     _steps[replica] = step
     try:

@@ -1,9 +1,9 @@
-"""Makes a worker wait until the leader of its gang listens before the worker connects.
+"""Delays a worker's connection until the leader of its gang listens.
 
-TensorFlow's channels retry a refused connection only after a second. Forked workers start within milliseconds of each
-other, so a worker that is slightly faster than the leader would delay the gang by that second.
+TensorFlow retries a refused connection only after a second. Forked workers start within milliseconds of each other, so
+a worker that is slightly faster than the leader would delay the gang by a second.
 
-Loaded by path: standard library only.
+Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CONNECT_WITHIN = 1.0
 
 
 def wait_for_leader(module: Any, load: Any) -> None:
-    """Patch the last call before a worker's server connects to the leader: wait until the leader listens."""
+    """Patch the call after which a worker's server connects to the leader to wait until the leader listens."""
     load("task/patches/hook").before(module.Context, "enable_collective_ops", wait)
 
 
 def wait(context: object, server_def: Any) -> None:
-    """Wait until the coordination service listens, if this server will connect to the service of another task."""
+    """Wait until the coordination service listens, if this server will connect to another task's service."""
     with suppress(AttributeError, KeyError, ValueError):  # TensorFlow handles server definitions of other versions
         if (address := leader_of(server_def)) is not None:
             wait_until_accepted(address)

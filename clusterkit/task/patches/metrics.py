@@ -1,7 +1,8 @@
-"""Reports metrics of a program that reports none itself: Keras's logs, `tf.summary.scalar`, and results of closures.
+"""Reports metrics for programs that report none: Keras's logs, `tf.summary.scalar`, and results of closures.
 
-Loaded by path: imports only standard modules that entry.py has already imported. Reports need no tracing and no
-computation. Logs of batches may still be on a device, so they are read once a second; logs of epochs are always read.
+Loaded by path: imports only standard modules that entry.py has already imported. Reports cause no tracing and no
+computation. Logs of batches may still be on a device, so they are read at most once a second; logs of epochs are always
+read.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
 EVERY = 1.0  # seconds; the minimum time between two reports of batches, or of the thread
-EPOCH_EVERY = 0.1  # seconds; the mean time between two reports at the ends of epochs is at least this
-EPOCHS_AT_ONCE = 50  # number of reports at the ends of epochs that may follow without that time between them
-MOST, LONGEST_NAME = 30, 100  # number of metrics, and bytes of a name; a report must fit into one atomic write
+EPOCH_EVERY = 0.1  # seconds; the minimum mean time between two reports at the ends of epochs
+EPOCHS_AT_ONCE = 50  # the number of reports at the ends of epochs that may come at once
+MOST, LONGEST_NAME = 30, 100  # metrics, and bytes of a name; a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
 
@@ -25,9 +26,9 @@ class Metrics:
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self.kept: dict[str, str] = {}  # from names to values in JSON
+        self.kept: dict[str, str] = {}  # maps names to values in JSON
         self.sent_at = 0.0
-        self.epochs_until = 0.0  # the time that the reported epochs have used up, at EPOCH_EVERY each
+        self.epochs_until = 0.0  # a token bucket: each reported epoch adds EPOCH_EVERY, up to the current time
         self.late: Any = None  # the logs of the last epoch if they were not reported because of EPOCH_EVERY
 
     def keep(self, metrics: Any) -> None:
@@ -50,22 +51,22 @@ class Metrics:
                 self.steps.report("metrics", f',"metrics":{{{members}}}')
 
     def send_logs(self, logs: Any) -> None:
-        """Report the logs of `fit` now, since the thread would report them with a later step."""
+        """Report the logs of `fit` at once, since the thread would report them with a later step."""
         self.keep(logs)
         self.send(0.0)
 
     def begin_epoch(self) -> None:
-        """Delay the next report, since logs are means over the epoch so far, and the first mean covers one batch."""
+        """Delay the next report, since logs are means over the epoch so far, and the first covers only one batch."""
         if self.sent_at:
             self.sent_at = time.monotonic()
 
     def end_batch(self, logs: Any) -> None:
-        """Report the logs of a batch if a report is due. The logs of a coordinator are unknown until the epoch ends."""
+        """Report the logs of a batch if a report is due. In a coordinator, logs are unknown until the epoch ends."""
         if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
             self.send_logs(logs)
 
     def end_epoch(self, logs: Any) -> None:
-        """Report the epoch's logs, which include its validation, unless too many epochs have just been reported."""
+        """Report the epoch's logs, which include validation, unless too many epochs have just been reported."""
         now = time.monotonic()
         used = max(self.epochs_until, now - EPOCHS_AT_ONCE * EPOCH_EVERY)
         if used > now - EPOCH_EVERY:
@@ -80,7 +81,7 @@ class Metrics:
         self.late = None
 
     def summarize(self, name: Any, data: Any, *_: object, **__: object) -> None:
-        """Store a number that the program writes for TensorBoard, but not numbers that Keras's callback writes."""
+        """Store a number that the program itself, not a callback of Keras, writes for TensorBoard."""
         if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] not in FRAMEWORKS:
             self.keep({name: data})
 
@@ -138,7 +139,7 @@ def watch_summaries(module: Any, load: Any) -> None:
 
 
 def watch_fetches(module: Any, load: Any) -> None:
-    """Patch the results of closures to store the numbers that are fetched; unnamed numbers are called `returned`."""
+    """Patch the results of closures to store the numbers that are fetched. An unnamed number is called `returned`."""
     plain, metrics = module.RemoteValueImpl.fetch, metrics_of(load)
 
     def fetch(self: Any) -> Any:

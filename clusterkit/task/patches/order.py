@@ -1,9 +1,9 @@
 """Shuffles sharded data in the same order in all workers of a gang if the program gives no seed.
 
-Loaded by path: standard library only. Every worker reads a sharded dataset and keeps every n-th batch or row: workers
-that shuffle differently would skip some rows and train twice on others. Data that is not sharded is meant to have a
-different order in each worker, and still does. The seeds are derived from the run's seed, so that a later attempt
-shuffles in the same order: a dataset's first iterator has the order of the first epoch, and so on.
+Loaded by path, so it imports only the standard library. With sharding, every worker reads the whole dataset and keeps
+every n-th batch or row, so workers that shuffle differently would skip some rows and train twice on others. Data that
+is not sharded should have a different order in each worker, and still does. The seeds are derived from the run's seed,
+so a later attempt shuffles in the same order: a dataset's first iterator has the order of the first epoch, and so on.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-SEED = "CLUSTERKIT_SEED"  # the seed of the run that began the training; if unset, the cluster's addresses are the seed
-_places: Counter[str] = Counter()  # from a line of the program to the number of seeds that it has requested
+SEED = "CLUSTERKIT_SEED"  # the seed of the run that began the training; if unset, the cluster spec is used instead
+_places: Counter[str] = Counter()  # maps a line of the program to the number of seeds that it has requested
 
 
 def agreed_seed(place: str) -> int:
-    """Return a seed that is the same in all workers for the nth request from this line of the program."""
+    """Return a seed that is the same in all workers for the n-th request from this line of the program."""
     _places[place] += 1
     text = os.environ.get(SEED) or json.dumps(json.loads(os.environ["TF_CONFIG"])["cluster"], sort_keys=True)
     digest = hashlib.sha256(f"{text} {place} {_places[place]}".encode()).digest()
@@ -31,12 +31,12 @@ def agreed_seed(place: str) -> int:
 
 
 def recorded_seed() -> int | None:
-    """Return the seed that is set in a recorded task if the program sets none; None in other tasks."""
+    """Return the seed for recorded tasks, which applies unless the program sets one; None in other tasks."""
     text = os.environ.get(SEED, "") if "CLUSTERKIT_RECORD" in os.environ else None
     return None if text is None else int.from_bytes(text.encode()) % (2**31 - 1)
 
 
-def _is_seeded() -> bool:
+def is_seeded() -> bool:
     """Return whether the program has set TensorFlow's seed, in which case workers shuffle in the same order anyway."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
@@ -51,7 +51,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
     @wraps(plain)
     def get_seed(seed: Any) -> Any:
-        if seed is None and not _is_seeded():
+        if seed is None and not is_seeded():
             _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
             seed = agreed_seed(place)
         return plain(seed)
@@ -60,7 +60,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
 
 def iterate_apart(module: Any, load: Any) -> None:
-    """Patch the iteration over datasets: datasets that are not sharded have a different order in each worker."""
+    """Patch the iteration over datasets so that each worker has its own order for datasets that are not sharded."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
             _iterate_apart(kind)
@@ -71,15 +71,15 @@ def _iterate_apart(kind: Any) -> None:
 
     @wraps(plain)
     def __iter__(self: Any) -> Any:
-        if _places and (worker := _worker()) and not _is_sharded(self):
+        if _places and (worker := worker_index()) and not _is_sharded(self):
             for _ in range(worker):
-                plain(self)  # each new iterator has another order; worker n uses the (n+1)th iterator
+                plain(self)  # each new iterator has another order; worker n uses iterator n + 1
         return plain(self)
 
     kind.__iter__ = __iter__
 
 
-def _worker() -> int:
+def worker_index() -> int:
     """Return this worker's index among all training tasks, including the chief; 0 in a job of one worker."""
     if "TF_CONFIG" not in os.environ:
         return 0
@@ -105,7 +105,7 @@ def _is_sharded(dataset: Any) -> bool:
 
 
 def shuffle_arrays(module: Any, load: Any) -> None:
-    """Patch Keras 3 to shuffle arrays by a permutation that depends only on a shared seed and the epoch's number."""
+    """Patch Keras 3 to shuffle arrays by a permutation that depends only on a shared seed and the epoch number."""
     _share_permutations(module.ArrayDataAdapter, "get_tf_dataset", load)
 
 
@@ -115,7 +115,7 @@ def shuffle_arrays_of_keras_2(module: Any, load: Any) -> None:
 
 
 def _share_permutations(kind: Any, name: str, load: Any) -> None:
-    """Patch the method that creates an adapter's dataset, to use the same permutations in all workers."""
+    """Patch the method that creates an adapter's dataset to use the same permutations in all workers."""
     plain = getattr(kind, name)
 
     @wraps(plain)
@@ -126,10 +126,10 @@ def _share_permutations(kind: Any, name: str, load: Any) -> None:
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Create a dataset whose permutations are equal in all workers. A variable of the adapter counts permutations."""
+    """Create a dataset whose permutations are equal in all workers. A variable of the adapter counts them."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
-    if _is_seeded():
+    if is_seeded():
         return make()
     _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
     seed = agreed_seed(place)
@@ -155,7 +155,7 @@ def shuffle_batches(module: Any, load: Any) -> None:
     generators: list[random.Random] = []
 
     def shuffle(items: list[Any]) -> None:
-        if _is_seeded():
+        if is_seeded():
             return random.shuffle(items)
         if not generators:
             generators.append(random.Random(agreed_seed("batches")))

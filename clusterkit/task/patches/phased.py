@@ -1,4 +1,4 @@
-"""Reports the phases that are visible as calls of TensorFlow and Keras: saving, restoring, evaluating and training.
+"""Reports the phases that show in calls of TensorFlow and Keras: saving, restoring, evaluating and training.
 
 Loaded by path: imports only standard modules that entry.py has already imported.
 """
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.phases import Phases
 
 OPEN, WRITE, RENAME = "saving-open", "saving-write", "saving-rename"
-# The phases that functions enter, outermost first. The functions may call one another.
+# The phases that each function enters, outermost first. The functions may call one another.
 SAVES, EXPORTS, READS = ("saving",), ("exporting", "saving"), ("restoring",)
-LOADS = (*READS, "loading")  # for functions in which C code may read the files, unseen by Python
+LOADS = (*READS, "loading")  # for functions whose files C code may read, which Python does not see
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Checkpoint.save", "Checkpoint.write", "CheckpointManager.save", "Saver.save"), SAVES),
     **dict.fromkeys(("save_model", "save_weights", "save_weights_only", "save_and_return_nodes", "export"), EXPORTS),
@@ -49,7 +49,7 @@ class Operations:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the module's functions that show a phase: those of FUNCTIONS and STEPS, and a few others."""
+    """Patch the functions of a module that show a phase: those in FUNCTIONS and STEPS, and a few others."""
     hook, phases = load("task/patches/hook"), load("task/patches/phases").phases
     before = {
         **dict.fromkeys(STEPS, phases.step),
@@ -103,7 +103,7 @@ def watch_files(module: Any, load: Any) -> None:
 
 
 def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: object) -> None:
-    """Report all phases of a save before several tasks write a checkpoint in one `tf.function`."""
+    """Report all phases of a save at once, before several tasks write a checkpoint in one `tf.function`."""
     calls: tuple[str, ...] = ()
     with phases.own():
         is_function = module.context.executing_eagerly() and saver._num_unique_tasks > 1
@@ -113,7 +113,7 @@ def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: o
 
 
 def write_file(phases: Phases, file: Any) -> None:
-    """Report that a file object of TensorFlow is about to write, and to open its file if it is not open yet."""
+    """Report that a file object of TensorFlow is about to write and, if its file is not open yet, to open the file."""
     is_open, path = True, phases.find(file.name)
     with phases.own():
         is_open = file._writable_file is not None
@@ -133,7 +133,7 @@ def open_hdf5(phases: Phases, _: object, name: Any, mode: str = "r", *args: obje
 
 
 def close_hdf5(phases: Phases, file: Any) -> None:
-    """Report that an HDF5 file is about to be closed, which writes the rest of its data."""
+    """Report that an HDF5 file is about to be closed, which writes its remaining data."""
     path = ""
     with phases.own():
         path = file.filename if file and file.mode != "r" and file.driver != "fileobj" else ""

@@ -1,4 +1,4 @@
-"""Reports the phases of a program that can trigger faults, and pauses the program if a fault is due in a phase.
+"""Reports the phases of a program at which faults can be injected, and pauses the program if a fault is due.
 
 Loaded by path: imports only standard modules that entry.py has already imported. Errors in this file are only printed.
 """
@@ -20,12 +20,12 @@ from typing import Any
 WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep during a pause
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
-AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin with the function, not with its first system call
+AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases reported when a function is called, not when it does I/O
 BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 
 class Save:
-    """A save by the program's own code, not by a known function, of one file or of the files in one directory."""
+    """A save by the program's own code, without a known function, of one file or of the files in one directory."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -34,14 +34,14 @@ class Save:
 
 
 class ThreadState(_thread._local):
-    """The phases of a thread. In this file, "functions" are those of TensorFlow and Keras that save, read and so on."""
+    """The phases of a thread. In this file, "functions" are those of TensorFlow and Keras that save, restore etc."""
 
     is_reporting = False
-    save: Save | None = None  # the last save outside of functions, until it is complete
+    save: Save | None = None  # the current save outside of functions
     read: frozenset[str] = frozenset()  # paths that were read outside of functions since the last save began
 
     def __init__(self) -> None:
-        self.depth: dict[str, int] = {}  # from a phase to the number of nested functions in that phase
+        self.depth: dict[str, int] = {}  # maps a phase to the number of nested functions in that phase
         self.reached = set[str]()  # the phases that the outermost function has reported
 
 
@@ -54,7 +54,7 @@ class Phases:
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
-        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file that is saved
+        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file opened for a save
         self.is_noted = False
         plain = os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
         self.directories = tuple({os.path.join(path, "") for path in (plain, os.path.realpath(plain))})
@@ -65,7 +65,7 @@ class Phases:
 
     @contextmanager
     def own(self) -> Iterator[None]:
-        """Within the context, report no phases, and suppress exceptions, since the code is clusterkit's own."""
+        """Within the context, report no phases and suppress exceptions, since the code in it is clusterkit's own."""
         was_reporting, self.state.is_reporting = self.state.is_reporting, True
         try:
             yield
@@ -81,7 +81,7 @@ class Phases:
         return self.state.is_reporting or os.getpid() != self.pid
 
     def reach(self, phase: str) -> None:
-        """Report a phase. If a fault is due in it, pause the program so that the fault can take hold."""
+        """Report a phase. If a fault is due in this phase, pause the program, so that the fault can take effect."""
         if self.is_off:
             return
         waited = number = 0
@@ -90,7 +90,7 @@ class Phases:
             reported, waited = self.wanted.get(phase, (1, 0))
             if number <= reported:
                 self.write("moment", f'"phase":"{phase}","number":{number}')
-        if 0 < number <= waited:  # outside `own`, so that exceptions of the program's signal handlers pass
+        if 0 < number <= waited:  # outside `own`, so as not to suppress exceptions from the program's signal handlers
             for _ in range(round(WAIT / NAP)):
                 time.sleep(NAP)
 
@@ -104,12 +104,12 @@ class Phases:
             self.reach_once("starting")
 
     def evaluate(self, *_: object, **__: object) -> None:
-        """Report an evaluation that Keras begins, unless `evaluate` was called, which has already been reported."""
+        """Report an evaluation that Keras begins by itself, as in `fit`. Calls of `evaluate` are reported elsewhere."""
         if not self.inside("evaluating"):
             self.reach("evaluating")
 
     def enter(self, kind: str) -> None:
-        """Record that a function begins; `kind` is its phase."""
+        """Record that a function of the phase `kind` begins."""
         state = self.state
         state.depth[kind] = state.depth.get(kind, 0) + 1
         if state.depth[kind] == 1 and kind in AT_ENTRY:
@@ -120,7 +120,7 @@ class Phases:
             state.save = None
 
     def leave(self, kind: str, has_returned: bool) -> None:
-        """Record that a function ends; report "saved" if the function has saved a file and returned normally."""
+        """Record that a function of the phase `kind` ends; report "saved" if it has saved and returned normally."""
         state = self.state
         state.depth[kind] -= 1
         if not state.depth[kind]:
@@ -150,7 +150,7 @@ class Phases:
         self.reach(phase)
 
     def begin_save(self, path: str) -> None:
-        """Begin a save outside of functions because a file is opened, unless the file belongs to the last save."""
+        """Begin a save outside of functions when a file is opened, unless the file belongs to the current save."""
         state, place = self.state, os.path.dirname(path)
         if os.path.join(place, "") in self.directories:
             place = path
@@ -164,13 +164,13 @@ class Phases:
             state.save.paths.add(path)
 
     def renamed(self, *paths: Any, **_: object) -> None:
-        """End a save outside of functions, because its file or directory has been renamed."""
+        """End the save outside of functions after its file or directory has been renamed."""
         if self.state.save is not None and any(map(self.find, paths[:2])):
             self.state.save = None
             self.reach("saved")
 
     def read(self, path: str) -> None:
-        """Report that a checkpoint is about to be read. Several files of one checkpoint are reported once."""
+        """Report that a checkpoint is about to be read, but only once for all files of a checkpoint."""
         state = self.state
         if self.is_off or self.inside("saving") or state.save is not None:
             return
@@ -192,7 +192,7 @@ class Phases:
         return name if name.startswith(self.directories) or (is_kept and self.inside("saving")) else ""
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Handle an audit event of Python. This must be fast, since there are many."""
+        """Handle an audit event of Python. This must be fast, since Python raises many events."""
         if event == "open" and not isinstance(args[0], int):
             self.opening(args[0], args[2])
         elif event == "os.rename":
@@ -221,7 +221,7 @@ class Phases:
             self.save(RENAME)
 
     def descriptor(self, phase: str, file: Any, *_: object, **__: object) -> None:
-        """Report the phase of a function of `os` that is about to act on a descriptor, or on an object with one."""
+        """Report the phase of a function of `os` that is called for a descriptor or an object with one."""
         number = file if isinstance(file, int) else getattr(file, "fileno", int)()
         if number > 2 and self.find(number):
             self.save(phase)
@@ -239,7 +239,7 @@ class Phases:
 
 
 class WatchedFile:
-    """Replaces `write` and `close` of a raw file object; both work even when garbage collection closes the object."""
+    """Replaces `write` and `close` of a raw file object. Both work even while garbage collection closes the object."""
 
     def __init__(self, raw: Any, save: Save | None) -> None:
         self.raw, self.save, self.number, self.is_owner = ref(raw), save, raw.fileno(), raw.closefd

@@ -1,9 +1,9 @@
 """Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
 
-Loaded by path: standard library only. Recording does not change the results of the program; an error of the recorder
-becomes a note in the record. Steps are counted in three ways: as batches of Keras's `fit`; by the `iterations` of
-optimizers, after each outermost call of a `tf.function`, of `Strategy.run` or of an optimizer; and, without an
-optimizer, as the steps that the program reports. A coordinator's variables are read after `join`, and at the end.
+Loaded by path, so it imports only the standard library. Recording does not change the program's results; errors of the
+recorder become notes in the record. Steps are counted in three ways: as batches of Keras's `fit`; by optimizers'
+`iterations`, after each outermost call of a `tf.function`, of `Strategy.run` or of an optimizer; and without an
+optimizer, as the steps that the program reports. A coordinator's variables are read after `join` and at the end.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
-HOLD = 1.5  # seconds; the length of a pause in which the exam can end the task exactly after a step
-TRIES = 20  # all variables are read before each of this number of calls, in case the call makes the first step
+HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can end the task
+TRIES = 20  # all variables are read before each of this many calls, in case the call makes the first step
 
 
 class Recorder:
@@ -36,12 +36,12 @@ class Recorder:
         self.has_begun = False  # True once a step has been made
         self.tries = TRIES
         self.depth = 0  # the nesting depth of TensorFlow calls in the main thread
-        self.fits = False  # True while `fit` runs, whose callbacks count the steps
+        self.fits = False  # True while `fit` runs; its callbacks then count the steps
         self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
-        self.base = 0  # the step at which the count of the optimizer of `fit` was 0
+        self.base = 0  # the step at which the optimizer's count was 0, for the current `fit`
         self.batch = -1  # the last batch of the current epoch
-        self.coordinates = False  # True if the program has a coordinator, whose steps other tasks compute
-        self.kept: list[Any] = []  # the variables of the newest step, kept alive in case the program drops them
+        self.coordinates = False  # True if the program has a coordinator; other tasks then compute the steps
+        self.kept: list[Any] = []  # the current variables, kept alive in case the program drops them
         self.is_done = False
 
     def outermost(self, call: Callable[[], Any]) -> Any:
@@ -58,7 +58,7 @@ class Recorder:
         return result
 
     def look(self) -> tuple[list[int], Any]:
-        """Return the optimizers' counts, and the variables if the next call may be the first step."""
+        """Return the optimizers' counts and, if the next call may make the first step, the variables."""
         counts = self.registry.iterations()
         if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
             return counts, None
@@ -94,9 +94,9 @@ class Recorder:
             self.hold(now)
 
     def hold(self, now: int) -> None:
-        """Pause if the task is to be held after this step, so that the exam's signal arrives exactly here.
+        """Pause if the exam requests a pause after a step up to `now`, so that the exam's signal arrives here.
 
-        Steps are counted as the supervisor counts them: as reported by the program, if it reports any.
+        These steps are counted like the supervisor's: as the program reports them, if it reports any.
         """
         for step in sorted(step for step in self.held if step <= now):
             self.held -= {step}
@@ -125,7 +125,7 @@ class Recorder:
             self.output.write("callbacks", step=self.step, values=values)
 
     def begin_fit(self, callbacks: Any) -> None:
-        """Start to count the steps of a `fit`, beginning after earlier steps and those of a restored optimizer."""
+        """Start to count the steps of a `fit`, continuing from earlier steps and from those of a restored optimizer."""
         self.fits = True
         if self.coordinates:
             return
@@ -144,7 +144,8 @@ class Recorder:
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Record a step of `fit`, or several steps with `steps_per_execution`.
 
-        The optimizer's count decides, since a batch may have been skipped; without a count, each batch is a step.
+        The steps are taken from the optimizer's count, since batches may have been skipped; without a count, each batch
+        is a step.
         """
         made, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:
@@ -166,7 +167,7 @@ class Recorder:
         self.reported = int(step)
         self.hold(self.reported)
         if self.coordinates:
-            self.step = int(step)  # `join` and `record_end` prefer the count of an optimizer, if there is one
+            self.step = int(step)  # `join` and `record_end` prefer an optimizer's count
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
@@ -192,7 +193,7 @@ class Recorder:
         self.kept = []
 
     def record_end(self) -> None:
-        """Record the final variables, but not after an exception of a coordinator: reads from servers could hang."""
+        """Record the final variables, but not after a coordinator's exception: reads from servers could then hang."""
         if self.coordinates:
             self.output.note("No rows are recorded: the steps of a coordinator are computed by other tasks.")
             if getattr(sys, "last_value", None) is not None:
@@ -210,7 +211,7 @@ class Recorder:
         self.record("end")
 
     def end_step(self) -> None:
-        """Count a last step if the program ended before `compare` or `end_batch` could count it, as in a callback."""
+        """Count a last step that `compare` or `end_batch` missed because the program ended first, as in a callback."""
         if self.fits:
             counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
         else:
@@ -236,7 +237,7 @@ def recorder_of(load: Any) -> Recorder:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the classes and functions of a module by which steps can be counted."""
+    """Patch the classes and functions of a module whose calls show steps."""
     hook, made = load("task/patches/hook"), recorder_of(load)
 
     def guarded(call: Callable[..., object]) -> Callable[..., None]:

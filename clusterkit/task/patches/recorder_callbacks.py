@@ -1,6 +1,6 @@
-"""Reads the numbers in the state of Keras's callbacks, such as EarlyStopping's best value, and of the program's own.
+"""Reads the numbers in the state of callbacks, both of Keras (such as EarlyStopping's best value) and of the program.
 
-Loaded by path: standard library only.
+Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations

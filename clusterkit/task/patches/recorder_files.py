@@ -1,6 +1,7 @@
-"""Records the files that a task saves or renames (with or without an fsync), and the old models that it overwrites.
+"""Records which files a task saves or renames, whether it synced them before, and which old models it overwrites.
 
-Loaded by path: standard library only. Checkpoints that TensorFlow's C++ code writes are not visible here.
+Loaded by path, so it imports only the standard library. Checkpoints that TensorFlow's C++ code writes are not visible
+here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import partial
 from typing import Any
 
 MOST = 50  # the maximum number of recorded files of each kind
-MODEL = "saved_model.pb"  # a SavedModel's last file, which TensorFlow first writes as, say, `saved_model.pb.tmp12ab`
+MODEL = "saved_model.pb"  # a SavedModel's last file; TensorFlow first writes it as `saved_model.pb.tmp…`
 
 
 class Files:
@@ -23,7 +24,7 @@ class Files:
         self.synced: set[str] = set()
         self.renamed: set[tuple[str, bool]] = set()  # recorded renames: the new path, and True if the file was synced
         self.exporting: Callable[[], int] = int  # returns the number of the current export, or 0 outside of exports
-        self.exported: dict[str, int] = {}  # from a file to the number of the last export that wrote it
+        self.exported: dict[str, int] = {}  # maps a file to the number of the last export that wrote it
         self.replaced: set[str] = set()
 
     def opened(self, path: str) -> None:
@@ -51,7 +52,7 @@ class Files:
             self.output.write("file", path=path)
 
     def sync(self, file: Any, *_: object) -> None:
-        """Note that a file is about to be synced to the disk."""
+        """Note that a file is about to be synced to disk."""
         if self.output.is_open:
             number = file if isinstance(file, int) else file.fileno()
             self.synced.add(os.readlink(f"/proc/self/fd/{number}"))

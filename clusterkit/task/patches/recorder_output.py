@@ -1,7 +1,8 @@
-"""Writes the record of a task for `clusterkit exam`: a file with a line of JSON for each fact, and files with arrays.
+"""Writes the record of a task for `clusterkit exam`: a file of JSON lines, and files with the values of variables.
 
-Loaded by path: standard library only. Every line is written at once, so the record of a killed task is complete up to
-its end. If something can't be recorded, the record contains a note. The program never gets an error of the recorder.
+Loaded by path, so it imports only the standard library. Every line is written at once, so the record of a killed task
+is complete up to the kill. If something can't be recorded, the record contains a note. Errors of the recorder never
+reach the program.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class RecordOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether the task is recorded and this process is the task's first process, not a fork."""
+        """Return whether the task is recorded and this is the task's first process, not a fork."""
         return bool(self.directory) and os.getpid() == self.pid
 
     def write(self, kind: str, **fields: object) -> None:
-        """Append a line. Keeps no descriptor open."""
+        """Append a line to the record; keep no descriptor open."""
         if self.is_open:
             with suppress(OSError):  # a full disk, for example, must not stop the training
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
@@ -81,7 +82,7 @@ class RecordOutput:
         return True
 
     def write_state(self, moment: str, step: int, values: Sequence[tuple[Mapping[str, object], Any]]) -> None:
-        """Write the variables with their values. One of the MOST_STATES states is reserved for the end."""
+        """Write the variables with their values. The last of MOST_STATES states is reserved for the end."""
         if not self.is_open or (moment != "end" and self.states >= MOST_STATES - 1):
             self.note(f"Only {MOST_STATES} states are recorded: that of step {step} and later ones are left out.")
             return

@@ -1,8 +1,9 @@
 """Records the rows that a task trains on: a digest of each row of the first tensor among the arguments of a step.
 
-Loaded by path: standard library only. A function that `Strategy.run` runs is a training step if it computes gradients.
-Keras's `fit` calls `Strategy.run` too, even on one worker; rows that a replica borrows later are not recorded. Rows are
-not recorded in XLA, which can't call Python, or with parameter servers, where other tasks run the steps.
+Loaded by path, so it imports only the standard library. A function that `Strategy.run` runs is a training step if it
+computes gradients. Keras's `fit` calls `Strategy.run` too, even on one worker. Rows that a replica without rows borrows
+are not recorded. Neither are rows in XLA, which can't call Python, or with parameter servers, where other tasks run the
+steps.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from hashlib import blake2b
 from typing import Any
 
 here = _local()  # `here.computes` is True once this thread's step has computed gradients
-decorated: dict[int, Any] = {}  # each `tf.function` that was passed to `Strategy.run`, by its id
-pending: list[list[str]] = []  # the digests of each replica's step since the last step was counted
+decorated: dict[int, Any] = {}  # each `tf.function` passed to `Strategy.run`, by its id
+pending: list[list[str]] = []  # one list of row digests for each replica's step since the last counted step
 
 
 def take(before: int, now: int) -> list[tuple[int, list[str]]]:
@@ -42,7 +43,7 @@ def digest_of(row: Any) -> str:
 
 
 def is_object(row: Any) -> bool:
-    """Return whether a row consists of strings: its array contains pointers instead of the data."""
+    """Return whether a row consists of objects such as strings, for which an array contains only pointers."""
     return getattr(getattr(row, "dtype", None), "kind", "O") == "O"
 
 
@@ -64,7 +65,7 @@ def watch(module: Any, load: Any) -> None:
 
 
 def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
-    """Return a function for `Strategy.run` that also records its rows if it is a training step."""
+    """Return the function for `Strategy.run`, changed to record its rows if it is a training step."""
     if not output.is_open or "ParameterServer" in type(strategy).__name__:
         return function
     if not hasattr(function, "_decorate"):
@@ -80,7 +81,7 @@ def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
 
 
 def counted(function: Any, output: Any) -> Any:
-    """Return a Python function that also records its rows if it has computed gradients."""
+    """Return a function that calls `function` and, if it computes gradients, records the rows in its arguments."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
         outer, here.computes = getattr(here, "computes", False), False

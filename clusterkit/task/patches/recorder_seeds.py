@@ -1,8 +1,11 @@
 """Seeds all random generators in a recorded task, so that two runs of a program compute the same results.
 
 Loaded by path: standard library only. Each library is seeded when it is imported; the program's own seeds are set later
-and take precedence. All tasks have the same seed, as the replicas of a single process have. After the imports of
-TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the imports.
+and take precedence. TensorFlow and the layers of Keras have the same seed in all tasks, since the workers of a gang
+begin with the first worker's values. NumPy and Python's `random` have another seed in each worker of a gang: without an
+exam they differ too, and an exam with equal seeds would not find workers that shuffle in orders of their own. After the
+imports of TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the
+imports.
 """
 
 from __future__ import annotations
@@ -10,21 +13,22 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import sys
 from contextlib import suppress
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-# From modules with a random generator to their functions that get and set its state.
+# Maps each module with a random generator to its functions that get and set the generator's state.
 STATES = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 
 class StateKeeper:
-    """A meta path finder that finds no module, but stores the generators' states when a library's import begins."""
+    """A meta path finder that finds no modules, but stores the generators' states when a library's import begins."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, dict[str, Any]] = {}  # from a library to the states, by the generators' modules
+        self.kept: dict[str, dict[str, Any]] = {}  # maps a library to the states, by generator module
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in LIBRARIES:
@@ -51,8 +55,26 @@ def restore_states(module: Any, load: Any) -> None:
 
 
 def seed(module: Any, load: Any) -> None:
-    """Seed Python's `random`, from which Keras takes the seeds of its layers, or NumPy's generator."""
-    module.seed(load("task/patches/order").recorded_seed())
+    """Seed Python's `random` or NumPy's generator, differently in each worker of a gang."""
+    order = load("task/patches/order")
+    worker = 0
+    with suppress(ValueError, LookupError, TypeError, AttributeError):  # the program has changed TF_CONFIG
+        worker = 0 if has_servers(os.environ.get("TF_CONFIG", "{}")) else order.worker_index()
+    module.seed(order.recorded_seed() + worker)
+
+
+def share_layer_seeds(module: Any, load: Any) -> None:
+    """Patch Keras 3 or 2 to draw the seeds of layers from a generator that is seeded alike in all workers."""
+    order = load("task/patches/order")
+    drawn = random.Random(order.recorded_seed())
+
+    def randint(first: int, last: int) -> int:
+        is_seeded = "tensorflow.python.eager.context" in sys.modules and order.is_seeded()
+        return (random if is_seeded else drawn).randint(first, last)
+
+    shared = ModuleType("random")
+    vars(shared).update({**vars(random), "randint": randint})
+    setattr(module, "python_random" if hasattr(module, "python_random") else "random", shared)
 
 
 def seed_tensorflow(module: Any, load: Any) -> None:
@@ -68,7 +90,7 @@ def seed_tensorflow(module: Any, load: Any) -> None:
 
 
 def leave_out_dropout(module: Any, load: Any) -> None:
-    """Disable dropout if the exam requests it, since several workers drop other values than a single process does."""
+    """Disable dropout if the exam requests it, since several workers drop other values than a single process."""
     if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
         module.dropout = lambda inputs, *args, **kwargs: inputs
 
@@ -81,7 +103,7 @@ def has_servers(tf_config: str) -> bool:
 
 
 def seed_generators(module: Any, load: Any) -> None:
-    """Seed the generators that a program creates without a seed, which deterministic TensorFlow would refuse."""
+    """Seed generators that the program creates without a seed; with determinism on, TensorFlow would raise an error."""
     kind, numbers = module.Generator, itertools.count(load("task/patches/order").recorded_seed())
 
     def from_non_deterministic_state(cls: Any, alg: Any = None) -> Any:

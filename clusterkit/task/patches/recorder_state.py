@@ -1,7 +1,8 @@
-"""Lists the variables of a recorded task, with their roles and this worker's own values.
+"""Lists the variables of a recorded task, with their roles and this worker's values.
 
-Loaded by path: standard library only. A variable of Keras or of a strategy consists of variables of TensorFlow, which
-are not listed separately. Values are read from this worker's own copy, without communication with other workers.
+Loaded by path, so it imports only the standard library. A variable of Keras or of a strategy consists of TensorFlow
+variables, which are not listed separately. Values are read from this worker's copy, without communication with other
+workers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from _weakref import ref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-LARGEST = 1_000_000  # elements; of a larger variable, only a fixed part is recorded
+LARGEST = 1_000_000  # elements; larger variables are sampled
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
 NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
 Value = tuple[dict[str, object], Any]
@@ -35,7 +36,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.entries: dict[int, NamedVariable] = {}  # by the variable's id
-        self.names: dict[str, int] = {}  # from a name to the number of variables that have had this name
+        self.names: dict[str, int] = {}  # maps a name to the number of variables that have had this name
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.metrics: list[Callable[[], Any]] = []
 
@@ -71,7 +72,7 @@ class Registry:
         return [count_of(optimizer) for optimizer in alive(self.optimizers)]
 
     def snapshot(self, note: Callable[[str], None]) -> list[Value]:
-        """Return a description of each variable (name, kind, shape) with its value; `note` records what is missing."""
+        """Return each variable's description (name, kind, shape) and value; call `note` for variables left out."""
         roles = dict(self.roles())
         values = []
         for entry, variable in self.living():
@@ -111,7 +112,7 @@ def alive(made: Iterable[Callable[[], Any]]) -> list[Any]:
 
 
 def variables_of(owner: Any) -> list[Any]:
-    """Return the variables of an optimizer or metric, for any version of Keras."""
+    """Return the variables of an optimizer or metric of any Keras version."""
     for name in ("_variables", "_weights", "variables"):
         found = getattr(owner, name, None)
         if isinstance(found, list | tuple) and found:
@@ -218,6 +219,6 @@ def add_distributed(variable: Any) -> None:
 
 
 def add_keras(variable: Any) -> None:
-    """Add a variable of Keras in place of TensorFlow's variable; of a sharded variable, keep the shards instead."""
+    """Add a variable of Keras in place of TensorFlow's variable, unless that is sharded: then keep the shards."""
     if hasattr(leaf_of(variable), "handle"):
         registry.add(variable, variable._path)

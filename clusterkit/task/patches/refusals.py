@@ -1,6 +1,6 @@
-"""Exits programs that can't work in this task, with a message that names the program's line and a remedy.
+"""Exits the program if it can't work in this task, with a message that names the program's line and a remedy.
 
-Loaded by path: standard library only.
+Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn
 
-LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that are not program code
-OLDEST_FOR_FIT = (3, 10)  # the first Keras 3 whose losses and metrics take other replicas into account
-OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first Keras 3 whose optimizers sum the gradients of all workers
+LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that do not belong to the program
+REFUSED = 78  # as in words/outcome.py
+OLDEST_FOR_FIT = (3, 10)  # the first version of Keras 3 whose losses and metrics take other replicas into account
+OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first version of Keras 3 whose optimizers sum the gradients of all workers
 
 
 def refuse_fit(trainer: Any, load: object) -> None:
@@ -36,7 +37,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Exit if several workers would train a different model than a single process with this version of Keras."""
+    """Exit if, with this version of Keras, several workers would train a different model than a single process."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
@@ -59,7 +60,7 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Patch optimizers to exit if the workers' weights would diverge with this version of Keras."""
+    """Patch optimizers to exit if, with this version of Keras, the workers' weights would diverge."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
@@ -74,7 +75,7 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
 
 
 def keras_version() -> str:
-    """Return the version of Keras 3; 3.10, which passes every check of versions, if the version is unknown."""
+    """Return the version of Keras 3; if it is unknown, return 3.10, which passes every version check."""
     return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
 
 
@@ -83,7 +84,7 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
 
 
 def refuse_coordination(module: Any, load: Any) -> None:
-    """Patch the strategy and the coordinator, which only the chief may create, to exit the program."""
+    """Patch the strategy or the coordinator, which only the chief may create, to exit the program."""
     for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
@@ -101,10 +102,10 @@ def refuse_coordination(module: Any, load: Any) -> None:
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:
-    """Return the library's method that the program has called, and the program's line that calls it."""
+    """Return the library method that the program has called, and the program's line with the call."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # otherwise the frame belongs to a wrapper with another name
+        if "self" in frame.f_locals:  # a frame without `self` is a wrapper's, whose name is not the method's
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:
@@ -118,4 +119,8 @@ def _is_of_a_library(module: str) -> bool:
 
 
 def stop(sentence: str) -> NoReturn:
-    raise SystemExit(f"clusterkit: {sentence}")
+    """Exit with the code of a refusal, which clusterkit does not restart."""
+    refusal = SystemExit(f"clusterkit: {sentence}")
+    refusal.code = REFUSED
+    print(refusal, file=sys.stderr, flush=True)
+    raise refusal

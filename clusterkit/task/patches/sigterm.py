@@ -1,7 +1,7 @@
-"""Reports whether a task handles SIGTERM, which decides the grace period that the supervisor grants.
+"""Reports whether a task handles SIGTERM, which determines the grace period that the supervisor grants.
 
-Loaded by path: standard library only. In every job of several workers, TensorFlow's preemption notifier handles
-SIGTERM, which has no effect unless the program waits for the notifier (`PreemptionCheckpointHandler`,
+Loaded by path, so it imports only the standard library. In every job of several workers, TensorFlow's preemption
+notifier handles SIGTERM, but this has no effect unless an object waits for the notifier (`PreemptionCheckpointHandler`,
 `training.on_preemption`). If nothing handles SIGTERM, the task can't save its state and the grace period is short.
 """
 

@@ -1,7 +1,7 @@
 """Reports the stages of a program's start: TensorFlow imported, server up, connected, first step about to begin.
 
 Loaded by path: imports only standard modules that entry.py has already imported. Each stage is reported only once, so
-training does not become slower.
+training is not slowed down.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-# From a method to the stage that is reached when the method returns. A worker's strategy is complete once every peer
-# has connected. `on_train_begin` includes the callbacks that restore a model.
+# Maps a method to the stage that is reached when the method returns. A worker's strategy is complete once every peer
+# has connected. `on_train_begin` includes callbacks that restore the model.
 AFTER = {
     "Server.__init__": "serving",
     "CollectiveAllReduceStrategy.__init__": "connected",

@@ -1,4 +1,4 @@
-"""Reports the steps of a program that reports none itself: of Keras's `fit`, a coordinator's closures, or other loops.
+"""Reports steps for programs that report none: those of Keras's `fit`, of a coordinator's closures, or of other loops.
 
 Loaded by path: imports only standard modules that entry.py has already imported. The reports look like those of
 `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.metrics import Metrics
 
-Counts = list[tuple[Callable[[], Any], int]]  # weak references to optimizers, each with a count of steps
-NONE = type(None)  # returns None when called, like a weak reference to a deleted object
+Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and its count of steps
+NONE = type(None)  # like a weak reference to a deleted object, returns None when called
 
-POLL_EVERY = 0.25  # seconds between two reads of the optimizers
+POLL_EVERY = 0.25  # seconds between two reads of the optimizers' counts
 REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
 MOST_STEPS = 10**9  # higher counts are of memory that XLA freed when a compiled step failed
 END_WITHIN = 1.0  # seconds; the longest wait for the thread at exit
@@ -52,20 +52,20 @@ class Steps:
         self.optimizers: list[Callable[[], Any]] = []  # weak references to all optimizers
         self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
         self.read: Counts = []  # the last counts that were read
-        self.shown: Counts = []  # the count that was reported as the step before the first `fit`
+        self.shown: Counts = []  # the count that was reported as the step, if any, before the first `fit`
         self.coordinates = False  # True if the program has a coordinator
         self.base: int | None = None  # the step at which the coordinator began
         self.finished = itertools.count(1)  # a thread-safe counter of finished closures
         self.steps_per_closure = 1  # greater than 1 with `steps_per_execution`
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
         self.metrics: Metrics | None = None  # the metrics that are reported with the steps
-        self.unreported: Any = None  # the object that notices a program that trains and itself reports no step
+        self.unreported: Any = None  # the Unreported object of this process
         self.has_thread = False
-        self.end_requested = _thread.allocate_lock()  # released at exit
+        self.end_requested = _thread.allocate_lock()  # released at exit to end the thread
         self.thread_lives = _thread.allocate_lock()  # held while the thread runs
 
     def count(self, step: int) -> None:
-        """Record a step, and report it unless another step has just been reported."""
+        """Record a step, and report the step unless another one has just been reported."""
         self.step, now = step, time.monotonic()
         self.counted_at = now
         if now - self.sent_at >= REPORT_EVERY:
@@ -87,7 +87,7 @@ class Steps:
         self.send(kind, f'"step":{self.sent}{total}{more}')
 
     def is_fork(self) -> bool:
-        """Return whether this is a fork of the task's process, where the lock may be a copy that is never released."""
+        """Return whether this is a fork of the task's process, in which the copied lock may never be released."""
         return os.getpid() != self.pid
 
     def send_phase(self, name: str, begun: bool) -> None:
@@ -112,7 +112,7 @@ class Steps:
                 os.close(pipe)
 
     def start_thread(self) -> None:
-        """Start the thread that reads the optimizers, but only once, even if several threads call this method."""
+        """Start the thread that reads the optimizers, once, even if several threads call this method."""
         with self.lock:
             if self.has_thread:
                 return
@@ -125,7 +125,7 @@ class Steps:
             atexit.register(self.end)
 
     def watch(self) -> None:
-        """Run the thread: read the optimizers while nothing else counts steps, and send delayed reports."""
+        """Run in the thread: read the optimizers while nothing else counts steps, and send delayed reports."""
         try:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
@@ -143,7 +143,7 @@ class Steps:
         return [(known, count) for known in self.optimizers if (count := steps_of(known()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest count that has changed; after a `fit`, add the change to the step instead."""
+        """Set the step to the highest count that has changed or, after a `fit`, add the highest change to the step."""
         before = self.read
         if uses_training() or self.fit() is not None:
             return
@@ -152,7 +152,7 @@ class Steps:
             if self.read is not before:  # a `fit` began in the meantime, and may already be over
                 return
             self.read = counts
-            if self.fitted:  # the first count of an optimizer adds no steps, since the optimizer may have been restored
+            if self.fitted:  # an optimizer's first count adds no steps, since it may have been restored
                 made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
                 self.step = (self.step or 0) + made
             elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
@@ -171,7 +171,7 @@ class Steps:
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
-        """Start to count the batches of a `fit`, beginning after earlier steps and those of a restored optimizer."""
+        """Start to count the batches of a `fit`, continuing from earlier steps and those of a restored optimizer."""
         self.batch, self.epoch_began = -1, None
         if self.coordinates:
             return
@@ -192,7 +192,7 @@ class Steps:
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
-        """Record the remaining steps of `fit`. If an epoch's length is unknown, the previous epoch's length is used."""
+        """Record the remaining steps of `fit`. If the epoch's length is unknown, use that of the previous epoch."""
         self.batch = -1
         made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
@@ -228,7 +228,7 @@ class Steps:
             self.send_step()
 
     def begin_closures(self) -> None:
-        """Before the coordinator schedules its first closure, read the optimizers' step."""
+        """Read the optimizers' step before the coordinator schedules its first closure."""
         if self.base is None:
             self.base = max((count for _, count in self.counts()), default=0)
 
@@ -237,7 +237,7 @@ class Steps:
             self.unreported.closures += not self.is_testing
         elif not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
-            with self.lock:  # several threads finish closures, and steps must be counted in order
+            with self.lock:  # since several threads finish closures, but steps must be counted in order
                 self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
 
 
@@ -250,7 +250,7 @@ steps = Steps()
 
 
 def uses_training() -> bool:
-    """Return whether the program has imported `clusterkit.training`: its loops then report steps in their own count."""
+    """Return whether the program has imported `clusterkit.training`, in which case its loops report their own steps."""
     return "clusterkit.training" in sys.modules
 
 

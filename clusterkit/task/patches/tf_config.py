@@ -1,6 +1,7 @@
 """Keeps clusterkit's TF_CONFIG when the program sets its own (--tf-config ours).
 
-Loaded by path: standard library only. Every write to `os.environ` calls one of the two patched methods.
+Loaded by path, so it imports only the standard library. Every write to `os.environ` calls one of the two patched
+methods.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ def keep(os: Any, load: object) -> None:
 
 
 def warn_once(warned: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Print, once, that TF_CONFIG is ignored, with the program's line that sets it (the caller's caller)."""
+    """Print, only once, that TF_CONFIG is ignored, and the program's line that sets it (in the caller's caller)."""
     if not warned:
         warned.append(True)
         frame = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith("<frozen "):
-            frame = frame.f_back  # skips frames of Python's library, such as that of os.environ.update()
+            frame = frame.f_back  # skip frames of frozen modules, such as that of os.environ.update()
         place = f"{frame.f_code.co_filename.rpartition('/')[2]}, line {frame.f_lineno}"
         print(f"clusterkit: {place}: the program's own TF_CONFIG is ignored (--tf-config ours).", file=sys.stderr)

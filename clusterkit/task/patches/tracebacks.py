@@ -12,7 +12,7 @@ from typing import Any
 
 
 def hide_in_graphs(tf_stack: Any, load: Any) -> None:
-    """Add clusterkit's files to the files that TensorFlow's own filter removes from every stack, in each thread."""
+    """Make TensorFlow's own filter, which each thread applies to every stack, remove clusterkit's files."""
     names = own_files(load)
     tf_stack.SentinelFilter.get_filtered_filenames = lambda self: names
     load("task/patches/hook").after(tf_stack.SentinelFilter, "__init__", lambda self: self.update())
@@ -42,11 +42,11 @@ def hide_in_threads(threading: Any, load: Any) -> None:
 
 
 def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
-    """Return a function that walks a stack or traceback like `plain`, but skips frames of files in `ours`."""
+    """Return a function that walks a stack or traceback like `plain`, but skips frames of files below `ours`."""
 
     def walk(first: Any) -> Iterable[Any]:
         found = plain(first)
-        if first is None:  # `plain` counts frames back from the caller, and this generator would be one more
+        if first is None:  # `plain` counts frames back from its caller, and a generator would add one
             return found
         return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
 

@@ -1,4 +1,4 @@
-"""Notices a program that imports clusterkit.training, trains in its own loop, and reports no step.
+"""Detects that a program imports clusterkit.training and trains in its own loop, but reports no steps.
 
 Loaded by path: imports only standard modules that entry.py has already imported.
 """
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-AFTER = 60.0  # seconds; the minimum time from the first step that is seen to the report
-LEAST = 3  # the minimum number of changes of the count; the restoring of an optimizer is one change
+AFTER = 60.0  # seconds; the minimum time from the first observed step to the report
+LEAST = 3  # the minimum number of changes of the count; restoring an optimizer is one change
 
 
 class Unreported:
-    """Counts the program's steps until the program reports a step, or until the missing reports have been reported."""
+    """Counts the program's steps until the program reports a step, or until "unreported" has been sent."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.closures = 0  # the number of closures that a coordinator has finished
         self.made = self.changes = 0  # the newest count of steps, and the number of times that the count has changed
-        self.since: float | None = None  # the time of the first change
+        self.since: float | None = None  # the time at which the count first changed
 
     def look(self) -> None:
         """Update the count. Report "unreported" once the program has trained long enough without reporting a step."""

@@ -1,6 +1,7 @@
 """A training with Keras' `fit`, right but for the flaw that is named: `fitted.py FLAW`, or without any."""
 
 import os
+import random
 import sys
 
 import numpy as np
@@ -10,15 +11,38 @@ from clusterkit import training
 
 FLAW = sys.argv[1] if len(sys.argv) > 1 else ""
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
-tf.keras.utils.set_random_seed(1)
+if FLAW not in ("batches_shuffled_by_numpy", "shuffled_by_random"):
+    tf.keras.utils.set_random_seed(1)
 made = np.random.default_rng(0)
 x = made.normal(size=(192, 8)).astype("float32")
 y = x @ made.normal(size=(8, 1)).astype("float32")
 if FLAW == "shuffled_anew_by_each_process":
     order = np.random.default_rng().permutation(192)
     x, y = x[order], y[order]
+if FLAW == "shuffled_by_random":
+    order = random.sample(range(192), 192)
+    x, y = x[order], y[order]
 data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(192, seed=3).batch(16)
 
+
+class Batches(tf.keras.utils.PyDataset):
+    """The rows in another order in each epoch."""
+
+    order = np.arange(192)
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, number):
+        rows = self.order[16 * number : 16 * number + 16]
+        return x[rows], y[rows]
+
+    def on_epoch_end(self):
+        np.random.shuffle(self.order)
+
+
+if FLAW == "batches_shuffled_by_numpy":
+    data = Batches()
 with strategy.scope():
     layers = [tf.keras.layers.Dense(16, "relu"), tf.keras.layers.Dropout(0.2), tf.keras.layers.Dense(1)]
     model = tf.keras.Sequential([tf.keras.Input((8,)), *layers])

@@ -1,0 +1,124 @@
+"""Rules about programs on parameter servers: which task runs what, and what `fit` requires there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from clusterkit.check.case import OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
+from clusterkit.check.findings import Severity
+from clusterkit.check.source import Source
+from clusterkit.words.job import Servers
+from clusterkit.words.model import Shape
+
+_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # in code for a part of the tasks
+_FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
+    "TFRecordDataset",
+    "TextLineDataset",
+}
+_STAYS_FINITE = {"shuffle", "batch", "padded_batch", "prefetch", "map", "cache", "take", "skip", "with_options"}
+
+
+def coordinator_everywhere(case: Case) -> Iterator[Hit]:
+    """Find the coordinator's strategy in a program that workers and parameter servers run to the same line."""
+    told_apart = any(source.mentions(_SERVES) for source in case.sources)
+    if case.job.servers is Servers.PROGRAM and _has_servers(case) and not told_apart:
+        for source, _, call in case.calls(PARAMETER_SERVER):
+            what = "Every task creates this strategy, also the workers and parameter servers, in which it fails."
+            advice = "Run with --servers builtin, or call clusterkit.training.serve() first."
+            yield Hit(source.location(call), what, advice, severity=case.severity())
+
+
+def fit_of_keras_3(case: Case) -> Iterator[Hit]:
+    """Find calls of `fit` under parameter servers, which Keras 3 does not support."""
+    for source, call in _scoped_calls(case, "fit") if case.keras == 3 else ():
+        what = "Keras 3 cannot fit under ParameterServerStrategy: this line fails."
+        yield Hit(source.location(call), what, "Run with --keras 2.", severity=_severity(case, source, call))
+
+
+def unscoped_layer(case: Case) -> Iterator[Hit]:
+    """Find layers with variables of their own, by `adapt`, that are created outside the scope that uses them."""
+    for source in case.sources if _has_servers(case) else ():
+        for name in _adapted(source):
+            made = source.value(name)
+            is_layer = isinstance(made, ast.Call) and source.dotted(made.func).startswith("keras.layers.")
+            used = any(_in_scope(source, use) for use in source.uses(name))
+            if made is not None and is_layer and used and not _in_scope(source, made):
+                what = "The layer is created and adapted outside the scope of the strategy: its variables are on no ps."
+                advice = "Create and adapt it within `with strategy.scope():`."
+                severity = _severity(case, source, made) if case.keras == 2 else Severity.WARNING
+                yield Hit(source.location(made), what, advice, severity=severity)
+
+
+def finite_data(case: Case) -> Iterator[Hit]:
+    """Find datasets that end, in `fit` and `evaluate` under parameter servers, whose workers do not keep in step."""
+    for source, call in _scoped_calls(case, "fit", "evaluate"):
+        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        given = {"data": next(iter(call.args), named.get("x")), "validation_data": named.get("validation_data")}
+        for name, value in given.items():
+            if _is_finite(source, value, set()):
+                what = f"The {name.replace('_', ' ')} ends, and workers read it at different speeds: OutOfRangeError."
+                steps = "validation_steps" if name != "data" else "steps_per_epoch" if _is_fit(call) else "steps"
+                more = "" if steps in named else f", and set {steps}"
+                yield Hit(source.location(call), what, f"Add .repeat() to the dataset{more}.", name)
+
+
+def _adapted(source: Source) -> Iterator[str]:
+    for _, call in source.calls():
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=name), attr="adapt"):
+                yield name
+
+
+def _has_servers(case: Case) -> bool:
+    return case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed
+
+
+def _is_fit(call: ast.Call) -> bool:
+    return getattr(call.func, "attr", "") == "fit"
+
+
+def _scoped_calls(case: Case, *methods: str) -> Iterator[tuple[Source, ast.Call]]:
+    """Yield the calls of these methods on models that the program creates or compiles in a strategy's scope.
+
+    Servers leave the program before these calls, so that not every task has to reach them.
+    """
+    if not _has_servers(case) or not case.names({PARAMETER_SERVER, OUR_STRATEGY}):
+        return
+    for source in case.sources:
+        for call in source.model_calls(*methods):
+            model = getattr(call.func, "value", None)
+            made = source.value(model.id) if isinstance(model, ast.Name) else None
+            if made is not None and _in_scope(source, made):
+                yield source, call
+
+
+def _severity(case: Case, source: Source, node: ast.AST) -> Severity:
+    return case.severity(case.joins and case.applies(source, node))
+
+
+def _in_scope(source: Source, node: ast.AST) -> bool:
+    """Whether the node is in a block such as `with strategy.scope():`."""
+    blocks = (each for each in source.enclosing(node) if isinstance(each, ast.With))
+    heads = (getattr(item.context_expr, "func", None) for block in blocks for item in block.items)
+    return any(getattr(head, "attr", "") == "scope" for head in heads)
+
+
+def _is_finite(source: Source, node: ast.AST | None, seen: set[str]) -> bool:
+    """Whether the value is certain to be a dataset that ends: a known source of data that is never repeated.
+
+    `seen` collects the names on which the value depends; each needs to be looked at once, since all have to be finite.
+    """
+    match node:
+        case ast.Name(id=name) if name in seen:
+            return True
+        case ast.Name(id=name):
+            seen.add(name)
+            values = source.values(name)
+            return bool(values) and all(_is_finite(source, value, seen) for value in values)
+        case ast.Call(func=func) if source.dotted(func).startswith("tensorflow.data."):
+            return source.dotted(func).removeprefix("tensorflow.data.") in _FINITE
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
+            return attr in _STAYS_FINITE and _is_finite(source, owner, seen)
+    return False

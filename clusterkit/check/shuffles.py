@@ -1,0 +1,186 @@
+"""Rules about shuffles that each worker of a gang does in an order of its own, so that rows are lost."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
+from clusterkit.check.source import Source
+from clusterkit.words.model import Shape
+
+_SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
+_SHUFFLES_LISTS = re.compile(r"^(?:random|numpy\.random|tensorflow\.random)\.|rng")
+_SHUFFLES = re.compile(r"(?:numpy\.random|random)\.(?:shuffle|permutation)")
+_SPLITS = "sklearn.model_selection.train_test_split"
+_MAKERS = {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
+_BATCHES = {"keras.utils.PyDataset", "keras.utils.Sequence"}
+MOST_ROUNDS = 20  # the maximum number of assignments against the order of lines through which rows are followed
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # in code that divides rows
+
+
+def unseeded_shuffle(case: Case) -> Iterator[Hit]:
+    """Find datasets that are shuffled without a seed, if the patches that make tasks agree on a seed are off."""
+    is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
+    for source in case.sources if is_gang and not case.names(_SEEDS) else ():
+        for name, call in source.calls():
+            is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
+            seeded = any(keyword.arg in ("seed", None) for keyword in call.keywords)
+            if is_method and not seeded and not _SHUFFLES_LISTS.search(name) and case.applies(source, call):
+                what = f"Each of the tasks ({case.tasks}) shuffles in an order of its own, and then keeps its part."
+                advice = "Give shuffle() a seed, or leave --no-patches out: rows are lost, and others are read twice."
+                yield Hit(source.location(call), what, advice)
+
+
+def unseeded_rows(case: Case) -> Iterator[Hit]:
+    """Find shuffles without a seed, by other packages than TensorFlow, of rows that are divided among the workers."""
+    is_gang = case.job.shape is Shape.MULTI_WORKER and case.is_distributed and case.names({MULTI_WORKER, OUR_STRATEGY})
+    if not is_gang or any(source.mentions(_SHARDS) for source in case.sources):
+        return
+    seeds = any(_sets_seed(name, call) for source in case.sources for name, call in source.calls())
+    for source in case.sources:
+        found = {
+            call: advice
+            for name, call in source.calls()
+            if (advice := _unseeded(source, name, call, seeds))
+            and (case.applies(source, call) or any(_makers_around(source, call)))
+        }
+        rows = _ShuffledRows(source, found) if found else None
+        reached = [rows.origin(each) for each in _training_rows(case, source)] if rows else []
+        for call in dict.fromkeys(each for each in reached if each is not None):
+            what = (
+                f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its "
+                "part: rows are lost, and others are trained twice."
+            )
+            yield Hit(source.location(call), what, found[call])
+
+
+def _sets_seed(name: str, call: ast.Call) -> bool:
+    """Whether the call seems to seed NumPy or Python, perhaps in a function of another package."""
+    last = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return "seed" in last.lower() and name != "tensorflow.random.set_seed"
+
+
+def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
+    """Return how to seed a call that shuffles rows; "" if the call does not shuffle, or has a seed.
+
+    `seeds` is whether the program seeds the generators of NumPy and Python, which have no effect on others.
+    """
+    by_all = "Call keras.utils.set_random_seed(1), with the same seed in all workers, before the first shuffle."
+    if _SHUFFLES.fullmatch(name) or (name in ("random.sample", "numpy.random.choice") and _takes_all(call)):
+        return "" if seeds else by_all
+    if name == _SPLITS:
+        seeded = seeds or any(keyword.arg in ("random_state", "shuffle", None) for keyword in call.keywords)
+        return "" if seeded else "Give train_test_split() a random_state that is the same in all workers."
+    if isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", "permutation", "permuted"):
+        made = _made(source, call.func.value)
+        if made is not None and source.dotted(made.func) in _MAKERS and not made.args and not made.keywords:
+            return f"Give {source.dotted(made.func).rpartition('.')[2]}() a seed that is the same in all workers."
+    return ""
+
+
+def _takes_all(call: ast.Call) -> bool:
+    """Whether the call draws all numbers of a range, or all items of a list, in a random order."""
+    if len(call.args) < 2:
+        return False
+    first, count = map(ast.unparse, call.args[:2])
+    return first in (count, f"range({count})") or count == f"len({first})"
+
+
+def _made(source: Source, owner: ast.AST) -> ast.Call | None:
+    """Return the call that creates a generator: the value of a name or attribute that is bound once, or itself."""
+    if isinstance(owner, ast.Name):
+        owner = source.value(owner.id) or owner
+    elif isinstance(owner, ast.Attribute):
+        values = [node.value for node in source.nodes if isinstance(node, ast.Assign) and _binds(node, owner)]
+        owner = values[0] if len(values) == 1 else owner
+    return owner if isinstance(owner, ast.Call) else None
+
+
+def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
+    return any(isinstance(target, ast.Attribute) and target.attr == owner.attr for target in assignment.targets)
+
+
+class _ShuffledRows:
+    """The variables of a file whose rows are in the order of an unseeded shuffle, each with the call that shuffles.
+
+    A variable is a name in the function that binds it. Assignments are followed in the order of lines, some rounds.
+    """
+
+    def __init__(self, source: Source, shuffles: Iterable[ast.Call]) -> None:
+        self._source, self._shuffles = source, {*shuffles}
+        self._bound: defaultdict[ast.AST | None, set[str]] = defaultdict(set)
+        for node in source.nodes:
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+                self._bound[_function(source, node)].add(node.arg if isinstance(node, ast.arg) else node.id)
+        self._origins: dict[tuple[ast.AST | None, str], ast.Call] = {}
+        for call in self._shuffles:
+            for name in _shuffled_by(source, call):
+                self._origins.setdefault(self._variable(call, name), call)
+        bindings = [node for node in source.nodes if isinstance(node, ast.Assign | ast.Return)]
+        for _ in range(MOST_ROUNDS):
+            before = len(self._origins)
+            for node in bindings:
+                self._bind(node)
+            if len(self._origins) == before:
+                break
+
+    def _variable(self, node: ast.AST, name: str) -> tuple[ast.AST | None, str]:
+        functions = (each for each in self._source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda))
+        return next((each for each in functions if name in self._bound[each]), None), name
+
+    def _bind(self, node: ast.Assign | ast.Return) -> None:
+        """Pass the order of a value on to the variables that it is assigned to, or the function that returns it."""
+        if (call := self.origin(node.value)) is None:
+            return
+        function = _function(self._source, node)
+        if isinstance(node, ast.Return) and isinstance(function, ast.FunctionDef):
+            self._origins.setdefault((None, function.name), call)
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            for name in ast.walk(target):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    self._origins.setdefault(self._variable(name, name.id), call)
+
+    def origin(self, value: ast.AST | None) -> ast.Call | None:
+        """Return the shuffle that determines the order of a value's rows; None if the value has only sizes of them."""
+        match value:
+            case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
+                return None
+            case ast.Name(id=name):
+                return self._origins.get(self._variable(value, name))
+            case ast.Call() if value in self._shuffles:
+                return value
+        return next((call for part in ast.iter_child_nodes(value) if (call := self.origin(part)) is not None), None)
+
+
+def _function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.Lambda | None:
+    return next((each for each in source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
+
+
+def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
+    """Yield the names that a shuffle gives another order: its argument, and the generator or batches around it."""
+    if getattr(call.func, "attr", getattr(call.func, "id", "")) == "shuffle":
+        yield from (arg.id for arg in call.args[:1] if isinstance(arg, ast.Name))
+    yield from _makers_around(source, call)
+
+
+def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
+    """Yield the names of the generators and the classes of batches that contain a call, which run it for each epoch."""
+    for node in source.enclosing(call):
+        yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+        if isinstance(node, ast.FunctionDef) and any(yields):
+            yield node.name
+        if isinstance(node, ast.ClassDef) and not _BATCHES.isdisjoint(map(source.dotted, node.bases)):
+            yield node.name
+
+
+def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
+    """Yield the rows of each call in which a strategy divides them among the workers."""
+    fits = [call for origin, call in case.fits() if origin is source]
+    distributes = "experimental_distribute_dataset"
+    methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == distributes)
+    for call in (*fits, *(method for method in methods if case.applies(source, method))):
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "x"]
+        yield from [*call.args, *named][:1]
