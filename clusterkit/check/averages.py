@@ -18,7 +18,7 @@ _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*ba
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
     """Find custom training steps whose loss is the mean over one worker's rows."""
-    if _is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
+    if is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
         for source in case.sources:
             for step in _replica_functions(source):
                 if (mean := _mean_under_tape(source, step)) is not None:
@@ -33,7 +33,7 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
     """Find datasets with batches of one worker's size, although the strategy splits each batch among the workers."""
-    if not _is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
+    if not is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
@@ -47,7 +47,8 @@ def batch_per_replica(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(call), what, advice)
 
 
-def _is_gang(case: Case) -> bool:
+def is_gang(case: Case) -> bool:
+    """Return whether the job is a gang of workers that train with a strategy that the program creates."""
     is_made = any(True for _ in case.calls(MULTI_WORKER, OUR_STRATEGY))
     return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and is_made
 

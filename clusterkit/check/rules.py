@@ -12,6 +12,7 @@ from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.servers import coordinator_everywhere, finite_data, fit_of_keras_3, unscoped_layer
 from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.source import Source
+from clusterkit.check.steps import mean_of_parts, undistributed_batches
 from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
@@ -55,6 +56,23 @@ def tf_config(case: Case) -> Iterator[Hit]:
             if case.applies(source, node):
                 what = f"TF_CONFIG is overwritten with the same value in each of the {len(case.job.cluster)} tasks."
                 advice = "clusterkit sets it in every task. With --tf-config ours, tasks ignore the program's own."
+                yield Hit(source.location(node), what, advice)
+
+
+def no_cluster(case: Case) -> Iterator[Hit]:
+    """Find code that sets a TF_CONFIG without the key `cluster`, in which strategies find no other task."""
+    if case.job.tf_config is TfConfig.OURS or not case.is_distributed:
+        return
+    for source in case.sources:
+        writes = [node for node in source.nodes if isinstance(node, ast.Assign) and _writes_tf_config(source, node)]
+        keys = [_keys_in_json(source, node.value) for node in writes]
+        for node in writes if all(each and "cluster" not in each for each in keys) else ():
+            if case.applies(source, node):
+                what = 'The TF_CONFIG that the program sets has no "cluster", so that its strategy finds no other task.'
+                advice = (
+                    'Leave TF_CONFIG as clusterkit sets it, or give it a "cluster" with the addresses of all tasks. '
+                    "With --tf-config ours, tasks ignore the program's own."
+                )
                 yield Hit(source.location(node), what, advice)
 
 
@@ -153,6 +171,7 @@ def dataset_creator(case: Case) -> Iterator[Hit]:
 RULES = {
     "hides-module": hides_module,
     "tf-config-overwritten": tf_config,
+    "tf-config-without-cluster": no_cluster,
     "strategy-too-late": strategy_too_late,
     "wrong-strategy": wrong_strategy,
     "no-strategy": no_strategy,
@@ -161,6 +180,8 @@ RULES = {
     "unseeded-rows": unseeded_rows,
     "loss-per-replica": loss_per_replica,
     "batch-per-replica": batch_per_replica,
+    "mean-of-parts": mean_of_parts,
+    "undistributed-batches": undistributed_batches,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
@@ -186,3 +207,17 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Subscript(value=owner, slice=ast.Constant(value="TF_CONFIG"))]):
             return source.dotted(owner) == "os.environ"
     return False
+
+
+def _keys_in_json(source: Source, value: ast.expr) -> set[str]:
+    """Return the keys of a dictionary that is written as JSON; none if they can't be known."""
+    match value:
+        case ast.Call(func=func, args=[given, *_]) if source.dotted(func) == "json.dumps":
+            made: ast.AST | None = given
+            if isinstance(given, ast.Name):  # other uses of the name might change the dictionary
+                uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == given.id]
+                made = source.value(given.id) if len(uses) == 2 else None
+            keys = made.keys if isinstance(made, ast.Dict) else []
+            names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+            return names if len(names) == len(keys) else set()
+    return set()

@@ -55,6 +55,16 @@ ROWS: tuple[Row, ...] = (
         example=(*_TWO, "--keras", "2"),
     ),
     Row(
+        "stateful-layers",
+        "ValueError: Stateful RNNs (created with `stateful=True`) are not yet supported with tf.distribute.Strategy.",
+        r"Stateful RNNs \(created with `stateful=True`\) are not yet supported with tf\.distribute\.Strategy",
+        "{line} creates a layer with stateful=True under a strategy, which Keras 2 does not support: the layer keeps "
+        "the state of each row for the next batch, whose rows other replicas may get.",
+        "Leave stateful=True out, or train without a strategy, in one process.",
+        reported=("tensorflow/tensorflow#33072",),
+        example=(*_TWO, "--keras", "2"),
+    ),
+    Row(
         "gradients-in-a-condition",
         "RuntimeError: `merge_call` called while defining a new graph or a tf.function",
         r"RuntimeError: `merge_call` called while defining a new graph",

@@ -31,6 +31,18 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "only-compiled-in-the-scope",
+        'RuntimeError: Need to be inside "with strategy.scope()" for …Strategy object, from fit',
+        r'RuntimeError: Need to be inside "with strategy\.scope\(\)" for',
+        "The model that {line} trains was created outside the scope of the strategy; only its optimizer was created "
+        "inside, as by compile.",
+        "Create the model and compile it in the same `with strategy.scope():` block.",
+        when=calling(r"\.fit\("),
+        reported=("tensorflow/tensorflow#37054",),
+        example=_TWO,
+        over=("optimizer-built-outside-the-scope", "no-scope"),
+    ),
+    Row(
         "batch-not-in-args",
         "ValueError: Flattening a PerReplica to components is not supported in replica context.",
         r"Flattening a PerReplica to components is not supported in replica context",
@@ -196,6 +208,27 @@ ROWS: tuple[Row, ...] = (
         "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True).",
         when=calling(r"\.(?:fit|evaluate|predict)\("),
         example=_ONE,
+    ),
+    Row(
+        "summary-without-a-step",
+        "ValueError: No step set. Please specify one either through the `step` argument or through set_step()",
+        r"ValueError: No step set\. Please specify one either through the `step` argument",
+        "{line} writes a summary, and neither its step argument nor tf.summary.experimental.set_step says for which "
+        "step.",
+        "Pass step=optimizer.iterations, or return the value from the step that strategy.run runs, reduce it, and "
+        "write it once, in the loop, with step=.",
+        reported=("tensorflow/tensorflow#26980",),
+        example=_TWO,
+    ),
+    Row(
+        "seed-of-a-tensor",
+        "TypeError: Expected int for argument 'seed2' not <tf.Tensor 'random_normal/mod:0' shape=() dtype=int32>",
+        r"TypeError: Expected int for argument 'seed2?' not <tf\.Tensor",
+        "{line} passes a tensor as the seed, such as a replica's number, and this function takes Python numbers only.",
+        "tf.random.stateless_normal(shape, seed=(seed, replica_id)), or another function of tf.random.stateless_…, "
+        "whose seeds may be tensors.",
+        reported=("tensorflow/tensorflow#58433",),
+        example=_TWO,
     ),
     Row(
         "tensor-of-another-function",

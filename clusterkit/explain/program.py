@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from clusterkit.check.misplaced import refused
-from clusterkit.explain.row import Condition, Evidence, Row, Words
-from clusterkit.words.distribution import WhyAlone
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
+from clusterkit.words.distribution import SPANS_TASKS, WhyAlone
 
 _SAME_TASK = (
     "Could not start gRPC server|[Aa]ddress already in use|opened no port|unexpectedly tried to connect|"
@@ -43,6 +43,14 @@ def alone(*reasons: WhyAlone) -> Condition:
         return {"means": str(seen), "advice": f"The program needs: {'; '.join(seen.mend)}"}
 
     return holds
+
+
+def _no_cluster(evidence: Evidence) -> Words | None:
+    """Condition: tasks trained alone with a strategy for several, and the program's TF_CONFIG has no cluster."""
+    seen = evidence.undistributed
+    if seen is None or seen.why is not WhyAlone.NEVER_CONNECTED or not set(SPANS_TASKS).intersection(seen.strategies):
+        return None
+    return HOLDS if any(finding.id == "tf-config-without-cluster" for finding in evidence.findings) else None
 
 
 def _option_of_up(evidence: Evidence) -> Words | None:
@@ -82,6 +90,18 @@ ROWS = (
         hits("tf-config-overwritten", _SAME_TASK),
         facts_only=True,
         example=("--workers", "2", "--startup-timeout", "20s"),
+    ),
+    Row(
+        "tf-config-without-cluster",
+        'MultiWorkerMirroredStrategy with a TF_CONFIG that has no "cluster": each worker trains alone',
+        "",
+        'The TF_CONFIG that the program sets has no "cluster", so that its strategy finds no other task.',
+        'Leave TF_CONFIG as clusterkit sets it, or give it a "cluster" with the addresses of all tasks.',
+        _no_cluster,
+        reported=("kubeflow/trainer#1763",),
+        example=("--workers", "2"),
+        facts_only=True,
+        over=("no-strategy",),
     ),
     Row(
         "strategy-too-late",

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from clusterkit.explain.frames import not_through, through
-from clusterkit.explain.row import Row, of_shape
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
+from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape
 
 _SERVED = of_shape(Shape.PARAMETER_SERVER)
 _COORDINATED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
 _KERAS_2 = (*_COORDINATED, "--keras", "2")
+_MADE = "tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())"
+
+
+def _creates_it_everywhere(evidence: Evidence) -> Words | None:
+    """Condition: always holds; both sentences name the other tasks if they run the program, too."""
+    if evidence.job is None or evidence.job.servers is Servers.BUILTIN:
+        return HOLDS
+    return {
+        "means": "ParameterServerStrategy does not read TF_CONFIG by itself, and only the chief may create it: workers "
+        "and parameter servers run a tf.distribute.Server instead.",
+        "advice": f"Write strategy = {_MADE}, and run the job with --servers builtin, or call "
+        "clusterkit.training.serve() before.",
+    }
 
 
 ROWS: tuple[Row, ...] = (
@@ -153,10 +167,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "strategy-without-a-resolver",
         "TypeError: ParameterServerStrategyV2.__init__() missing 1 required positional argument: 'cluster_resolver'",
-        r"ParameterServerStrategy\w*\.__init__\(\) missing 1 required positional argument: 'cluster_resolver'",
+        r"ParameterServerStrategy\w*\.__init__\(\) missing 1 required positional argument: 'cluster_resolver'"
+        r"|clusterkit: [^\n]{1,4000} Its cluster_resolver is missing, too",
         "ParameterServerStrategy does not read TF_CONFIG by itself.",
-        "tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())",
-        reported=("yahoo/TensorFlowOnSpark#587",),
+        _MADE,
+        when=_creates_it_everywhere,
+        reported=("yahoo/TensorFlowOnSpark#587", "tensorflow/tensorflow#38511"),
         example=_COORDINATED,
     ),
     Row(

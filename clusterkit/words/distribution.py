@@ -97,5 +97,7 @@ class Undistributed:
             return "DTensor finds no other task without its variables."
         one = self.strategies[0]
         if one in SPANS_TASKS:
-            return f"The cluster of the program's {one} has no other task: it does not read TF_CONFIG."
+            return (
+                f"The cluster of the program's {one} has no other task: it does not come from clusterkit's TF_CONFIG."
+            )
         return f"The program's {one} trains on the devices of one task."

@@ -110,6 +110,9 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "dataset-without-a-coordinator": "NotImplementedError: `tf.distribute.experimental.ParameterServerStrategy` must "
     "be "
     "used with `tf.distribute.experimental.coordinator.ClusterCoordinator` in a custom training loop.",
+    "strategy-without-a-resolver": "clusterkit: worker:0 has reached the coordinator's code: train.py, line 4, creates "
+    "a ParameterServerStrategy, which only the chief can do. Its cluster_resolver is missing, too. Start a "
+    "tf.distribute.Server in worker:0 instead",
     "nccl": "tensorflow.python.framework.errors_impl.UnknownError:  ncclCommInitRank failed: unhandled system error",
     "name-not-in-the-checkpoint": "NotFoundError: Key global_step not found in checkpoint",
     "variable-not-initialized": "errors_impl.FailedPreconditionError: Attempting to use uninitialized value weight",
@@ -190,6 +193,10 @@ NEAR = {  # what looks like a row's text, and is something else
     "a warning": "W dso_loader.cc:59] Could not load dynamic library 'libcudart.so.10.1'; dlerror: libcudart.so.10.1: "
     "cannot open shared object file: No such file or directory\nKeyError: 'a'",
     "a symbol of one's own": "OSError: ./mine.so: undefined symbol: my_function",
+    "a step": "ValueError: No step set for the scheduler",
+    "a seed": "TypeError: Expected int for argument 'seed' not 'tomorrow'",
+    "a service with a state": "ValueError: Stateful sets are not yet supported with this strategy",
+    "a resolver": "TypeError: Client.__init__() missing 1 required positional argument: 'cluster_resolver'",
     "a scope": "ValueError: the name is out of scope and cannot be used",
 }
 
@@ -198,6 +205,28 @@ NEAR = {  # what looks like a row's text, and is something else
 def test_a_text_that_looks_like_a_rows(text: str) -> None:
     """It is not about a strategy, Keras or TF_CONFIG."""
     assert explain(Evidence((TaskEvidence(text=f"Traceback (most recent call last):\n{text}"),))) == []
+
+
+def test_the_resolver_and_the_other_tasks_are_named_if_these_run_the_program() -> None:
+    """With `--servers builtin`, only the coordinator creates the strategy."""
+    missing = (TaskEvidence(text=ALSO["strategy-without-a-resolver"]),)
+    options: dict[str, Any] = {"program": "train.py", "workers": 2, "ps": 1}
+    (everywhere,) = explain(Evidence(missing, build_job(options, ProgramKind.SCRIPT)))
+    assert "does not read TF_CONFIG" in everywhere.means
+    assert "only the chief may create it" in everywhere.means
+    assert "TFConfigClusterResolver()" in everywhere.advice
+    assert "--servers builtin" in everywhere.advice
+    (alone,) = explain(Evidence(missing, build_job({**options, "servers": "builtin"}, ProgramKind.SCRIPT)))
+    assert "only the chief" not in alone.means
+    assert "--servers" not in alone.advice
+
+
+def test_a_model_outside_the_scope_is_told_from_a_loop_of_ones_own() -> None:
+    """The message is the same: in fit, the model was created outside the scope."""
+    in_fit, in_a_loop = (RECORDED[id_] for id_ in ("only-compiled-in-the-scope", "optimizer-built-outside-the-scope"))
+    assert in_fit.rpartition(" at 0x")[0].splitlines()[-1] == in_a_loop.rpartition(" at 0x")[0].splitlines()[-1]
+    rows = [[one.row for one in explain(Evidence((TaskEvidence(text=text),)))] for text in (in_fit, in_a_loop)]
+    assert rows == [["only-compiled-in-the-scope"], ["optimizer-built-outside-the-scope"]]
 
 
 def test_a_file_of_records_that_ends_too_early_is_no_checkpoint() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.matching import explain
 from clusterkit.explain.resolvers import ROWS
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
@@ -178,3 +180,16 @@ def test_strategies_that_train_alone(strategies: tuple[str, ...], expected: list
     """Those that are for the devices of one process."""
     seen = Undistributed((worker(0), worker(1)), WhyAlone.NEVER_CONNECTED, strategies)
     assert rows(Evidence((), GANG, RunState.SUCCEEDED, undistributed=seen)) == expected
+
+
+@pytest.mark.parametrize(
+    ("strategies", "expected"),
+    [(("MultiWorkerMirroredStrategy",), ["tf-config-without-cluster"]), ((), ["no-strategy"])],
+)
+def test_a_tf_config_without_cluster(strategies: tuple[str, ...], expected: list[str]) -> None:
+    """It matters to strategies that take their cluster from it."""
+    found = Finding("tf-config-without-cluster", Location("train.py", 4), "It has no cluster.", "Leave it.")
+    seen = Undistributed((worker(0), worker(1)), WhyAlone.NEVER_CONNECTED, strategies)
+    evidence = Evidence((), GANG, RunState.SUCCEEDED, findings=(found,), undistributed=seen)
+    assert [one.row for one in explain(evidence)] == expected
+    assert [one.row for one in explain(replace(evidence, findings=()))] == ["no-strategy"]

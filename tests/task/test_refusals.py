@@ -103,5 +103,6 @@ def test_a_worker_that_creates_the_coordinators_objects_is_refused(
     assert capsys.readouterr().err == f"{sentence}\n"
     assert sentence.startswith("clusterkit: worker:1 has reached the coordinator's code: test_refusals.py, line ")
     assert f"creates a {name.removesuffix('V2')}, which only the chief can do" in sentence
+    assert ("Its cluster_resolver is missing, too. " in sentence) == name.startswith("ParameterServer")
     assert "clusterkit.training.serve()" in sentence
     assert "--servers builtin" in sentence

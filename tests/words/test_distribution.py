@@ -26,7 +26,7 @@ FOUND = {
     "a cluster of one": (
         Undistributed(TWO, NEVER, ("MultiWorkerMirroredStrategy",)),
         "worker:0 and worker:1 never connected: each trained alone. The cluster of the program's "
-        "MultiWorkerMirroredStrategy has no other task: it does not read TF_CONFIG.",
+        "MultiWorkerMirroredStrategy has no other task: it does not come from clusterkit's TF_CONFIG.",
     ),
     "DTensor": (
         Undistributed(TWO, NEVER, ("DTensor",)),

@@ -88,12 +88,14 @@ def refuse_coordination(module: Any, load: Any) -> None:
     for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
+            is_unresolved = what.endswith("Strategy") and len(args) < 2 and "cluster_resolver" not in kwargs
+            lacks = "Its cluster_resolver is missing, too. " if is_unresolved else ""
             task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
             stop(
                 f"{task} has reached the coordinator's code: {place} creates a {what}, which only the chief can do. "
-                f"Start a tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job "
-                f"with --servers builtin: then workers and parameter servers run clusterkit's server and not the "
-                f"program."
+                f"{lacks}Start a tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run "
+                f"the job with --servers builtin: then workers and parameter servers run clusterkit's server and not "
+                f"the program."
             )
 
         load("task/patches/hook").watch(module, {}, {f"{name}.__init__": refuse})

@@ -1,0 +1,190 @@
+"""Rules about the steps of custom training loops: the batches that they take, and the losses that they reduce."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from clusterkit.check.averages import is_gang
+from clusterkit.check.case import Case, Hit
+from clusterkit.check.source import Source
+
+_SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum"}
+_GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
+_REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")
+_SCALED = re.compile(
+    r"(?i)batch|(?<!st)rate|\blr\b"
+)  # in the names of values that are multiplied by the number of replicas
+_DISTRIBUTES = "experimental_distribute_dataset"
+_Function = ast.FunctionDef | ast.Module
+
+
+def mean_of_parts(case: Case) -> Iterator[Hit]:
+    """Find reductions with MEAN of losses that each replica has already divided by the global batch size."""
+    for source in case.sources if is_gang(case) else ():
+        if any(_multiplies(node) for node in source.nodes):
+            continue  # the program may correct the mean
+        for function, call in _innermost(source):
+            value, axis = _argument(call, 1, "value"), _argument(call, 2, "axis")
+            is_scalar = isinstance(axis, ast.Constant) and axis.value is None
+            if _is_mean(source, call) and is_scalar and _is_part(source, function, value):
+                tasks = len(case.job.training)
+                what = (
+                    "Each replica has divided its loss by the global batch size, and MEAN divides once more: with "
+                    f"{case.tasks}, the result is {tasks} times too small."
+                )
+                yield Hit(source.location(call), what, "Add up the losses of the replicas: tf.distribute.ReduceOp.SUM.")
+
+
+def undistributed_batches(case: Case) -> Iterator[Hit]:
+    """Find loops that pass the batches of a dataset to the replicas, and not those of the distributed dataset."""
+    for source in case.sources if is_gang(case) else ():
+        unused = {dataset: name for name, dataset in _distributed(source) if not _is_used(case, name)}
+        if not unused or any(getattr(node, "attr", "") == "shard" for node in source.nodes):
+            continue
+        for loop in source.nodes:
+            dataset = loop.iter.id if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Name) else ""
+            if isinstance(loop, ast.For) and dataset in unused and _runs(source, loop):
+                what = f"The loop takes its batches from {dataset}: each worker trains on the whole of each batch."
+                yield Hit(source.location(loop), what, f"Loop over {unused[dataset]}, which gives each its share.")
+
+
+def _multiplies(node: ast.AST) -> bool:
+    """Return whether a value other than a batch size or a learning rate is multiplied by the number of replicas."""
+    if not isinstance(node, ast.BinOp | ast.AugAssign) or not isinstance(node.op, ast.Mult):
+        return False
+    if any(isinstance(factor, ast.Constant) for factor in ast.iter_child_nodes(node)):
+        return False  # a batch size, too, as in `8 * strategy.num_replicas_in_sync`
+    text = ast.unparse(node)
+    return bool(_REPLICAS.search(text)) and not _SCALED.search(text)
+
+
+def _innermost(source: Source) -> Iterator[tuple[_Function, ast.Call]]:
+    """Yield the calls of `reduce`, each with the innermost function or the module around it."""
+    around = dict[ast.Call, _Function]()
+    for function in source.nodes:  # outer functions come first
+        if isinstance(function, _Function):
+            calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+            around |= {call: function for call in calls if getattr(call.func, "attr", "") == "reduce"}
+    yield from ((function, call) for call, function in around.items())
+
+
+def _argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
+    named = (keyword.value for keyword in call.keywords if keyword.arg == name)
+    return call.args[index] if index < len(call.args) else next(named, None)
+
+
+def _is_mean(source: Source, call: ast.Call) -> bool:
+    how = _argument(call, 0, "reduce_op")
+    is_text = isinstance(how, ast.Constant) and isinstance(how.value, str) and how.value.upper() == "MEAN"
+    return is_text or source.dotted(how) == "tensorflow.distribute.ReduceOp.MEAN"
+
+
+def _is_part(source: Source, function: _Function, value: ast.expr | None) -> bool:
+    """Return whether the value is the result of a step that divides its loss by the global batch size."""
+    run = _resolved(source, function, value)
+    step = _argument(run, 0, "fn") if isinstance(run, ast.Call) and getattr(run.func, "attr", "") == "run" else None
+    made = source.value(step.id) if isinstance(step, ast.Name) else None
+    return isinstance(made, ast.FunctionDef) and _divides(source, made)
+
+
+def _divides(source: Source, function: ast.FunctionDef, depth: int = 3) -> bool:
+    """Return whether the function returns its loss divided by the global batch size."""
+    returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    match _resolved(source, function, returned[0]) if len(returned) == 1 else None:
+        case ast.Call(func=func) if source.dotted(func) == "tensorflow.nn.compute_average_loss":
+            return True
+        case ast.Call(func=ast.Name(id=name)) if depth:
+            inner = source.value(name)
+            return isinstance(inner, ast.FunctionDef) and _divides(source, inner, depth - 1)
+        case ast.BinOp(left=total, op=ast.Div(), right=size):
+            return source.constructor(total) in _SUMS and _is_global_batch(size)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return any(
+                source.constructor(total) in _SUMS and isinstance(share.op, ast.Div) and _is_global_batch(share.right)
+                for total, share in ((left, right), (right, left))
+                if isinstance(share, ast.BinOp) and isinstance(share.left, ast.Constant)
+            )
+    return False
+
+
+def _is_global_batch(node: ast.AST) -> bool:
+    return _GLOBAL_BATCH.fullmatch(getattr(node, "attr", getattr(node, "id", ""))) is not None
+
+
+def _resolved(source: Source, function: _Function, node: ast.AST | None) -> ast.AST | None:
+    """Return the value of a name that the function, or else the file, binds once; other nodes as they are."""
+    if not isinstance(node, ast.Name):
+        return node
+    inside = [*ast.walk(function)]
+    bound = [each for each in inside if _binds(each, node.id)]
+    plain = [
+        each.value
+        for each in inside
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in bound
+    ]
+    if not bound:
+        return source.value(node.id)
+    return plain[0] if len(bound) == len(plain) == 1 else None
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Name(id=bound, ctx=ast.Store()) | ast.arg(arg=bound):
+            return bound == name
+    return False
+
+
+def _distributed(source: Source) -> Iterator[tuple[str, str]]:
+    """Yield the names of distributed datasets, each with the name of the dataset that the strategy distributes."""
+    made = [node for node in source.nodes if isinstance(node, ast.Assign) and _DISTRIBUTES in ast.dump(node.value)]
+    results = {
+        each.id for node in made for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    }
+    for node in made:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=dataset), *_]),
+            ) if attr == _DISTRIBUTES and dataset not in results:
+                yield name, dataset
+
+
+def _is_used(case: Case, name: str) -> bool:
+    """Return whether any file reads or imports the name."""
+    return any(
+        (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load))
+        or (
+            isinstance(node, ast.Attribute | ast.alias)
+            and name in (getattr(node, "attr", ""), getattr(node, "name", ""))
+        )
+        or (isinstance(node, ast.Constant) and node.value == name)
+        for source in case.sources
+        for node in source.nodes
+    )
+
+
+def _runs(source: Source, loop: ast.For) -> bool:
+    """Return whether the loop passes its batches to `strategy.run`, itself or through a function of the file."""
+    batch = _names(loop.target)
+    for call in (node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
+        if _runs_with(call, batch):
+            return True
+        function = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
+        if isinstance(function, ast.FunctionDef):
+            pairs = zip(function.args.args, call.args, strict=False)
+            given = {parameter.arg for parameter, value in pairs if isinstance(value, ast.Name) and value.id in batch}
+            if any(isinstance(node, ast.Call) and _runs_with(node, given) for node in ast.walk(function)):
+                return True
+    return False
+
+
+def _runs_with(call: ast.Call, names: set[str]) -> bool:
+    args = _argument(call, 1, "args")
+    is_run = getattr(call.func, "attr", "") == "run" and isinstance(args, ast.Tuple | ast.List)
+    return is_run and args is not None and not names.isdisjoint(_names(args))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
