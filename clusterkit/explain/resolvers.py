@@ -38,7 +38,7 @@ def _same_task(evidence: Evidence) -> Words | None:
             names = listed([str(task.task) for task in tasks])
             where = next((f" in {task.where}" for task in tasks if task.where), "")
             return {
-                "means": f"{names} listen at the same place, {place}: in the program's cluster they are one task or port.",
+                "means": f"{names} share {place}: in the program's own cluster they are one task, or have one port.",
                 "advice": f"{RESOLVER}{where}, or leave its argument out. If the program sets TF_CONFIG itself, remove "
                 "that, or run with --tf-config ours.",
             }

@@ -138,9 +138,9 @@ def waiting(index: int, *listens: str, where: str = "train.py:5") -> StuckTask:
         (
             [waiting(0, "port 23451"), waiting(1, "port 23451")],
             "own-resolver-same-task",
-            "worker:0 and worker:1 listen at the same place, port 23451",
+            "worker:0 and worker:1 share port 23451",
         ),
-        ([waiting(0, "worker:0"), waiting(1, "worker:0")], "own-resolver-same-task", "at the same place, worker:0"),
+        ([waiting(0, "worker:0"), waiting(1, "worker:0")], "own-resolver-same-task", "share worker:0"),
         (
             [waiting(0, "port 2222"), waiting(1)],
             "hosts-of-another-cluster",
