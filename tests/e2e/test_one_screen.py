@@ -70,7 +70,7 @@ CASES = {
     "missing file": Case(MISSING, ("No such file or directory: 'data/train.csv'", "in <module>: with open(")),
     "typo after fit": Case(
         f'{FIT}print(histroy.history["loss"])\n',
-        ("name 'histroy' is not defined", "the same way each time, at step 32"),
+        ("name 'histroy' is not defined", "A restart would fail in the same way"),
     ),
     "killed worker": Case(
         FIT, ("worker:1 was killed by SIGKILL", "trained again for want of a checkpoint"),

@@ -182,7 +182,7 @@ def test_the_route_changes_back_after_a_reset(network: VirtualNetwork, nets: Net
 
 
 @needs_cables
-@pytest.mark.parametrize("refused", ["lay", "forward"])
+@pytest.mark.parametrize("refused", ["add_cable", "forward"])
 def test_without_support_for_cables_everything_passes_the_switch(refused: str) -> None:
     """Without a message, and a host's only device has its usual name."""
     assert tried() == "True ['eth0', 'lo', 'tun0']"

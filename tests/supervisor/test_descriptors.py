@@ -145,13 +145,13 @@ import os, signal
 from clusterkit.supervisor import guardian
 from tests.support import no_descriptors
 
-guardian.PATIENCE = 0.2
+guardian.KILL_TIMEOUT = 0.2
 if (pid := os.fork()) == 0:
     os.kill(os.getpid(), signal.SIGKILL)
 held = os.dup(1)
 os.close(2)
 with no_descriptors():
-    guardian.attend(pid, held, lambda how, left: print(how, left))
+    guardian.wait_for_supervisor(pid, held, lambda how, left: print(how, left))
 """
 
 

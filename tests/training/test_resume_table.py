@@ -29,7 +29,10 @@ PLACES = ("1.1", "2.3", "2.5", "between", "saving")  # epoch.batch, of three epo
 ALONE = tuple(name for name in FEATURES if name != "dataset")  # without a seed one process has another order each time
 # Keras's own callback resumes at an epoch's beginning, and only with these bit for bit: docs/keras.md says why.
 KERAS = ("in-order", "normalization", "averages", "schedule", "several-steps", "validation")
-SMALL = tuple(f"{feature}/2.5/backup" for feature in ("arrays", "unknown-number", "dropout", "rivals"))
+SMALL, MORE = (
+    tuple(f"{feature}/2.5/backup" for feature in features)
+    for features in (("unknown-number", "dropout"), ("arrays", "rivals"))
+)
 
 
 def every(features: tuple[str, ...], places: tuple[str, ...], callback: str = "backup") -> tuple[str, ...]:
@@ -49,6 +52,7 @@ def wrong(lines: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
     "names",
     [
         pytest.param(SMALL, marks=pytest.mark.matrix, id="a slice"),
+        pytest.param(MORE, marks=[pytest.mark.matrix, pytest.mark.long], id="another slice"),
         pytest.param(every(FEATURES, ("2.3",)), marks=pytest.mark.table, id="in an epoch"),
         pytest.param(every(FEATURES, PLACES), marks=pytest.mark.soak, id="everywhere"),
         pytest.param(every(FEATURES, ("2.3", "between"), "backup-by-epochs"), marks=pytest.mark.soak, id="by epochs"),
