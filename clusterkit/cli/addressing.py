@@ -6,7 +6,6 @@ A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any oth
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import Command, HelpOption
+from clusterkit.system.files import is_directory
 from clusterkit.text.spelling import closest
 from clusterkit.words.model import TaskType, tasks_named
 
@@ -54,7 +54,7 @@ class RunOrTask(RunId):
 
         word = str(value)
         task = as_task_name(word)
-        if task is None and not RUN_ID.fullmatch(word) and not ("/" in word and Path(word).is_dir()):
+        if task is None and not RUN_ID.fullmatch(word) and not ("/" in word and is_directory(word)):
             self.fail(f"{word!r} is neither a run nor a task. A task is {A_TASK}.{_hint(word)}", param, ctx)
         return task or word
 

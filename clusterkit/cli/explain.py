@@ -17,6 +17,7 @@ from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import Command
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
+from clusterkit.system.files import is_directory, is_file
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def command(what: str | None, as_json: bool) -> None:
     with exit_on_error():
         if what is None and _is_redirected():
             what = STDIN
-        if what is not None and (what == STDIN or os.sep in what or Path(what).is_file()):
+        if what is not None and not is_directory(what) and (what == STDIN or os.sep in what or is_file(what)):
             _explain_log(what, as_json)
         else:
             _explain_run(what, as_json)

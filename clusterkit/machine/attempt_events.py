@@ -220,7 +220,7 @@ class AttemptEvents:
             )
 
     def _progressed(self, record: TaskRecord, event: ev.Progressed) -> None:
-        first = record.first_step is None
+        first, record.steps_total = record.first_step is None, event.total
         self.progress.progressed(record, event)
         if first:
             self.lone_training.schedule_inspection(record)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from clusterkit.text.frames import is_own as is_own_file
 from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH, PEER_GONE, last_traceback
+from clusterkit.text.lines import CRASH, PEER_GONE, chained_traceback, last_traceback
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure
@@ -174,10 +174,12 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
 
 
 def is_bug(failure: Failure) -> bool:
-    """Whether a line of the program itself raised an error that is due to the program's text."""
+    """Return whether an error that is due to the program's text, raised in a line of the program, ended the task."""
     frames = [frame[1] for frame in map(_RAISED.match, failure.tail[last_traceback(failure.tail) or 0 :]) if frame]
-    error = failure.exception or ""
-    if not frames or not is_own_file(frames[-1]) or not is_own_failure(failure) or _TRANSIENT.search(error):
+    error, chain = failure.exception or "", failure.tail[chained_traceback(failure.tail) or 0 :]
+    if not frames or not is_own_file(frames[-1]) or not is_own_failure(failure) or failure.exit.code != 1:
+        return False
+    if any(map(_TRANSIENT.search, chain)):
         return False
     return bool(_PROGRAM_ERROR.match(error) or _OBJECT_ERROR.match(error))
 

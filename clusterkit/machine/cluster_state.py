@@ -58,6 +58,7 @@ class TaskRecord:
     paused_by: set[int] = field(default_factory=set)  # the reasons for the task's pause: faults, and BY_HAND
     first_step: int | None = None
     last_step: int | None = None
+    steps_total: int | None = None  # the number of steps that the program will make in all, if the program reports it
     resumed_step: int | None = None
     resumed_from: str | None = None
     checkpoint_found: str | None = None
@@ -261,8 +262,7 @@ class ClusterState:
             started=record.started - self.began,
             ended=None if record.exit is None else self.now - self.began,
             exit=record.exit,
-            first_step=record.first_step,
-            last_step=record.last_step,
+            first_step=record.first_step, last_step=record.last_step,
             resumed_step=record.resumed_step,
             resumed_from=record.resumed_from,
             fault=fault,

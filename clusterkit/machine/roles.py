@@ -42,19 +42,21 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
-    """Whether a restart is useless: a refusal, a usage error, or a bug after steps without a checkpoint.
+    """Return whether a restart is useless: a refusal, a usage error, or a bug after the last step without a checkpoint.
 
-    On another host, a missing file or module may exist.
+    On another host, a missing file or module may exist. A checkpoint that clusterkit does not know of may take training
+    past a bug between steps.
     """
     job, cause = state.job, blamed.cause
-    if cause.exit.code == REFUSED:
+    if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):
         return True
     record = state.records[cause.task]
     stepped = record.first_step if cause.task.type is TaskType.EVALUATOR else state.progress_at
     if job.hosts.count or job.restart.insists:
         return False
     if stepped is not None:
-        return cause.task.trains and state.newest_checkpoint is None and is_bug(cause)
+        all_made = record.last_step is not None and record.last_step == record.steps_total
+        return all_made and state.newest_checkpoint is None and is_bug(cause)
     return cause.at - record.started <= SILENT_LIFETIME and is_usage_error(blamed, job.leader)
 
 

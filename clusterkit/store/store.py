@@ -117,9 +117,10 @@ class RunStore:
         if "/" not in prefix:
             return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
         run = RunDirectory(Path(prefix).absolute())
-        if not run.job_file.is_file():
-            raise NoSuchRun(f"{prefix} is not the directory of a run.")
-        return run
+        with suppress(OSError):  # such as a name that is too long, or a directory of another user
+            if run.job_file.is_file():
+                return run
+        raise NoSuchRun(f"{prefix} is not the directory of a run.")
 
     def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
         """Return the campaign or run whose id begins with `prefix`. Raises NoSuchRun unless exactly one matches.

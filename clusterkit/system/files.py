@@ -70,3 +70,13 @@ def end_of(path: Path, longest: int) -> bytes:
         return os.pread(descriptor, longest, max(0, seen.st_size - longest))
     finally:
         os.close(descriptor)
+
+
+def is_directory(path: str) -> bool:
+    """Return whether a user's word is the path of a directory. Unlike Path.is_dir, this never raises OSError."""
+    return os.path.isdir(path)
+
+
+def is_file(path: str) -> bool:
+    """Return whether a user's word is the path of a file. Unlike Path.is_file, this never raises OSError."""
+    return os.path.isfile(path)

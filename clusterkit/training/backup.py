@@ -174,6 +174,9 @@ class Backup(ReportProgress):
         if stopped:
             print(f"fit was stopped early in epoch {epoch}, after {step} steps", flush=True)
             return
+        if epoch >= self.params["epochs"]:
+            print(f"fit has made its {epoch} epochs already, {step} steps; its history is empty", flush=True)
+            return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
         self._order.resume(self._find_results().get("iterators", 0), epoch)
         if batches:

@@ -27,7 +27,8 @@ class ClosureErrors:
 
     def __init__(self) -> None:
         self.failed = ""  # the type of the first error that was not only a peer's end or a cancellation
-        self._shown = set[str]()
+        self._shown = set[str]()  # types and texts of earlier errors
+        self._new: list[str] = []  # those of the present error
         self._left = 0  # lines that may still belong to an error; 0 outside of an error
         self._ended = False  # True if only further last lines can follow
 
@@ -39,7 +40,7 @@ class ClosureErrors:
     def hides(self, line: str) -> bool:
         """Return whether to hide a line."""
         if head := _HEAD.match(line):
-            self._left, self._ended = _LONGEST, False
+            self._begin()
             if head["derived"] is None and not self.failed and not PEER_GONE.search(head["type"]):
                 self.failed = head["type"]
             return head["derived"] is not None or self._was_shown(head["type"])
@@ -54,9 +55,12 @@ class ClosureErrors:
             return False
         return _FRAMES.match(line) is not None or self._was_shown(line)
 
+    def _begin(self) -> None:
+        self._left, self._ended = _LONGEST, False
+        self._shown.update(self._new[: max(0, MOST - len(self._shown))])
+        self._new.clear()
+
     def _was_shown(self, text: str) -> bool:
-        """Return whether the text was shown before; if not, remember it."""
-        known = text in self._shown
-        if not known and len(self._shown) < MOST:
-            self._shown.add(text)
-        return known
+        """Return whether an earlier error showed this text. A text that is repeated within an error is shown again."""
+        self._new.append(text)
+        return text in self._shown

@@ -58,7 +58,7 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
             return Guidance(reason or "Every step is made.", "Nothing: wait for the tasks. To kill them now:", (kill,))
         case RunActivity.OVER:
             return Guidance(reason, "Nothing: the run is over.")
-    assert_never(found.doing)
+    assert_never(found.activity)
 
 
 def guidance_lines(found: Guidance, width: int | None) -> list[str]:

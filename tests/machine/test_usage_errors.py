@@ -139,6 +139,7 @@ def test_after_a_step_a_restart_is_tried() -> None:
 
 
 BUG = "AttributeError: 'History' object has no attribute 'histroy'"
+CHAINED = "During handling of the above exception, another exception occurred:"
 OWN, KERAS = '  File "/home/me/train.py", line 9, in <module>', '  File "/v/site-packages/keras/fit.py", line 3, in fit'
 
 
@@ -154,12 +155,12 @@ OWN, KERAS = '  File "/home/me/train.py", line 9, in <module>', '  File "/v/site
         ("ValueError: bad", (OWN,), False, 2),
     ],
 )
-def test_a_bug_after_steps_comes_again_unless_a_checkpoint_is_restored(
+def test_a_bug_after_the_last_step_comes_again_unless_a_checkpoint_is_restored(
     spec: JobSpec, error: str, frames: tuple[str, ...], saved: bool, attempts: int
 ) -> None:
     """Such as a typo after fit: the whole training would be done again for the same end."""
     run = History(spec).begin()
-    run.progresses("worker:0", 40)
+    run.send(ev.Progressed(task("worker:0"), 1, 40, {}, 40))
     if saved:
         run.send(ev.Checkpointed(task("worker:0"), 1, 40, "/c/40"))
     run.last_words["worker:0"] = (("Traceback (most recent call last):", *frames, error), error)
@@ -171,15 +172,58 @@ def test_a_bug_after_steps_comes_again_unless_a_checkpoint_is_restored(
         assert run.result.reason == "worker:0 exited with code 1, with an error that a restart repeats"
 
 
+@pytest.mark.parametrize("total", [None, 100])
+def test_a_bug_between_steps_is_restarted(total: int | None) -> None:
+    """The program may restore a checkpoint that only it knows, and not come to that line again."""
+    run = History(GANG).begin()
+    run.send(ev.Progressed(task("worker:0"), 1, 40, {}, total))
+    run.last_words["worker:0"] = (("Traceback (most recent call last):", OWN, BUG), BUG)
+    run.exits("worker:0", code=1)
+    run.after(60)
+    assert run.attempts["worker:0"] == 2
+
+
+CAUGHT = ("Traceback (most recent call last):", '  File "/home/me/train.py", line 1, in <module>')
+
+
+@pytest.mark.parametrize(
+    ("code", "tail"),
+    [
+        (3, (*CAUGHT, BUG)),  # the program printed the traceback, and went on
+        (1, (*CAUGHT, "OSError: Too many open files", "", CHAINED, "", *CAUGHT, BUG)),
+    ],
+)
+def test_a_bug_that_did_not_end_the_task_or_that_follows_another_error_is_restarted(
+    code: int, tail: tuple[str, ...]
+) -> None:
+    """A traceback that the program printed itself, and an error in a handler of an error that may pass."""
+    run = History(ALONE).begin()
+    run.send(ev.Progressed(task("worker:0"), 1, 40, {}, 40))
+    run.last_words["worker:0"] = (tail, BUG)
+    run.exits("worker:0", code=code)
+    run.after(60)
+    assert run.attempts["worker:0"] == 2
+
+
 @pytest.mark.parametrize("spec", [ALONE, GANG, replace(GANG, hosts=HostRequest(count=2))])
 def test_a_refusal_of_clusterkits_own_is_never_restarted(spec: JobSpec) -> None:
     """On no host, and also after steps."""
     run = History(spec).begin()
     run.progresses("worker:0", 1)
+    run.last_words["worker:0"] = (("clusterkit: worker:0 calls fit, which Keras 3 can't do.",), "")
     run.exits("worker:0", code=REFUSED)
     run.after(60)
     assert (run.over, run.attempts["worker:0"]) == (True, 1)
     assert run.result.usage_error
+
+
+def test_a_program_may_exit_with_the_code_of_a_refusal() -> None:
+    """Without clusterkit's sentence, the code means nothing."""
+    run = History(ALONE).begin()
+    run.progresses("worker:0", 1)
+    run.exits("worker:0", code=REFUSED)
+    run.after(60)
+    assert run.attempts["worker:0"] == 2
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,8 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDi
         store.find("tw")
     with pytest.raises(NoSuchRun, match=r"/nowhere is not the directory of a run\."):
         store.find("/nowhere")
+    with pytest.raises(NoSuchRun, match="is not the directory of a run"):
+        store.find("x/" * 3000)
     with pytest.raises(NoSuchRun, match="There is no run 'x'"):
         store.choose("x", finished=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Collection
 
@@ -38,6 +37,6 @@ class HostsUsage:
 
 
 def _use(task: Task, values: tuple[float, ...]) -> Use:
-    if len(values) == 2 and all(math.isfinite(value) and 0 <= value <= GREATEST for value in values):
+    if len(values) == 2 and all(0 <= value <= GREATEST for value in values):
         return values[0], int(values[1])
     raise BadMessage(f"{values!r:.80} is no use of a CPU and memory by {task}.")

@@ -65,7 +65,8 @@ def test_a_flood_of_messages_is_no_flood_of_samples(now: list[float], file: Path
     "tasks",
     [
         {"worker:7": [1.0, 2]}, {"worker:0": [1.0]}, {"worker:0": [1.0, 2, 3]}, {"worker:0": [-1.0, 2]},
-        {"worker:0": [float("nan"), 2]}, {"worker:0": [1.0, float("inf")]}, {"worker:0": [1e300, 2]},
+        {"worker:0": [10**400, 1]}, {"worker:0": [float("nan"), 2]}, {"worker:0": [1.0, float("inf")]},
+        {"worker:0": [1e300, 2]},
         {"worker:0": [True, 2]}, {"worker:0": "12"}, {"nobody": [1.0, 2]}, [], None,
     ],
 )  # fmt: skip
