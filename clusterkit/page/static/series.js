@@ -150,7 +150,7 @@ export function valueAt(curve, u) {
 /** The present value, as in the task's row and the headline; of a speed, none once nothing is reported any more. */
 export function newest(metric, curve, row, run) {
   const last = curve.v.at(-1);
-  if (metric === SPEED) return last == null || run?.speed === null ? null : (row?.speed ?? last);
+  if (metric === SPEED) return run?.speed === null ? null : (row?.speed ?? last);
   if (row && ["step", "cpu", "memory"].includes(metric)) return row[metric];
   return row && metric in row.metrics ? row.metrics[metric] : curve.v.findLast((v) => v != null);
 }
