@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from clusterkit.check.case import OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Severity
-from clusterkit.check.source import Source
+from clusterkit.check.source import Source, argument
 from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape
 
@@ -55,7 +55,7 @@ def finite_data(case: Case) -> Iterator[Hit]:
     """Find datasets that end, in `fit` and `evaluate` under parameter servers, whose workers do not keep in step."""
     for source, call in _scoped_calls(case, "fit", "evaluate"):
         named = {keyword.arg: keyword.value for keyword in call.keywords}
-        given = {"data": next(iter(call.args), named.get("x")), "validation_data": named.get("validation_data")}
+        given = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
         for name, value in given.items():
             if _is_finite(source, value, set()):
                 what = f"The {name.replace('_', ' ')} ends, and workers read it at different speeds: OutOfRangeError."

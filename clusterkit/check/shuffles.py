@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
-from clusterkit.check.source import Source
+from clusterkit.check.source import DISTRIBUTES, Source, argument
 from clusterkit.words.model import Shape
 
 _SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
@@ -179,8 +179,7 @@ def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
 def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
     """Yield the rows of each call in which a strategy divides them among the workers."""
     fits = [call for origin, call in case.fits() if origin is source]
-    distributes = "experimental_distribute_dataset"
-    methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == distributes)
+    methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == DISTRIBUTES)
     for call in (*fits, *(method for method in methods if case.applies(source, method))):
-        named = [keyword.value for keyword in call.keywords if keyword.arg == "x"]
-        yield from [*call.args, *named][:1]
+        if (rows := argument(call, 0, "x")) is not None:
+            yield rows

@@ -24,6 +24,7 @@ _CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
 )
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
+DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
 _NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every exception through
 
 
@@ -229,6 +230,12 @@ class Source:
             self._ends[own] = any(map(self._may_end, ast.walk(own)))
         ends = name in _EXITS or (name == "join" and not node.args and not node.keywords)
         return ends or (own is not None and self._ends.get(own, False))
+
+
+def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
+    """Return the argument of a call that is given by position or by name; None without it."""
+    named = (keyword.value for keyword in call.keywords if keyword.arg == name)
+    return call.args[index] if index < len(call.args) else next(named, None)
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 
 from clusterkit.check.averages import is_gang
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.source import Source
+from clusterkit.check.source import DISTRIBUTES, Source, argument
 
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum"}
 _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
 _REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")
-_SCALED = re.compile(
-    r"(?i)batch|(?<!st)rate|\blr\b"
-)  # in the names of values that are multiplied by the number of replicas
-_DISTRIBUTES = "experimental_distribute_dataset"
+# In the names of values that are multiplied by the number of replicas.
+_SCALED = re.compile(r"(?i)batch|(?<!st)rate|\blr\b")
 _Function = ast.FunctionDef | ast.Module
 
 
@@ -26,7 +24,7 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
         if any(_multiplies(node) for node in source.nodes):
             continue  # the program may correct the mean
         for function, call in _innermost(source):
-            value, axis = _argument(call, 1, "value"), _argument(call, 2, "axis")
+            value, axis = argument(call, 1, "value"), argument(call, 2, "axis")
             is_scalar = isinstance(axis, ast.Constant) and axis.value is None
             if _is_mean(source, call) and is_scalar and _is_part(source, function, value):
                 tasks = len(case.job.training)
@@ -70,13 +68,8 @@ def _innermost(source: Source) -> Iterator[tuple[_Function, ast.Call]]:
     yield from ((function, call) for call, function in around.items())
 
 
-def _argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
-    named = (keyword.value for keyword in call.keywords if keyword.arg == name)
-    return call.args[index] if index < len(call.args) else next(named, None)
-
-
 def _is_mean(source: Source, call: ast.Call) -> bool:
-    how = _argument(call, 0, "reduce_op")
+    how = argument(call, 0, "reduce_op")
     is_text = isinstance(how, ast.Constant) and isinstance(how.value, str) and how.value.upper() == "MEAN"
     return is_text or source.dotted(how) == "tensorflow.distribute.ReduceOp.MEAN"
 
@@ -84,7 +77,7 @@ def _is_mean(source: Source, call: ast.Call) -> bool:
 def _is_part(source: Source, function: _Function, value: ast.expr | None) -> bool:
     """Return whether the value is the result of a step that divides its loss by the global batch size."""
     run = _resolved(source, function, value)
-    step = _argument(run, 0, "fn") if isinstance(run, ast.Call) and getattr(run.func, "attr", "") == "run" else None
+    step = argument(run, 0, "fn") if isinstance(run, ast.Call) and getattr(run.func, "attr", "") == "run" else None
     made = source.value(step.id) if isinstance(step, ast.Name) else None
     return isinstance(made, ast.FunctionDef) and _divides(source, made)
 
@@ -138,7 +131,7 @@ def _binds(node: ast.AST, name: str) -> bool:
 
 def _distributed(source: Source) -> Iterator[tuple[str, str]]:
     """Yield the names of distributed datasets, each with the name of the dataset that the strategy distributes."""
-    made = [node for node in source.nodes if isinstance(node, ast.Assign) and _DISTRIBUTES in ast.dump(node.value)]
+    made = [node for node in source.nodes if isinstance(node, ast.Assign) and DISTRIBUTES in ast.dump(node.value)]
     results = {
         each.id for node in made for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)
     }
@@ -147,7 +140,7 @@ def _distributed(source: Source) -> Iterator[tuple[str, str]]:
             case ast.Assign(
                 targets=[ast.Name(id=name)],
                 value=ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=dataset), *_]),
-            ) if attr == _DISTRIBUTES and dataset not in results:
+            ) if attr == DISTRIBUTES and dataset not in results:
                 yield name, dataset
 
 
@@ -181,7 +174,7 @@ def _runs(source: Source, loop: ast.For) -> bool:
 
 
 def _runs_with(call: ast.Call, names: set[str]) -> bool:
-    args = _argument(call, 1, "args")
+    args = argument(call, 1, "args")
     is_run = getattr(call.func, "attr", "") == "run" and isinstance(args, ast.Tuple | ast.List)
     return is_run and args is not None and not names.isdisjoint(_names(args))
 

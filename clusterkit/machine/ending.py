@@ -26,6 +26,7 @@ from clusterkit.words.outcome import (
     NotInjected,
     RunResult,
     RunState,
+    diverged,
 )
 from clusterkit.words.reports import metrics_of_first
 
@@ -150,7 +151,7 @@ class Ending:
             self.diverged_at = step
             if not self.warned:
                 self.warned = True
-                self.state.warn(f"The loss is not a number since step {step}.", self.state.job.leader)
+                self.state.warn(diverged(step), self.state.job.leader)
 
     def evaluator_reported(self, record: TaskRecord) -> None:
         """End the evaluator after success, once it has evaluated the newest checkpoint."""

@@ -154,8 +154,10 @@ class RunStore:
         """
         seen: dict[str, RunDirectory] = {}
         for run in newest_first(self.all()):
-            info, result = run.info(), run.result()
-            if info is None or info.job.part_of is not None or (result is not None and result.last_step is None):
+            info = run.info()
+            if info is None or info.job.part_of is not None:
+                continue
+            if (result := run.result()) is not None and result.last_step is None:
                 continue
             if (newer := seen.setdefault(f"{info.cwd} {info.job.program}", run)) is not run:
                 return [run, newer]
@@ -199,6 +201,14 @@ def _entries_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path
         return []
     except OSError as error:
         raise unusable(directory, error) from None
+
+
+def is_in_user_store(run: RunPaths) -> bool:
+    """Return whether a run is in the user's own store, in which commands search for run ids."""
+    try:
+        return RunStore().has(run)
+    except RunDirectoryError:  # the user has no state directory
+        return False
 
 
 def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:

@@ -24,6 +24,11 @@ OLD = 15.0  # seconds; an older sample is not the present use
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
+def interval(age: float) -> float:
+    """Return the seconds between two samples of a run of this age, in seconds."""
+    return max(EVERY, age / SLOWDOWN)
+
+
 class UsageSample(NamedTuple):
     """The CPU and memory use of each task, and the use of each GPU of this machine, at the wall time `wall`.
 
@@ -80,7 +85,7 @@ class UsageReader:
 
     def present(self, wall: float, began: float) -> UsageSample | None:
         """Return the newest sample that was read, if it is the present use; `began` is when the run began."""
-        oldest = wall - max(OLD, 3 * (wall - began) / SLOWDOWN)
+        oldest = wall - max(OLD, 3 * interval(wall - began))
         return self._newest if self._newest is not None and self._newest.wall >= oldest else None
 
     def _read(self) -> bytes:

@@ -18,7 +18,7 @@ from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
 from clusterkit.words.account import Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import SIGKILL, RunResult, RunState, signal_name
+from clusterkit.words.outcome import SIGKILL, RunResult, RunState, diverged, signal_name
 
 FEW = 2  # causes that are named
 
@@ -162,8 +162,9 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if result.unfinished:
         return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
     if result.diverged_at is not None:
-        text = f"The loss is not a number since step {result.diverged_at}."
-        return Guidance(text, "Look for a learning rate that is too high, and for NaN in the data.")
+        return Guidance(
+            diverged(result.diverged_at), "Look for a learning rate that is too high, and for NaN in the data."
+        )
     if result.not_injected:
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")

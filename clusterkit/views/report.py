@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from clusterkit.store.paths import RunPaths
-from clusterkit.store.store import RunStore
+from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
@@ -26,7 +26,7 @@ from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState
+from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState, diverged
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
@@ -64,7 +64,7 @@ def report(
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
     if result.diverged_at is not None:
-        lines.append([("  ", ()), (f"! The loss is not a number since step {result.diverged_at}.", (_BOLD,))])
+        lines.append([("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))])
     if found := result.undistributed:
         lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
         lines += [[(f"      {line}", ())] for line in found.mend]
@@ -128,7 +128,7 @@ def _blame(
     if cause.exit.error is None:
         path = f"    its log: {run.log(cause.task, cause.attempt)}"
         by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
-        yield [(path if len(path) <= width or not RunStore().has(run) else by_command, ())]
+        yield [(path if len(path) <= width or not is_in_user_store(run) else by_command, ())]
     if result.repeated:
         where = "before any step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]

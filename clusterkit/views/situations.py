@@ -83,9 +83,8 @@ def _training(found: Situation, run: RunStatus, speed: float | None, silence: fl
     text = ", ".join(parts)
     if silence:
         text += f"; no step for {shown(silence)}"
-    text += f". {named(found.tasks_aside)} {_are(found.tasks_aside)} paused or restarting; training continues" * bool(
-        found.tasks_aside
-    )
+    if aside := found.tasks_aside:
+        text += f". {named(aside)} {_are(aside)} paused or restarting; training continues"
     return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
 
 

@@ -174,6 +174,11 @@ class AttemptEnded(Tagged):
     role: FailureRole | None = None
 
 
+def diverged(step: int) -> str:
+    """Return the warning about a loss that is NaN or infinite since a step."""
+    return f"The loss is not a number since step {step}."
+
+
 class RunState(enum.StrEnum):
     """How a run ended."""
 

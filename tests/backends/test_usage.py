@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 def test_a_task_is_sampled_until_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its memory; nothing is written once the sampler has stopped, nor of a pid that is another process's."""
-    monkeypatch.setattr(usage, "EVERY", 0.02)
+    monkeypatch.setattr("clusterkit.store.usage.EVERY", 0.02)
     crashes = list[Crashed]()
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     pids = {task("worker:0"): child.pid, task("worker:1"): os.getpid()}

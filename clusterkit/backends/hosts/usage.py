@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 
 from clusterkit.backends.link.messages import BadMessage, Used
-from clusterkit.store.usage import EVERY, GREATEST, SLOWDOWN, UsageLog, UsageSample, Use
+from clusterkit.store.usage import GREATEST, UsageLog, UsageSample, Use, interval
 from clusterkit.words.model import Task
 
 EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
@@ -30,7 +30,7 @@ class HostsUsage:
         self._newest |= {task: (now, use) for task, use in sample.items()}
         if now < self._due:
             return
-        every = max(EVERY, (now - self._began) / SLOWDOWN)
+        every = interval(now - self._began)
         self._due = now + EARLY * every
         self._newest = {task: known for task, known in self._newest.items() if now - known[0] <= OLD * every}
         self._log.add(UsageSample(time.time(), {task: use for task, (_, use) in self._newest.items()}, {}))
@@ -39,4 +39,4 @@ class HostsUsage:
 def _use(task: Task, values: tuple[float, ...]) -> Use:
     if len(values) == 2 and all(0 <= value <= GREATEST for value in values):
         return values[0], int(values[1])
-    raise BadMessage(f"{values!r:.80} is no use of a CPU and memory by {task}.")
+    raise BadMessage(f"{values!r:.80} are not the CPU and memory use of {task}.")

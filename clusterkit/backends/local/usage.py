@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from clusterkit.store.usage import EVERY, SLOWDOWN, UsageSample
+from clusterkit.store.usage import UsageSample, interval
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.gpus import Gpus
 from clusterkit.system.procfs import Meter
@@ -36,7 +36,7 @@ class UsageSampler:
 
     def _run(self) -> None:
         meter, gpus, began, cores = Meter(), Gpus(), time.monotonic(), len(os.sched_getaffinity(0))
-        while not self._stopped.wait(max(EVERY, (time.monotonic() - began) / SLOWDOWN)):
+        while not self._stopped.wait(interval(time.monotonic() - began)):
             try:
                 used = meter.sample(self._pids())
             except CannotLook:
