@@ -10,7 +10,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
-from clusterkit.views.explanations import explanation_lines
+from clusterkit.views.explanations import explanation_lines, lines_of
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
@@ -68,6 +68,8 @@ def report(
     if found := result.undistributed:
         lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
         lines += [[(f"      {line}", ())] for line in found.mend]
+    if result.doubts:
+        lines += [[(line, (_BOLD,))] for line in ["", *lines_of(result.doubts, columns, _INDENT), ""]]
     if gone := result.given_up:
         without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
         lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
