@@ -84,9 +84,10 @@ def _reservations(result: RunResult, width: int) -> Iterator[_Line]:
         yield [("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))]
     if found := result.undistributed:
         yield [("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())]
-        yield from ([(f"      {line}", ())] for line in found.mend)
-    if result.doubts:
-        yield from ([(line, (_BOLD,))] for line in ["", *lines_of(result.doubts, width, _INDENT), ""])
+        for line in found.mend:
+            yield [(f"      {line}", ())]
+    for line in ["", *lines_of(result.doubts, width, _INDENT), ""] if result.doubts else []:
+        yield [(line, (_BOLD,))]
     if gone := result.given_up:
         without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
         yield [("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())]
