@@ -16,11 +16,11 @@ from typing import Any
 
 POLL_EVERY = 0.5  # seconds between two checks whether an editor is attached
 LISTENS_WITHIN = 5.0  # seconds; the time limit for debugpy's thread to listen
-LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # in /proc/net/tcp's format
+LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # 127.0.0.1 in /proc/net/tcp
 
 
 def start(module: object, load: Any) -> None:
-    """Listen on the loopback interface, report the port, and wait for the editor if the run is configured so."""
+    """Listen on the loopback interface, report the port, and wait for an editor if the run's options say so."""
     port, _, wait = os.environ["CLUSTERKIT_DEBUGPY"].partition(",")
     debugger = load("task/debugger")
     try:
@@ -44,7 +44,7 @@ def start(module: object, load: Any) -> None:
 
 
 def guard(peers: Any) -> None:
-    """Make debugpy accept only connections from this user's processes, since an editor can run any code in the task.
+    """Make debugpy accept only processes of this user or of root, since an editor can run any code in the task.
 
     Raises RuntimeError if the installed version of debugpy does not open its port in the expected way.
     """

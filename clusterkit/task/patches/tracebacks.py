@@ -12,7 +12,7 @@ from typing import Any
 
 
 def hide_in_graphs(tf_stack: Any, load: Any) -> None:
-    """Make TensorFlow's own filter, which each thread applies to every stack, remove clusterkit's files."""
+    """Make TensorFlow's SentinelFilter, which each thread applies to every stack, remove clusterkit's files."""
     names = own_files(load)
     tf_stack.SentinelFilter.get_filtered_filenames = lambda self: names
     load("task/patches/hook").after(tf_stack.SentinelFilter, "__init__", lambda self: self.update())
@@ -21,7 +21,7 @@ def hide_in_graphs(tf_stack: Any, load: Any) -> None:
 
 
 def hide_in_prints(traceback: Any, load: Any) -> None:
-    """Patch Python's `traceback` to skip clusterkit's frames. AutoGraph, TensorFlow, Keras and logging use it, too."""
+    """Patch Python's `traceback`, which AutoGraph, TensorFlow, Keras and logging use, to skip clusterkit's frames."""
     ours = load.__globals__["OURS"]
     for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
         if hasattr(traceback, name):
@@ -46,7 +46,7 @@ def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Cal
 
     def walk(first: Any) -> Iterable[Any]:
         found = plain(first)
-        if first is None:  # `plain` counts frames back from its caller, and a generator would add one
+        if first is None:  # `plain` begins a fixed number of frames above, and a generator would be one more frame
             return found
         return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
 

@@ -1,4 +1,4 @@
-"""Detects that a program imports clusterkit.training and trains in its own loop, but reports no steps.
+"""Detects that a program with its own training loop has imported clusterkit.training, but reports no steps.
 
 Loaded by path: imports only standard modules that entry.py has already imported.
 """
@@ -16,7 +16,7 @@ LEAST = 3  # the minimum number of changes of the count; restoring an optimizer 
 
 
 class Unreported:
-    """Counts the program's steps until the program reports a step, or until "unreported" has been sent."""
+    """Counts the program's steps, until the program reports a step itself or the report "unreported" has been sent."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
@@ -25,7 +25,7 @@ class Unreported:
         self.since: float | None = None  # the time at which the count first changed
 
     def look(self) -> None:
-        """Update the count. Report "unreported" once the program has trained long enough without reporting a step."""
+        """Update the count. Send "unreported" once the program has trained for AFTER seconds without a report."""
         made = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
         if made == self.made or self.steps.sent is not None:
             return
