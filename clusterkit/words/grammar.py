@@ -1,4 +1,4 @@
-"""The parser of faults, written `ACTION TARGET [for=10s] [@ TRIGGER]`. It reports all problems of a text at once."""
+"""The parser for faults, written `ACTION TARGET [for=10s] [@ TRIGGER]`. All problems of a text are reported at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXAMPLE = "kill worker:1 @ step=100"
 TRIGGERS = "20s, step=100, ready, checkpoint, restart, phase=saving or every=10s"
 LATE = 5.0  # seconds; the default delay of hang-start
 HOW = ("flip", "truncate")
-MOST_STEPS = 10**15  # the highest step, checkpoint or restart number; a float holds whole numbers up to this exactly
+MOST_STEPS = 10**15  # the highest number of a step, checkpoint or restart; a float can represent it exactly
 MOST_BYTES = 1e18
 _RANDOM = re.compile(r"random\((\d+)\)", re.ASCII)
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
@@ -42,7 +42,7 @@ _BARE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # a number without a unit
 
 
 def parse_fault(text: str) -> Fault:
-    """Parse one fault. Raises BadJob with all problems of the text."""
+    """Parse the text of one fault. Raises BadJob with all problems of the text."""
     return _FaultParser(text).fault()
 
 
@@ -240,7 +240,7 @@ _READ: Mapping[Unit, Callable[[str], float]] = {Unit.SHARE: _share, Unit.SECONDS
 
 
 def parse_all(texts: Iterable[str]) -> tuple[list[Fault], list[str]]:
-    """Parse many faults; return the valid faults, and the problems of the invalid ones."""
+    """Parse the texts of faults. Return the faults of the valid texts, and the problems of the invalid texts."""
     faults: list[Fault] = []
     problems: list[str] = []
     for text in texts:
