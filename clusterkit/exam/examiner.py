@@ -1,4 +1,4 @@
-"""The examiner: does the runs of an exam, chapter by chapter, and yields the result of each cell."""
+"""The examiner: runs the job for each cell of an exam, chapter by chapter, and yields the result of each cell."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Examiner:
     trials: Trials
     report: Report
     until: float  # monotonic seconds; no more cells are examined after this time
-    longest: float = 0.0  # seconds; timeout of the first run, 0 for the job's own timeout
+    longest: float = 0.0  # seconds; the timeout of the first run, or 0 for the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phase_limit: Sequence[str] | None = None  # phases of the chapter survival; None for all
-    disk: bool = False  # True if this machine can fill up a checkpoint directory
-    wide: bool = False  # True to compare one worker also with twice the job's number of workers
+    phase_limit: Sequence[str] | None = None  # the phases in which the chapter survival injects faults; None for all
+    disk: bool = False  # True if this machine can make a checkpoint directory full
+    wide: bool = False  # True to compare one worker, in addition, with twice the job's number of workers
 
     def examine(self) -> Iterator[CellResult]:
-        """Examine the program. If it can't be examined, set `report.invalid_reason` and stop early."""
+        """Examine the program, and yield the results. If this is impossible, set `report.invalid_reason` and return."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed)
         try:
             yield from self._chapters(runs)
@@ -103,14 +103,14 @@ class Examiner:
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
-        """Remove all runs except those of failed cells and, if the program could not be examined, the last run."""
+        """Remove the exam's runs, except those of failed cells. Keep the last run if the program can't be examined."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
             if run not in failed and not (self.report.invalid_reason and run == started[-1]):
                 self.trials.remove(run)
 
     def _repeat(self, runs: ExamRuns, unbroken: ExaminedRun, again: ExaminedRun) -> CellResult:
-        """Compare two runs of the same job, to learn how exactly other runs can be compared."""
+        """Compare two unbroken runs of the job, which shows how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.succeeded:
             return judge(
@@ -156,7 +156,7 @@ class Examiner:
             yield self.report.add(_compare(runs, cell, alone, several, number, notes))
 
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        # If one worker and several workers compute different things, their results can't be compared.
+        # If several workers compute something else than one worker, their results can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
         for way in _interruption_plans(runs.job, runs.baseline, compares):
             if self._is_wanted(way.cell):
@@ -207,7 +207,7 @@ def _compare(
 
 
 def _saves_nothing(unbroken: ExaminedRun) -> str:
-    """Return a reason if no task saved a checkpoint in the unbroken run, or "". Only `fit` has logs of epochs."""
+    """Return the reason why nothing can be resumed if no task saved a checkpoint in the unbroken run; otherwise ""."""
     if Phase.SAVING in unbroken.phases():
         return ""
     return SAVES_NOTHING + (IN_FIT if any(task.logs for task in unbroken.tasks) else IN_A_LOOP)
@@ -239,7 +239,7 @@ def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Ite
 
 
 def _resume_result(runs: ExamRuns, way: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
-    """Break a run, continue it if it was stopped, and compare its end with the unbroken run's end."""
+    """Break a run, continue it if it was stopped, and compare its end with that of the unbroken run."""
     broken = last = runs.run(way.cell.name, {}, way.one)
     ids = [broken.run_id]
     if broken.missed_breaks:

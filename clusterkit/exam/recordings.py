@@ -1,6 +1,6 @@
 """Reads the recordings of a run's tasks.
 
-The tasks write the files and may be killed at any moment, so unreadable entries are skipped.
+A task that writes its recording may be killed at any moment, so unreadable entries are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes; longer lines are skipped
-LARGEST = 1 << 30  # bytes; larger files with values are skipped
+LARGEST = 1 << 30  # bytes; larger files with values of variables are skipped
 
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
