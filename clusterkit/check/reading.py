@@ -1,4 +1,4 @@
-"""Reads and checks a job's program and its own modules, within limits, since the files may contain anything."""
+"""Reads and checks a job's program and its own modules. Sizes are limited, since the files may contain anything."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# Modules that Python loads before the program: a file with such a name does not hide them.
+# Modules that Python loads before the program, so that a file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
 class NotChecked(ClusterkitError):
-    """The program can't be read as Python."""
+    """Raised if the program can't be read as Python."""
 
     exit_code = 2
 
@@ -62,7 +62,7 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
 
 
 def _hiding_files(root: Path) -> Iterator[HidingFile]:
-    """Find files next to the program that hide a standard module or a package that TensorFlow requires."""
+    """Yield the files next to the program that hide a standard module or a package that TensorFlow requires."""
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
             module = name.removesuffix(".py")

@@ -1,4 +1,4 @@
-"""Names that a program uses and nothing defines: Python raises NameError where it reaches one."""
+"""The rule about names that a program uses, but that nothing defines, so that Python raises NameError."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clusterkit.check.findings import Severity
 from clusterkit.check.source import Source
 from clusterkit.text.spelling import closest
 
-_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # by Python, IPython and others
-_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # what may define any name, and
-_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # such attributes
+_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or tools
+_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # these may define any name
+_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # by these attributes, code may define any name
 _HANDLERS = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
 _VERSION_TESTS = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
 
 
 def undefined_name(case: Case) -> Iterator[Hit]:
-    """A name is used that no module of the program defines, in a place that a run may reach only after hours."""
+    """Find uses of names that no module of the program defines. A run may reach such a use only after hours."""
     if any(source.mentions(re.compile(r"^builtins$")) for source in case.sources):
         return
     nodes = (node for source in case.sources for node in source.nodes)
@@ -43,7 +43,7 @@ def undefined_name(case: Case) -> Iterator[Hit]:
 
 
 def _undefined_uses(source: Source, given: set[str]) -> dict[str, list[ast.Name]]:
-    """Return the uses of each name that the file binds in no scope, in order; none if it may bind names otherwise."""
+    """Return the uses of each name that no scope of the file binds; {} if the file may bind names dynamically."""
     names = [node for node in source.nodes if isinstance(node, ast.Name)]
     known = given | source.bound_names()
     defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING_ATTRIBUTES for node in source.nodes)
@@ -58,7 +58,7 @@ def _undefined_uses(source: Source, given: set[str]) -> dict[str, list[ast.Name]
 
 
 def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a node in which an undefined name may be no mistake: annotations, and code that expects it."""
+    """Yield the parts of a node in which undefined names are allowed: annotations, and code that handles NameError."""
     match node:
         case ast.arg(annotation=ast.expr() as part) | ast.AnnAssign(annotation=part):
             yield part
