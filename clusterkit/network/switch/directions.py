@@ -1,4 +1,4 @@
-"""Ways: the impairments and routes of each direction between two hosts."""
+"""The impairments and the route of each direction between two hosts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Direction:
 
 
 class Directions:
-    """All ways between hosts, given by index. With `detours`, packets use a cable while both directions are clear."""
+    """All directions between hosts. If `detours` is set, packets use cables while both directions are clear."""
 
     detours: Detours | None = None
 
@@ -41,10 +41,10 @@ class Directions:
         self._seed = seed
         self._captured = captured
         self._indices = {address: index for index, address in enumerate(self.addresses)}
-        # Ways are created on demand, since most pairs of hosts never exchange a packet.
+        # Directions are created on demand, since most pairs of hosts never exchange a packet.
         self._ways: dict[Pair, Direction] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by destination address: all ways, and the devices for packets that need no inspection.
+        # By source, then by destination address: all directions, and the devices for packets that need no inspection.
         self._all: list[dict[bytes, Direction]] = [{} for _ in devices]
         self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
@@ -65,7 +65,7 @@ class Directions:
         return way
 
     def way_of(self, source: int, packet: bytes) -> Direction | None:
-        """Return the way of a packet from `source`; None unless it is an IPv4 packet for another host."""
+        """Return the direction of an IPv4 packet from `source` to another host; None for any other packet."""
         address = packet[16:20]
         if (way := self._all[source].get(address)) is None:
             destination = self._indices.get(address, source)
@@ -76,7 +76,7 @@ class Directions:
         return self.devices[self._indices[address]]
 
     def update_routes(self, ways: Iterable[Direction]) -> None:
-        """Decide for each of these ways whether to inspect packets and whether to use a cable. Raises NotPossible."""
+        """Decide for each direction whether packets are inspected and whether they use a cable. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for way in ways:
             source, destination = way.pair

@@ -1,4 +1,4 @@
-"""The fabric: the event loop that reads packets from each host and writes them to their destinations."""
+"""The event loop of the switch, which reads packets from each host and writes them to their destinations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from clusterkit.network.switch.directions import Direction, Directions
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
 
-LONGEST_WAIT = 86400.0  # seconds; the limit of epoll is 24 days
-BURST = 32  # packets to read from one host before the next host's turn
+LONGEST_WAIT = 86400.0  # seconds; less than the limit of epoll, which is 24 days
+BURST = 32  # the number of packets to read from one host before packets of the next host are read
 
 
 class PacketLoop:
-    """Forwards packets. Without impairments, a packet costs a read, a dictionary lookup and a write."""
+    """Forwards packets. A packet without impairments costs only a read, a dictionary lookup and a write."""
 
     def __init__(self, namespaces: Sequence[int], ways: Directions, capture: Capture | None) -> None:
         self._ways = ways
@@ -93,7 +93,7 @@ class PacketLoop:
             del self._handlers[device]
 
     def _inspect(self, source: int, packet: bytes) -> None:
-        """Reset, lose, delay or forward a packet as its way requires. Ignore a packet that is not for another host."""
+        """Reset, lose, delay or forward a packet, depending on its direction. Ignore a packet for no other host."""
         if (way := self._ways.way_of(source, packet)) is None:
             return
         if way.flows_to_reset and (segment := segment_of(packet)) is not None:
@@ -120,7 +120,7 @@ class PacketLoop:
             self._call_at(following, functools.partial(self._wake, way, following))
 
     def _wake(self, way: Direction, at: float, now: float) -> None:
-        if at == way.wakes_at:  # otherwise an earlier delivery has set another timer
+        if at == way.wakes_at:  # otherwise, another timer has replaced this one
             way.wakes_at = math.inf
             self._deliver_and_reroute(way, now)
 
