@@ -174,7 +174,7 @@ class Source:
         return None if named else function
 
     def nodes_before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the nodes that are always evaluated before `node`: in simple statements above it in its blocks."""
+        """Yield nodes that every run evaluates before `node`: those of simple statements above it in its blocks."""
         for earlier in self._statements_before(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))

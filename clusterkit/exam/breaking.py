@@ -39,7 +39,7 @@ class Interruption:
 class Interrupter:
     """Breaks a run after each of several steps in turn. If the run is stopped, its tasks have the grace period `grace`.
 
-    If `by_reports` is True, a step is reached when a task reports it, as a coordinator does, which computes no steps.
+    If `by_reports` is True, a step is reached when a task reports it. Coordinators need this: they compute no steps.
     """
 
     breaks: Sequence[Interruption]
@@ -97,7 +97,7 @@ class _HoldReader:
 
 @dataclass(slots=True)
 class _ReportReader:
-    """Reads from the journal the steps that tasks report."""
+    """Reads the journal for steps that tasks report."""
 
     run: RunDirectory
     one: Interruption

@@ -134,7 +134,7 @@ def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
 
 
 def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bool:
-    """Return whether the counts have the same rows and total. For an incomplete epoch, a row's may differ by 1."""
+    """Return whether the rows and totals are equal. The counts of a row may differ by 1, for an incomplete epoch."""
     if one_counts.keys() != several_counts.keys() or one_counts.total() != several_counts.total():
         return False
     return all(abs(several_counts[row] - times) <= 1 for row, times in one_counts.items())

@@ -38,7 +38,7 @@ STATUS = {
     "Mems_allowed_list": "other memory nodes",
 }
 # Lines by which filters and rules can't be compared, since the kernel does not show seccomp filters and Landlock rules.
-# They are certainly equal if both processes have inherited them from process 1.
+# Filters and rules are certainly equal if both processes have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
 # Maps prctl(2) operations, which query attributes of the calling process only, to descriptions.
 CONTROLS = {

@@ -38,7 +38,7 @@ class Launch:
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own_variables: Mapping[str, str | None] = field(default_factory=dict)  # those that the program sets before imports
+    own_variables: Mapping[str, str | None] = field(default_factory=dict)  # the program sets these before its imports
 
     @property
     def whole_env(self) -> dict[str, str]:
@@ -157,7 +157,7 @@ class ForkServer:
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server, which has no state to save. If it does not end now, the run's end will kill it again."""
+        """Kill the server, which has no state to save. If it does not end, it is killed again when the run ends."""
         self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)

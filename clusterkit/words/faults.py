@@ -75,8 +75,8 @@ def no_action(word: str) -> str:
 class Target:
     """The target of a fault, written `worker:1`, `worker`, `worker:*`, `any`, `random(2)` or `all`.
 
-    With `index`, the target is one task. Otherwise, it is `count` random tasks, or all tasks if `count` is None: of the
-    given type or, if `type` is None, of any type.
+    `type` is None for tasks of any type. With `index`, the target is one task. Otherwise, `count` tasks are chosen at
+    random, or all tasks if `count` is None.
     """
 
     type: TaskType | None = None

@@ -73,7 +73,7 @@ class TensorBoardReady(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TensorBoardLost(Tagged):
-    """TensorBoard could not be started, or has failed later. The run continues."""
+    """TensorBoard could not be started, or has failed since then. The run continues."""
 
     why: str
 
@@ -87,7 +87,7 @@ class DashboardReady(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class DashboardLost(Tagged):
-    """The dashboard could not be started, or has failed later. The run continues."""
+    """The dashboard could not be started, or has failed since then. The run continues."""
 
     why: str
 

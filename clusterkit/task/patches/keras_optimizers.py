@@ -197,7 +197,7 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return the gradient, or zeros in a replica without rows, unless the gradient contains those of earlier steps."""
+    """Return the gradient, or zeros in a replica without rows. Accumulated gradients have rows, and are returned."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)

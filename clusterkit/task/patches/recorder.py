@@ -35,7 +35,7 @@ class Recorder:
         self.reported = 0  # the newest step that the program itself has reported
         self.has_begun = False  # True once a step has been made
         self.tries = TRIES
-        self.depth = 0  # the number of patched TensorFlow calls that are running in the main thread, one in another
+        self.depth = 0  # the number of nested calls of patched TensorFlow functions in the main thread
         self.fits = False  # True while `fit` runs; its callbacks then count the steps
         self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
         self.base = 0  # the difference between the step and the optimizer's count, which is constant during a `fit`

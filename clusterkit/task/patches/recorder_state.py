@@ -14,7 +14,7 @@ from typing import Any
 
 LARGEST = 1_000_000  # elements; larger variables are sampled
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
-NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
+NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # classes for results of assignments and wrapped handles
 Value = tuple[dict[str, object], Any]
 
 
@@ -93,7 +93,7 @@ class Registry:
         return values
 
     def roles(self) -> Iterator[tuple[int, str]]:
-        """Yield (id of the leaf, role) for each variable of a metric or optimizer. A variable's last role is valid."""
+        """Yield (id of the leaf, role) for the variables of metrics and optimizers. The last role of a leaf counts."""
         for metric in alive(self.metrics):
             yield from ((id(leaf_of(variable)), "metric") for variable in variables_of(metric))
         optimizers = alive(self.optimizers)
