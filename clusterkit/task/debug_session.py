@@ -110,16 +110,16 @@ class DebugSession:
         try:
             received = b""
             while not self.closing:
-                known = [one for one in (self.listener, self.woken, self.client) if one is not None]
-                ready = select.poll()
-                for one in known:
-                    ready.register(one, select.POLLIN)
-                numbers = {number for number, _ in ready.poll()}
-                if self.woken.fileno() in numbers:
+                sockets = [one for one in (self.listener, self.woken, self.client) if one is not None]
+                poller = select.poll()
+                for one in sockets:
+                    poller.register(one, select.POLLIN)
+                ready = {number for number, _ in poller.poll()}
+                if self.woken.fileno() in ready:
                     return
-                if self.listener.fileno() in numbers:
+                if self.listener.fileno() in ready:
                     self._accept()
-                elif self.client is not None and self.client.fileno() in numbers:
+                elif self.client is not None and self.client.fileno() in ready:
                     data = self.client.recv(CHUNK)
                     *lines, received = (received + data).split(b"\n")
                     if not data or len(received) > LONGEST or self.lines.qsize() > MOST_WAITING:

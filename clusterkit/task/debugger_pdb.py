@@ -272,17 +272,17 @@ class Debugger(pdb.Pdb):
         below = next((n for n, (frame, _) in enumerate(stack) if not is_ours(frame)), 0)
         return stack[below:], max(0, index - below)
 
-    def matches(self, asked: list[Any]) -> list[str]:
-        """Return the completions of a word. `asked` is a list of the line, and the word's start and end in the line."""
+    def matches(self, request: list[Any]) -> list[str]:
+        """Return the completions of a word. `request` is the line, and the start and end of the word in it."""
         try:
-            line, begin, end = asked
+            line, begin, end = request
             word = line[begin:end]
             name = line.split(maxsplit=1)[0] if line.strip() else ""
             complete = getattr(self, f"complete_{name}", self.completedefault) if begin else None
-            found = complete(word, line, begin, end) if complete else self.completenames(word, line, begin, end)
+            completions = complete(word, line, begin, end) if complete else self.completenames(word, line, begin, end)
             if not begin:
-                found = [*found, *self.completedefault(word, line, begin, end)]
-            return sorted({str(one) for one in found})[:MOST_MATCHES]
+                completions = [*completions, *self.completedefault(word, line, begin, end)]
+            return sorted({str(one) for one in completions})[:MOST_MATCHES]
         except Exception:  # raised by the program's objects, or caused by an invalid request
             return []
 

@@ -39,12 +39,12 @@ def die_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def reset_signals(kept: Collection[int] = IGNORED) -> None:
-    """Unblock all signals. Reset ignored signals, except those in `kept`, to their default actions.
+def reset_signals(still_ignored: Collection[int] = IGNORED) -> None:
+    """Unblock all signals. Reset ignored signals, except those in `still_ignored`, to their default actions.
 
     Until the program starts, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
     """
-    for number in signal.valid_signals().difference(kept):
+    for number in signal.valid_signals().difference(still_ignored):
         if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -185,19 +185,19 @@ def fresh_main() -> ModuleType:
 
 def hide_own_frames(error: BaseException) -> None:
     """Remove clusterkit's frames from the tracebacks of an exception, and of its causes, contexts and group members."""
-    found, known = [error], set[int]()
-    while found:
-        one = found.pop()
-        known.add(id(one))
-        frames, traceback = list[TracebackType](), one.__traceback__
+    pending, seen = [error], set[int]()
+    while pending:
+        exc = pending.pop()
+        seen.add(id(exc))
+        frames, traceback = list[TracebackType](), exc.__traceback__
         while traceback is not None:
             frames += [] if traceback.tb_frame.f_code.co_filename.startswith(OURS) else [traceback]
             traceback = traceback.tb_next
         for frame, following in zip(frames, [*frames[1:], None], strict=False):
             frame.tb_next = following
-        BaseException.with_traceback(one, frames[0] if frames else None)
-        others = (one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()))
-        found += [other for other in others if other is not None and id(other) not in known]
+        BaseException.with_traceback(exc, frames[0] if frames else None)
+        others = (exc.__cause__, exc.__context__, *(exc.exceptions if isinstance(exc, BaseExceptionGroup) else ()))
+        pending += [other for other in others if other is not None and id(other) not in seen]
 
 
 def run(how: str, target: str) -> None:

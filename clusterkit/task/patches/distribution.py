@@ -135,32 +135,32 @@ def has_uncalled_main() -> bool:
     return is_defined and "main" not in names
 
 
-found: list[Distribution] = []
+instances: list[Distribution] = []
 
 
 def of_task(load: Any) -> Distribution:
     """Return the Distribution of this process, which the first call creates."""
-    if not found:
-        found.append(Distribution(load("task/patches/steps").steps.write))
-        atexit.register(found[0].end)
-    return found[0]
+    if not instances:
+        instances.append(Distribution(load("task/patches/steps").steps.write))
+        atexit.register(instances[0].end)
+    return instances[0]
 
 
 def watch(module: Any, load: Any) -> None:
     """Patch the classes of TensorFlow and Keras that show how the program trains."""
-    known = of_task(load)
+    distribution = of_task(load)
     after: dict[str, Callable[..., None]] = {
-        "StrategyBase.__init__": known.make,
-        "Server.__init__": lambda self, *args, **kwargs: known.join(getattr(self, "_server_def", None)),
-        "CallbackList.on_train_begin": lambda self, logs=None: known.fit(self.model),
-        "Mesh.__init__": lambda self, *args, **kwargs: known.name("DTensor"),
+        "StrategyBase.__init__": distribution.make,
+        "Server.__init__": lambda self, *args, **kwargs: distribution.join(getattr(self, "_server_def", None)),
+        "CallbackList.on_train_begin": lambda self, logs=None: distribution.fit(self.model),
+        "Mesh.__init__": lambda self, *args, **kwargs: distribution.name("DTensor"),
     }
     for name in ("enable_collective_ops", "set_server_def", "update_server_def"):
-        after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: known.join(server_def)
+        after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: distribution.join(server_def)
     for name in ("GradientTape", "BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
-        after[f"{name}.__init__"] = known.loop
+        after[f"{name}.__init__"] = distribution.loop
     before = {
-        "StrategyExtendedV2.call_for_each_replica": known.run,
-        "ClusterCoordinator.schedule": known.distribute,
+        "StrategyExtendedV2.call_for_each_replica": distribution.run,
+        "ClusterCoordinator.schedule": distribution.distribute,
     }
     load("task/patches/hook").watch(module, after, before)

@@ -59,8 +59,8 @@ def guard(peers: Any) -> None:
         raise RuntimeError("this version of it lets every user of this machine attach; install debugpy 1.8")
 
     def create_guarded(host: str, port: int) -> socket.socket:
-        made: socket.socket = create(host=host, port=port)
-        return EditorListener(peers, made)
+        listener: socket.socket = create(host=host, port=port)
+        return EditorListener(peers, listener)
 
     pydevd.create_server_socket = create_guarded
 
@@ -68,8 +68,8 @@ def guard(peers: Any) -> None:
 class EditorListener(socket.socket):
     """A listening socket that accepts connections from processes of this user or of root, and closes all others."""
 
-    def __init__(self, peers: Any, made: socket.socket) -> None:
-        super().__init__(made.family, made.type, made.proto, fileno=made.detach())
+    def __init__(self, peers: Any, listener: socket.socket) -> None:
+        super().__init__(listener.family, listener.type, listener.proto, fileno=listener.detach())
         self.peers = peers
         self.refused: set[int] = set()
 

@@ -250,8 +250,8 @@ class Loader:
         return getattr(self.plain, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self.plain.create_module(spec)
-        return made
+        module: ModuleType | None = self.plain.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self.plain

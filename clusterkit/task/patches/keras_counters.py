@@ -25,10 +25,10 @@ def add_on_the_server(module: Any, load: Any) -> None:
             tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy
         ):
             return assign(self, value)
-        found = change_of(tf, self._value, value)
-        if found is None:
+        signed_change = change_of(tf, self._value, value)
+        if signed_change is None:
             return assign(self, value)
-        sign, change = found
+        sign, change = signed_change
         add = self._value.assign_add if sign > 0 else self._value.assign_sub
         add(tf.cast(change, self._value.dtype))
         return None

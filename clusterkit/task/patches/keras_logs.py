@@ -98,10 +98,10 @@ def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], s
     """Convert a step's outputs for this replica's rows into the outputs for the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
     tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
-    known = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
-    metrics = {id(metric): metric for metric, _ in known.values()}
+    metric_results = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
+    metrics = {id(metric): metric for metric, _ in metric_results.values()}
     variables = [variable for metric in metrics.values() for variable in metric.variables]
-    others = [place for place, leaf in enumerate(leaves) if place not in known and _is_number(step.tf, leaf)]
+    others = [place for place, leaf in enumerate(leaves) if place not in metric_results and _is_number(step.tf, leaf)]
     parts = [variable.value for variable in variables] + [_part(step, leaves[place]) for place in others]
     sums = iter(_sums(step, parts, wider))
     totals = {id(variable): next(sums) for variable in variables}
@@ -111,7 +111,7 @@ def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], s
         key: tree.flatten(metric.stateless_result([totals[id(variable)] for variable in metric.variables]))
         for key, metric in metrics.items()
     }
-    for place, (metric, number) in known.items():
+    for place, (metric, number) in metric_results.items():
         leaves[place] = results[id(metric)][number]
     for place, leaf in enumerate(leaves):
         if _has_rows(step.tf, leaf):
@@ -152,12 +152,12 @@ def _restored(tf: Any, total: Any, leaf: Any) -> Any:
 
 def _sums(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
     """Return each value's sum over all replicas. Values of the same data type share one collective operation."""
-    tf, found = step.tf, list(values)
+    tf, sums = step.tf, list(values)
     for kind in dict.fromkeys(wider(value.dtype) for value in values):
         places = [place for place, value in enumerate(values) if wider(value.dtype) == kind]
         flat = [tf.reshape(tf.cast(values[place], kind), [-1]) for place in places]
         total = step.all_reduced(tf.concat(flat, 0))
         for place, part in zip(places, tf.split(total, [tf.size(each) for each in flat]), strict=True):
-            found[place] = tf.cast(tf.reshape(part, tf.shape(values[place])), values[place].dtype)
-            found[place].set_shape(values[place].shape)
-    return found
+            sums[place] = tf.cast(tf.reshape(part, tf.shape(values[place])), values[place].dtype)
+            sums[place].set_shape(values[place].shape)
+    return sums

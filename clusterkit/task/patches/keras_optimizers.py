@@ -58,14 +58,14 @@ def name_unscaled(trainer: Any, load: Any) -> None:
     """Patch the optimizers to print a notice if the gradients that they add up do not come from a Keras loss."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
 
-    def look(self: Any, grads: Any, trainable_variables: Any = None) -> None:
+    def warn(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         step = steps.current(tf)
         if step is None or step.is_eager or any(step.is_part(_dense(tf, grad)) for grad in grads if grad is not None):
             return
         _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
         load("task/patches/keras_fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
 
-    load("task/patches/hook").before(kind, "apply", look)
+    load("task/patches/hook").before(kind, "apply", warn)
 
 
 def clip_sums(trainer: Any, load: Any) -> None:
@@ -128,17 +128,17 @@ def accumulate(trainer: Any, load: Any) -> None:
             return apply(self, grads, trainable_variables)
         grads = [_own(tf, step, grad) for grad in grads]
         step.accumulates = True
-        kept = [self._accumulated_gradients[self._get_variable_index(variable)] for variable in trainable_variables]
+        totals = [self._accumulated_gradients[self._get_variable_index(variable)] for variable in trainable_variables]
 
         def update(*grads: Any) -> None:
-            sums = [(grad + step.copy_of(sum_before)) / count for grad, sum_before in zip(grads, kept, strict=True)]
+            sums = [(grad + step.copy_of(sum_before)) / count for grad, sum_before in zip(grads, totals, strict=True)]
             self._apply_weight_decay(trainable_variables)
             self._backend_update_step(self._clip_gradients(sums), trainable_variables, self.learning_rate)
-            for each in kept:
+            for each in totals:
                 step.copy_of(each).assign(tf.zeros_like(step.copy_of(each)))
 
         def keep(*grads: Any) -> None:
-            for each, grad in zip(kept, grads, strict=True):
+            for each, grad in zip(totals, grads, strict=True):
                 step.copy_of(each).assign_add(grad)
 
         def choose(strategy: Any, *grads: Any) -> None:

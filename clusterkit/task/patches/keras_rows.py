@@ -31,16 +31,16 @@ def count_rows(trainer: Any, load: Any) -> None:
     def with_rows(self: Any, step_function: Any) -> Any:
         def step(data: Any) -> Any:
             rows = rows_of(trainer, data)
-            now = steps.begin(tf, tf.constant(1) if rows is None else rows)
-            kept = [variable for variable in per_replica(tf, self) if rows is not None]
-            before = [tf.identity(variable.value) for variable in kept]
-            with steps.computing(now), logs.recording(now, self.metrics, trainer.tree):
-                outputs = step_function(data if rows is None else one_at_least(trainer, data, now, steps))
-            for notice in state.notices(now, self):
+            current = steps.begin(tf, tf.constant(1) if rows is None else rows)
+            variables = [variable for variable in per_replica(tf, self) if rows is not None]
+            before = [tf.identity(variable.value) for variable in variables]
+            with steps.computing(current), logs.recording(current, self.metrics, trainer.tree):
+                outputs = step_function(data if rows is None else one_at_least(trainer, data, current, steps))
+            for notice in state.notices(current, self):
                 fit.say_once(tf, notice)
-            for variable, value in zip(kept, before, strict=True):
-                variable.value.assign(tf.where(now.rows > 0, tf.identity(variable.value), value))
-            return logs.of_all_replicas(now, outputs, trainer.tree, steps.wider)
+            for variable, value in zip(variables, before, strict=True):
+                variable.value.assign(tf.where(current.rows > 0, tf.identity(variable.value), value))
+            return logs.of_all_replicas(current, outputs, trainer.tree, steps.wider)
 
         step.autograph_info__ = None  # type: ignore[attr-defined]
         return step
@@ -129,8 +129,8 @@ def per_replica(tf: Any, model: Any) -> list[Any]:
     """Return the model's variables whose values may differ between replicas, such as those of metrics."""
     every = [*(variable for metric in model.metrics for variable in metric.variables), *model.non_trainable_variables]
     on_read = tf.VariableSynchronization.ON_READ
-    found = {id(each): each for each in every if getattr(each.value, "synchronization", None) == on_read}
-    return list(found.values())
+    by_id = {id(each): each for each in every if getattr(each.value, "synchronization", None) == on_read}
+    return list(by_id.values())
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
@@ -148,8 +148,8 @@ def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
     if not places:
         return data
     dense = [leaves[place] for place in places]
-    given = tf.cond(tf.reduce_any(step.counts == 0), lambda: with_row(step, dense, steps.wider), lambda: dense)
-    for place, value in zip(places, given, strict=True):
+    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: with_row(step, dense, steps.wider), lambda: dense)
+    for place, value in zip(places, filled, strict=True):
         value.set_shape([None, *leaves[place].shape[1:]])
         leaves[place] = value
     return tree.pack_sequence_as(data, leaves)

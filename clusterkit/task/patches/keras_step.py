@@ -97,8 +97,8 @@ class Step:
     @staticmethod
     def is_unique(indices: Any) -> bool:
         """Return whether the indices are the result of `tf.unique`, as in an embedding lookup of sparse rows."""
-        found = passed_on(indices)
-        return bool(found.op.type.startswith("Unique") and found.value_index == 0)
+        source = passed_on(indices)
+        return bool(source.op.type.startswith("Unique") and source.value_index == 0)
 
     @staticmethod
     def is_sum(assignment: Any) -> bool:

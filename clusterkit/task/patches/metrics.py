@@ -26,7 +26,7 @@ class Metrics:
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self.kept: dict[str, str] = {}  # maps names to values in JSON
+        self.unsent: dict[str, str] = {}  # maps the names of unsent metrics to values in JSON
         self.sent_at = 0.0
         self.epochs_until = 0.0  # limits reports of epochs: each adds EPOCH_EVERY, at most up to the current time
         self.late: Any = None  # the last epoch's logs, if EPOCH_EVERY has prevented their report
@@ -35,19 +35,19 @@ class Metrics:
         """Store the scalars among these metrics for the next report."""
         if isinstance(metrics, dict) and not self.steps.is_fork():
             named = [(name, value) for name, value in list(metrics.items())[:MOST] if is_name(name)]
-            found = {name: number for name, value in named if (number := as_json(value)) is not None}
+            numbers = {name: number for name, value in named if (number := as_json(value)) is not None}
             with self.steps.lock:
-                self.kept = dict(list({**self.kept, **found}.items())[-MOST:])
+                self.unsent = dict(list({**self.unsent, **numbers}.items())[-MOST:])
 
     def send(self, every: float = EVERY) -> None:
         """Report the stored metrics with the newest step, unless metrics were reported in the last `every` seconds."""
-        if not self.kept or self.steps.is_fork():
+        if not self.unsent or self.steps.is_fork():
             return
         with self.steps.lock:
             now = time.monotonic()
-            if self.kept and self.steps.step is not None and now - self.sent_at >= every:
-                members = ",".join(f'"{name}":{number}' for name, number in self.kept.items())
-                self.kept, self.sent_at = {}, now
+            if self.unsent and self.steps.step is not None and now - self.sent_at >= every:
+                members = ",".join(f'"{name}":{number}' for name, number in self.unsent.items())
+                self.unsent, self.sent_at = {}, now
                 self.steps.report("metrics", f',"metrics":{{{members}}}')
 
     def send_logs(self, logs: Any) -> None:
@@ -112,8 +112,8 @@ def metrics_of(load: Any) -> Metrics:
     steps = load("task/patches/steps").steps
     if steps.metrics is None:
         steps.metrics = Metrics(steps)
-    made: Metrics = steps.metrics
-    return made
+    metrics: Metrics = steps.metrics
+    return metrics
 
 
 def watch(module: Any, load: Any) -> None:

@@ -226,11 +226,11 @@ class Phases:
         if number > 2 and self.find(number):
             self.save(phase)
 
-    def watch_file(self, made: Any, file: Any) -> None:
+    def watch_file(self, opened: Any, file: Any) -> None:
         """Patch a file object that was opened for writing to report each write, and to record when it is closed."""
         if self.find(file):
             with self.own():
-                raw = getattr(made, "buffer", made)
+                raw = getattr(opened, "buffer", opened)
                 raw, save = getattr(raw, "raw", raw), self.state.save
                 watched = WatchedFile(raw, save)
                 raw.write, raw.close = watched.write, watched.close
@@ -269,10 +269,10 @@ def begin(_: object, load: Any) -> None:
 
     @wraps(plain_open)
     def patched(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        made = plain_open(file, mode, *args, **kwargs)
+        opened = plain_open(file, mode, *args, **kwargs)
         if not set("wax+").isdisjoint(mode):
-            phases.watch_file(made, file)
-        return made
+            phases.watch_file(opened, file)
+        return opened
 
     with phases.own():
         builtins.open = io.open = patched

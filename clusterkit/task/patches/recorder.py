@@ -41,14 +41,14 @@ class Recorder:
         self.base = 0  # the difference between the step and the optimizer's count, which is constant during a `fit`
         self.batch = -1  # the last batch of the current epoch
         self.coordinates = False  # True if the program has a coordinator, so that other tasks compute the steps
-        self.kept: list[Any] = []  # the current variables; a reference keeps them if the program deletes its own
+        self.variables: list[Any] = []  # the current variables; a reference keeps them if the program deletes its own
         self.is_done = False
 
     def outermost(self, call: Callable[[], Any]) -> Any:
         """Call a function of TensorFlow. After an outermost call in the main thread, record the step that it made."""
         if self.depth or self.fits or self.coordinates or not is_eager_main():
             return call()
-        before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
+        before, values = self.output.guarded("Steps are not counted", self.observe) or ([], None)
         self.depth += 1
         try:
             result = call()
@@ -57,7 +57,7 @@ class Recorder:
         self.output.guarded("A step is not recorded", partial(self.compare, before, values))
         return result
 
-    def look(self) -> tuple[list[int], Any]:
+    def observe(self) -> tuple[list[int], Any]:
         """Return the optimizers' counts and, if the next call may make the first step, the variables."""
         counts = self.registry.iterations()
         if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
@@ -66,10 +66,10 @@ class Recorder:
         return counts, self.registry.snapshot(lambda text: None)
 
     def compare(self, before: list[int], values: Any) -> None:
-        """Record a step if the optimizers' counts have changed since `look` returned `before` and `values`."""
+        """Record a step if the optimizers' counts have changed since `observe` returned `before` and `values`."""
         after = self.registry.iterations()
         if sum(after) == sum(before):
-            if not self.has_begun and len(self.registry.entries) != len(self.kept):
+            if not self.has_begun and len(self.registry.entries) != len(self.variables):
                 self.keep()  # without an optimizer, the program may report its steps later
             return
         begin, now = max(before, default=0), max(after)
@@ -112,8 +112,8 @@ class Recorder:
 
     def keep(self) -> None:
         """Keep references to the current variables, since the program's main function may return before the end."""
-        self.kept = []
-        self.kept = [variable for _, variable in self.registry.living()]
+        self.variables = []
+        self.variables = [variable for _, variable in self.registry.living()]
 
     def record(self, moment: str) -> None:
         if self.output.is_open:
@@ -130,11 +130,11 @@ class Recorder:
         if self.coordinates:
             return
         optimizer = getattr(callbacks.model, "optimizer", None)
-        made = self.state.count_of(optimizer)
-        if optimizer is not None and not any(known is optimizer for known in self.state.alive(self.fitted)):
+        count = self.state.count_of(optimizer)
+        if optimizer is not None and not any(other is optimizer for other in self.state.alive(self.fitted)):
             self.fitted.append(self.state.ref(optimizer))
-            self.step += made
-        self.base = self.step - made
+            self.step += count
+        self.base = self.step - count
         if not self.has_begun:
             self.begin()
             if 0 in self.due:
@@ -146,11 +146,11 @@ class Recorder:
 
         The step is the optimizer's count, since a batch may be skipped. Without a count, each batch is a step.
         """
-        made, self.batch = max(batch - self.batch, 1), batch
+        batches, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:
             return
         before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
-        self.advance(self.base + count if count else before + made)
+        self.advance(self.base + count if count else before + batches)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
 
@@ -189,7 +189,7 @@ class Recorder:
             return
         self.is_done = True
         self.output.guarded("The end is not recorded", self.record_end)
-        self.kept = []
+        self.variables = []
 
     def record_end(self) -> None:
         """Record the final variables, unless a coordinator has failed: reads from parameter servers could then hang."""
@@ -224,50 +224,55 @@ def is_eager_main() -> bool:
     return bool(threading.get_ident() == threading.main_thread().ident and context.executing_eagerly())
 
 
-_made: list[Recorder] = []
+_recorders: list[Recorder] = []
 
 
 def recorder_of(load: Any) -> Recorder:
     """Return the recorder of this process, which the first call creates."""
-    if not _made:
-        _made.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
-        atexit.register(_made[0].end)
-    return _made[0]
+    if not _recorders:
+        _recorders.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
+        atexit.register(_recorders[0].end)
+    return _recorders[0]
 
 
 def watch(module: Any, load: Any) -> None:
     """Patch the classes and functions of a module by whose calls steps are recognized."""
-    hook, made = load("task/patches/hook"), recorder_of(load)
+    hook, recorder = load("task/patches/hook"), recorder_of(load)
 
     def guarded(call: Callable[..., object]) -> Callable[..., None]:
-        return lambda *args, **kwargs: made.output.guarded("A moment is not recorded", partial(call, *args, **kwargs))
+        return lambda *args, **kwargs: recorder.output.guarded(
+            "A moment is not recorded", partial(call, *args, **kwargs)
+        )
 
     after: dict[str, Callable[..., object]] = {
-        "CallbackList.on_train_begin": lambda self, logs=None: made.begin_fit(self),
-        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(made, "batch", -1),
-        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: made.end_batch(self, batch),
-        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: made.end_epoch(epoch, logs),
-        "CallbackList.on_train_end": lambda self, logs=None: made.end_fit(self),
-        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: made.coordinate(),
-        "ClusterCoordinator.join": lambda self: made.join(),
-        **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
+        "CallbackList.on_train_begin": lambda self, logs=None: recorder.begin_fit(self),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(recorder, "batch", -1),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch),
+        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: recorder.end_epoch(epoch, logs),
+        "CallbackList.on_train_end": lambda self, logs=None: recorder.end_fit(self),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: recorder.coordinate(),
+        "ClusterCoordinator.join": lambda self: recorder.join(),
+        **{
+            f"{kind}.__init__": partial(register, recorder)
+            for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")
+        },
     }
     hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
     if hasattr(module, "ProgressChannel"):
-        hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
+        hook.after(module, "report", guarded(lambda step, **metrics: recorder.report(step)))
     for path in CALLS:
         kind, _, method = path.partition(".")
         if hasattr(module, kind) and method in vars(getattr(module, kind)):
-            count_calls(hook, made, getattr(module, kind), method)
+            count_calls(hook, recorder, getattr(module, kind), method)
 
 
-def count_calls(hook: Any, made: Recorder, kind: Any, method: str) -> None:
+def count_calls(hook: Any, recorder: Recorder, kind: Any, method: str) -> None:
     """Patch a method to record the steps that its calls make (see `Recorder.outermost`)."""
     plain = getattr(kind, method)
-    hook.replace(kind, method, lambda *args, **kwargs: made.outermost(partial(plain, *args, **kwargs)))
+    hook.replace(kind, method, lambda *args, **kwargs: recorder.outermost(partial(plain, *args, **kwargs)))
 
 
-def register(made: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
+def register(recorder: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
     """Store a weak reference to an optimizer that the program creates."""
-    if not any(known is optimizer for known in made.state.alive(made.registry.optimizers)):
-        made.registry.optimizers.append(made.state.ref(optimizer))
+    if not any(other is optimizer for other in recorder.state.alive(recorder.registry.optimizers)):
+        recorder.registry.optimizers.append(recorder.state.ref(optimizer))

@@ -29,12 +29,12 @@ def take(before: int, now: int) -> list[tuple[int, list[str]]]:
 
 def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
     """Distribute the replicas' digests evenly over the steps; if they can't be divided, assign all to the last step."""
-    made = max(now - before, 1)
-    each, rest = divmod(len(taken), made)
+    steps = max(now - before, 1)
+    per_step, rest = divmod(len(taken), steps)
     if rest:
-        each, before, made = len(taken), now - 1, 1
-    groups = [taken[place * each : (place + 1) * each] for place in range(made)]
-    return [(now - made + 1 + place, [row for one in group for row in one]) for place, group in enumerate(groups)]
+        per_step, before, steps = len(taken), now - 1, 1
+    groups = [taken[place * per_step : (place + 1) * per_step] for place in range(steps)]
+    return [(now - steps + 1 + place, [row for one in group for row in one]) for place, group in enumerate(groups)]
 
 
 def digest_of(row: Any) -> str:
@@ -97,12 +97,12 @@ def counted(function: Any, output: Any) -> Any:
     return step
 
 
-def record(given: Any, output: Any) -> None:
+def record(arguments: Any, output: Any) -> None:
     """Add an operation to the step. Each time the step runs, the operation records the rows of the first tensor."""
     tf = sys.modules["tensorflow"]
     xla = sys.modules["tensorflow.python.ops.control_flow_util"]
     ops = sys.modules["tensorflow.python.framework.ops"]
-    tensors = [leaf for leaf in tf.nest.flatten(given) if is_dense(tf, leaf)]
+    tensors = [leaf for leaf in tf.nest.flatten(arguments) if is_dense(tf, leaf)]
     if not tensors:
         output.note("Rows are not recorded: a training step gets no dense tensor.")
     elif xla.GraphOrParentsInXlaContext(ops.get_default_graph()):

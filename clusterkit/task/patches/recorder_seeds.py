@@ -27,12 +27,12 @@ class StateKeeper:
     """A meta path finder that finds no modules, but stores the states of random generators when an import begins."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, dict[str, Any]] = {}  # maps each imported library to the states, by generator module
+        self.states: dict[str, dict[str, Any]] = {}  # maps each imported library to the states, by generator module
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in LIBRARIES:
-            made = {module: sys.modules[module] for module in STATES if module in sys.modules}
-            self.kept[name] = {module: getattr(made[module], STATES[module][0])() for module in made}
+            modules = {module: sys.modules[module] for module in STATES if module in sys.modules}
+            self.states[name] = {module: getattr(modules[module], STATES[module][0])() for module in modules}
 
 
 keeper = StateKeeper()
@@ -45,10 +45,10 @@ def keep_states(module: Any, load: object) -> None:
 
 def restore_states(module: Any, load: Any) -> None:
     """Restore the states that the random generators had before this library was imported."""
-    kept = keeper.kept.pop(module.__name__, {})
+    states = keeper.states.pop(module.__name__, {})
     for name, (_, setter) in STATES.items():
-        if name in kept:
-            getattr(sys.modules[name], setter)(kept[name])
+        if name in states:
+            getattr(sys.modules[name], setter)(states[name])
         elif name in sys.modules:
             seed(sys.modules[name], load)
 

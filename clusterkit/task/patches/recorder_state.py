@@ -44,8 +44,8 @@ class Registry:
         """Add a variable. Remove the variables of which it consists, since they are not listed separately."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
-        known = self.entries.get(id(variable))
-        if known is not None and known.variable() is variable:  # Keras has initialized the variable again
+        entry = self.entries.get(id(variable))
+        if entry is not None and entry.variable() is variable:  # Keras has initialized the variable again
             return
         self.entries.pop(id(variable), None)  # a deleted variable may have had the same id
         self.names[name] = self.names.get(name, 0) + 1
@@ -55,11 +55,11 @@ class Registry:
         """Remove a variable and its parts. If the name was the last one with its base, the name can be used again."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
-        known = self.entries.get(id(variable))
-        if known is not None and known.variable() is variable:
+        entry = self.entries.get(id(variable))
+        if entry is not None and entry.variable() is variable:
             del self.entries[id(variable)]
-            if self.names[known.base] == known.number:
-                self.names[known.base] -= 1
+            if self.names[entry.base] == entry.number:
+                self.names[entry.base] -= 1
 
     def living(self) -> list[tuple[NamedVariable, Any]]:
         every = [(key, entry, entry.variable()) for key, entry in list(self.entries.items())]
@@ -106,17 +106,17 @@ class Registry:
             yield id(leaf_of(getattr(optimizer, "_iterations", None))), "counter"
 
 
-def alive(made: Iterable[Callable[[], Any]]) -> list[Any]:
+def alive(references: Iterable[Callable[[], Any]]) -> list[Any]:
     """Return the objects that still exist among those of these weak references."""
-    return [one for get in made if (one := get()) is not None]
+    return [one for get in references if (one := get()) is not None]
 
 
 def variables_of(owner: Any) -> list[Any]:
     """Return the variables of an optimizer or metric of any Keras version."""
     for name in ("_variables", "_weights", "variables"):
-        found = getattr(owner, name, None)
-        if isinstance(found, list | tuple) and found:
-            return list(found)
+        variables = getattr(owner, name, None)
+        if isinstance(variables, list | tuple) and variables:
+            return list(variables)
     return []
 
 

@@ -131,7 +131,7 @@ class Steps:
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
                 if self.unreported is not None and uses_training():
-                    self.unreported.look()
+                    self.unreported.update()
                 if self.metrics is not None:
                     self.metrics.send()
                 self.send_step()
@@ -140,7 +140,7 @@ class Steps:
 
     def counts(self) -> Counts:
         """Return the current counts of the optimizers that still exist and have made steps."""
-        return [(known, count) for known in self.optimizers if (count := steps_of(known()))]
+        return [(reference, count) for reference in self.optimizers if (count := steps_of(reference()))]
 
     def read_optimizers(self) -> None:
         """Set the step to the highest changed count of an optimizer. After a `fit`, add the highest change instead."""
@@ -153,10 +153,10 @@ class Steps:
                 return
             self.read = counts
             if self.fitted:  # an optimizer's first count adds no steps, since it may have been restored
-                made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
-                self.step = (self.step or 0) + made
-            elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
-                self.shown = [max(moved, key=lambda one: one[1])]
+                increase = max((count - count_of(reference(), before, count) for reference, count in counts), default=0)
+                self.step = (self.step or 0) + increase
+            elif changed := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
+                self.shown = [max(changed, key=lambda one: one[1])]
                 self.step = self.shown[0][1]
 
     def end(self) -> None:
@@ -176,12 +176,12 @@ class Steps:
         if self.coordinates:
             return
         optimizer = getattr(model, "optimizer", None)
-        made, new = steps_of(optimizer), [] if optimizer is None else [ref(optimizer)]
+        count, new = steps_of(optimizer), [] if optimizer is None else [ref(optimizer)]
         with self.lock:
-            if not any(known() is optimizer for known in self.fitted):
-                self.step = (self.step or 0) + made - count_of(optimizer, self.shown, 0)
+            if not any(reference() is optimizer for reference in self.fitted):
+                self.step = (self.step or 0) + count - count_of(optimizer, self.shown, 0)
                 self.fitted += new
-            self.counted, self.read = self.step or 0, [*((known, made) for known in new), *self.read]
+            self.counted, self.read = self.step or 0, [*((reference, count) for reference in new), *self.read]
 
     def end_fit(self) -> None:
         """Read the optimizers' counts, so that the thread can later add the steps that are made after this `fit`."""
@@ -194,10 +194,10 @@ class Steps:
     def begin_epoch(self, epoch: int, params: Any) -> None:
         """Compute the remaining steps of `fit`. If the epoch's length is unknown, assume that of the previous epoch."""
         self.batch = -1
-        made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
+        length = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
         try:
-            steps: Any = params["steps"] or made
+            steps: Any = params["steps"] or length
             self.left = (int(params["epochs"]) - epoch) * int(steps)
         except (TypeError, ValueError, LookupError):  # the number of steps is unknown
             self.left = None
@@ -211,14 +211,14 @@ class Steps:
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Count the batches of the epoch up to this one. With `steps_per_execution`, a call counts several batches."""
-        made, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
+        batches, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
         if self.coordinates:  # the batches have only been scheduled
-            self.steps_per_closure = made
+            self.steps_per_closure = batches
         else:
             if is_first:
                 with self.lock:
                     self.fit, self.read = ref(callbacks), []
-            self.counted += made
+            self.counted += batches
             self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
@@ -243,7 +243,7 @@ class Steps:
 
 def count_of(optimizer: Any, counts: Counts, default: int) -> int:
     """Return the optimizer's count in `counts`, or `default` if `counts` does not contain the optimizer."""
-    return next((count for known, count in counts if known() is optimizer), default)
+    return next((count for reference, count in counts if reference() is optimizer), default)
 
 
 steps = Steps()
@@ -294,7 +294,7 @@ def watch_evaluations(module: Any, load: Any) -> None:
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
     """Store a weak reference to an optimizer that the program creates, and start the thread."""
-    if not any(made() is optimizer for made in steps.optimizers):
+    if not any(reference() is optimizer for reference in steps.optimizers):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:
         steps.start_thread()

@@ -45,15 +45,15 @@ def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Cal
     """Return a function that walks a stack or traceback like `plain`, but skips frames of files below `ours`."""
 
     def walk(first: Any) -> Iterable[Any]:
-        found = plain(first)
+        entries = plain(first)
         if first is None:  # `plain` begins a fixed number of frames above, and a generator would be one more frame
-            return found
-        return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
+            return entries
+        return (each for each in entries if not each[0].f_code.co_filename.startswith(ours))
 
     return walk
 
 
 def own_files(load: Any) -> frozenset[str]:
     """Return the paths of clusterkit's files that may be on the stack of a task."""
-    walked = [found for directory in load.__globals__["OURS"] for found in os.walk(directory)]
+    walked = [entry for directory in load.__globals__["OURS"] for entry in os.walk(directory)]
     return frozenset(os.path.join(place, file) for place, _, files in walked for file in files if file.endswith(".py"))

@@ -21,16 +21,16 @@ class Unreported:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.closures = 0  # the number of closures that a coordinator has finished
-        self.made = self.changes = 0  # the newest count of steps, and the number of times that the count has changed
+        self.total = self.changes = 0  # the newest number of steps, and the number of times that it has changed
         self.since: float | None = None  # the time at which the count first changed
 
-    def look(self) -> None:
-        """Update the count. Send "unreported" once the program has trained for AFTER seconds without a report."""
-        made = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
-        if made == self.made or self.steps.sent is not None:
+    def update(self) -> None:
+        """Count the steps anew. Send "unreported" once the program has trained for AFTER seconds without a report."""
+        total = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
+        if total == self.total or self.steps.sent is not None:
             return
         now = time.monotonic()
-        self.made, self.changes = made, self.changes + 1
+        self.total, self.changes = total, self.changes + 1
         self.since = now if self.since is None else self.since
         if self.changes >= LEAST and now - self.since >= AFTER:
             self.steps.send("unreported", f'"seconds":{int(now - self.since)}')
