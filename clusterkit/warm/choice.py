@@ -60,7 +60,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     if variables.unclear and job.start is not StartMode.WARM:
         return variables.unclear
     python = own_setup.python or job.setup.python or sys.executable
-    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
+    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.effective(env))
 
 
 def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:

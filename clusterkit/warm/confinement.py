@@ -57,16 +57,16 @@ def own_attributes() -> dict[str, Any]:
     """Return those attributes of this process that no other process can query. A client sends them to the server."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
-    found = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
-    found["personality"] = libc.personality(ctypes.c_ulong(0xFFFFFFFF))
+    attributes = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
+    attributes["personality"] = libc.personality(ctypes.c_ulong(0xFFFFFFFF))
     if platform.machine() in CALLS:
         get_mempolicy, ioprio_get, keyctl = CALLS[platform.machine()]
         mode, nodes = ctypes.c_int(0), (ctypes.c_ulong * 64)()
         libc.syscall(get_mempolicy, ctypes.byref(mode), nodes, ctypes.c_ulong(4096), None, 0)
-        found[MEMORY] = [mode.value, int.from_bytes(bytes(nodes), sys.byteorder)]
-        found[DISK] = libc.syscall(ioprio_get, 1, 0)
-        found[KEYS] = libc.syscall(keyctl, 0, ctypes.c_int(-3), 0)
-    return found
+        attributes[MEMORY] = [mode.value, int.from_bytes(bytes(nodes), sys.byteorder)]
+        attributes[DISK] = libc.syscall(ioprio_get, 1, 0)
+        attributes[KEYS] = libc.syscall(keyctl, 0, ctypes.c_int(-3), 0)
+    return attributes
 
 
 def difference(pid: int, of_client: object) -> str | None:

@@ -136,10 +136,10 @@ class ForkServer:
             if self.is_gone:
                 raise NoForkServer
             try:
-                found = answer(self._channel, pending.until, self._received)
+                response = answer(self._channel, pending.until, self._received)
             except OSError as error:
                 raise self._give_up(error) from None
-            number, pid = found.get("errno"), found.get("pid")
+            number, pid = response.get("errno"), response.get("pid")
             if isinstance(number, int) and number in errno.errorcode:
                 raise OSError(number, os.strerror(number), pending.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):

@@ -53,7 +53,6 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgra
     lifeline = options["lifeline"]
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
-    entry.load("warm/fresh")  # loaded before the imports, since every fork needs it
     report = entry.load("warm/fresh").prepare(options)
     os.write(lifeline, json.dumps(report).encode() + b"\n")
     if report["problem"]:

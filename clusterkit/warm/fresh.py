@@ -60,8 +60,8 @@ def imported_modules() -> dict[str, str]:
     places = {}
     for name, module in list(sys.modules.items()):
         if "." not in name and name != "__main__":
-            known = getattr(module, "__dict__", {})
-            places[name] = os.path.dirname(next(iter(known.get("__path__") or ()), None) or known.get("__file__") or "")
+            attrs = getattr(module, "__dict__", {})
+            places[name] = os.path.dirname(next(iter(attrs.get("__path__") or ()), None) or attrs.get("__file__") or "")
     return places
 
 

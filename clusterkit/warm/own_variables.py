@@ -28,7 +28,8 @@ class OwnVariables:
     defaults: frozenset[str] = frozenset()  # the variables that the program sets by `setdefault`
     unclear: str | None = None  # a clause about the first line that may set variables in a way that can't be determined
 
-    def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
+    def effective(self, env: Mapping[str, str]) -> dict[str, str | None]:
+        """Return the variables that the program sets if `env` is its environment at the start."""
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 

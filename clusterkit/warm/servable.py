@@ -49,9 +49,9 @@ class Preload:
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables in `env` that are read at import. TF_USE_LEGACY_KERAS is normalized, or omitted if off."""
-    counts = {name: value for name, value in env.items() if _READ_AT_IMPORT.fullmatch(name)}
-    legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
-    return {**counts, **legacy}
+    variables = {name: value for name, value in env.items() if _READ_AT_IMPORT.fullmatch(name)}
+    legacy = {LEGACY: YES[0]} if variables.pop(LEGACY, None) in YES else {}
+    return {**variables, **legacy}
 
 
 def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:

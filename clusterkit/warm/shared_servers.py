@@ -112,11 +112,11 @@ def _can_serve() -> bool:
 
 def _session() -> list[str]:
     """Return the attributes that identify a login, so that each login uses only its own servers."""
-    found = []
+    attributes = []
     for name in ("cgroup", "sessionid"):
         with suppress(OSError):
-            found.append(Path("/proc/self", name).read_text())
-    return found
+            attributes.append(Path("/proc/self", name).read_text())
+    return attributes
 
 
 def _session_leader(process: int) -> int | None:

@@ -132,8 +132,8 @@ class WarmStarter:
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
-        found = shadowed(self._server.modules, str(directory), _modules_in(directory))
-        return f"{directory} has modules with the names of preloaded ones: {', '.join(found)}" if found else None
+        names = shadowed(self._server.modules, str(directory), _modules_in(directory))
+        return f"{directory} has modules with the names of preloaded ones: {', '.join(names)}" if names else None
 
 
 def _directory(plan: TaskPlan) -> Path:

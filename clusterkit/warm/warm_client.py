@@ -48,10 +48,10 @@ class SharedServer:
     """
 
     def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
-        counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
-        counts += [] if path is None else [path]
-        counts += login
-        self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
+        identity = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
+        identity += [] if path is None else [path]
+        identity += login
+        self.key = hashlib.blake2b(json.dumps(identity).encode(), digest_size=8).hexdigest()
         self.socket = directory / f"{self.key}.sock"
         self.log = directory / f"{self.key}.log"
         self._launch = launch
@@ -109,7 +109,7 @@ class SharedServer:
             listener.listen(128)
             imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._path}
             options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner, "clears": clears}
-            kept = (listener.fileno(), *(() if owner is None else (owner,)))
+            descriptors = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
                     [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)],
@@ -119,7 +119,7 @@ class SharedServer:
                     cwd="/",
                     env=self._launch.whole_env,
                     start_new_session=True,
-                    pass_fds=kept,
+                    pass_fds=descriptors,
                 )
             process.wait()  # `process` forks the server and exits at once
 
@@ -136,12 +136,12 @@ def ask(
 
 def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
     """Return, by role, the pids of a run's live guardian and supervisor if a warm server has started the run."""
-    found = dict[str, int]()
+    pids = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
         if argv[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
-            found.update((role, pid) for role in argv[5:6] if role in ROLES)
-    return found
+            pids.update((role, pid) for role in argv[5:6] if role in ROLES)
+    return pids
 
 
 def stop(path: Path) -> bool:

@@ -249,10 +249,10 @@ def module_files() -> dict[str, tuple[int, int]]:
     seen = {}
     for path in paths:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             continue
-        seen[path] = (found.st_mtime_ns, found.st_size)
+        seen[path] = (status.st_mtime_ns, status.st_size)
     return seen
 
 

@@ -65,15 +65,15 @@ def without_secrets(job: JobSpec) -> JobSpec:
 
 
 def _cleaned(value: T) -> T:
-    found: object = value
+    cleaned: object = value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        found = without_credentials(value)
+        cleaned = without_credentials(value)
     elif isinstance(value, tuple) and not hasattr(value, "_fields"):
-        found = tuple(map(_cleaned, value))
+        cleaned = tuple(map(_cleaned, value))
     elif isinstance(value, Mapping):
-        found = {key: _cleaned(one) for key, one in value.items()}
+        cleaned = {key: _cleaned(one) for key, one in value.items()}
     elif is_dataclass(value) and not isinstance(value, type):
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         new = {name: _cleaned(one) for name, one in old.items()}
-        found = replace(value, **{name: one for name, one in new.items() if one != old[name]})
-    return found  # type: ignore[return-value]
+        cleaned = replace(value, **{name: one for name, one in new.items() if one != old[name]})
+    return cleaned  # type: ignore[return-value]
