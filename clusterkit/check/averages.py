@@ -74,7 +74,7 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:
     """Return whether the call is that of a Keras loss that the file creates without the argument `reduction`."""
-    made = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
-    if not isinstance(made, ast.Call) or not _LOSS.fullmatch(source.dotted(made.func)):
+    loss = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
+    if not isinstance(loss, ast.Call) or not _LOSS.fullmatch(source.dotted(loss.func)):
         return False
-    return not any(keyword.arg in ("reduction", None) for keyword in made.keywords)
+    return not any(keyword.arg in ("reduction", None) for keyword in loss.keywords)

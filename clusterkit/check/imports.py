@@ -56,7 +56,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.
         others: more directories to import from.
     """
-    found, left_out = list[ProgramFile](), list[Path]()
+    files, left_out = list[ProgramFile](), list[Path]()
     roots, todo, seen = [*import_roots(root), *others], [], set[Path]()
     if file is not None and os.path.isfile(file):
         todo = [*packages, file]
@@ -74,11 +74,11 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
             continue
         most -= size
         names = tuple(_names(text))
-        found.append(ProgramFile(text, names, path))
+        files.append(ProgramFile(text, names, path))
         for name in names:
             if name.partition(".")[0] != OWN_PACKAGE:
                 todo += files_of(name, path, roots)
-    return Followed(found, [*left_out, *(path for path in dict.fromkeys(todo) if path not in seen)])
+    return Followed(files, [*left_out, *(path for path in dict.fromkeys(todo) if path not in seen)])
 
 
 def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
@@ -109,8 +109,8 @@ def module_file(name: str, root: Path) -> Path | None:
 
 def packages_of(job: JobSpec, root: Path) -> list[Path]:
     """Return the `__init__.py` files that `python -m NAME` executes before the module itself."""
-    found = files_of(job.program.target, root, import_roots(root)) if job.program.kind is ProgramKind.MODULE else []
-    return [path for path in found if path.name == "__init__.py"]
+    files = files_of(job.program.target, root, import_roots(root)) if job.program.kind is ProgramKind.MODULE else []
+    return [path for path in files if path.name == "__init__.py"]
 
 
 def import_roots(root: Path) -> list[Path]:
@@ -144,10 +144,10 @@ def files_of(name: str, importer: Path, roots: list[Path]) -> list[Path]:
     dots = len(name) - len(name.lstrip("."))
     if dots:
         roots = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
-    found = []
+    files = []
     for directory in roots:
         for part in name.lstrip(".").split("."):
-            found += [directory / part / "__init__.py", directory / f"{part}.py"]
+            files += [directory / part / "__init__.py", directory / f"{part}.py"]
             directory /= part
     # Path.is_file is not used, since it raises for an unreadable directory and for a name that is too long.
-    return [path for path in found if os.path.isfile(path)]
+    return [path for path in files if os.path.isfile(path)]

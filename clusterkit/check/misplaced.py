@@ -28,8 +28,8 @@ def misplaced(args: Sequence[str]) -> list[str]:
 
 def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
     """Return the problem and the fix if the program has rejected an option of `up`. `text` is the program's error."""
-    given = [job.program.args, *(setup.args or () for setup in job.setups.values())]
-    names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + word_pattern(name), text)]
+    arguments = [job.program.args, *(setup.args or () for setup in job.setups.values())]
+    names = [name for name in misplaced([*sum(arguments, ())]) if re.search(_REFUSED + word_pattern(name), text)]
     if not names:
         return None
     they = f"{listed(names)} {'is an option' if len(names) == 1 else 'are options'} of `clusterkit up`"

@@ -53,18 +53,18 @@ class OwnFiles:
 
     def directories(self) -> list[Path]:
         """Return the directories of these files, and all directories between these and the program's directory."""
-        found = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
-        for path in [path for path in found if path.is_relative_to(self.root)]:
-            found.update(place for place in path.parents if place.is_relative_to(self.root))
-        return sorted({_existing(path) for path in found})
+        directories = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
+        for path in [path for path in directories if path.is_relative_to(self.root)]:
+            directories.update(place for place in path.parents if place.is_relative_to(self.root))
+        return sorted({_existing(path) for path in directories})
 
 
 def own_files(job: JobSpec) -> OwnFiles:
     """Read the files of a job's program."""
     file, root = program_of(job)
     if job.program.kind is ProgramKind.COMMAND:
-        found = shutil.which(job.program.target)
-        file = Path(found) if found and "/" not in job.program.target else file
+        executable = shutil.which(job.program.target)
+        file = Path(executable) if executable and "/" not in job.program.target else file
         return _read(file, root, ())
     others = _added_paths()
     if job.program.kind is ProgramKind.MODULE and file is None:
@@ -157,8 +157,8 @@ def _is_own(path: Path) -> bool:
 
 def _added_paths() -> list[Path]:
     """Return the directories of editable installations in `sys.path`."""
-    found = [Path(entry) for entry in sys.path[1:] if os.path.isdir(entry)]
-    return [path for path in found if _is_own(path) and not path.is_relative_to(sys.base_prefix)]
+    directories = [Path(entry) for entry in sys.path[1:] if os.path.isdir(entry)]
+    return [path for path in directories if _is_own(path) and not path.is_relative_to(sys.base_prefix)]
 
 
 def _existing(path: Path) -> Path:

@@ -37,12 +37,12 @@ class NotChecked(ClusterkitError):
 def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
     """Check the program of a job. Raises NotChecked if the program is not Python or can't be read."""
     file, root = program_of(job)
-    found = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
-    if not found or not is_text(found[0].path, found[0].text):
+    files = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
+    if not files or not is_text(files[0].path, files[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
-    hides = list(_hiding_files(root)) if imports_tensorflow(found) else []
+    hides = list(_hiding_files(root)) if imports_tensorflow(files) else []
     read: list[Source] = []
-    for text, _, path in found:
+    for text, _, path in files:
         try:
             read.append(Source(shown(path), _module(path, import_roots(root)), text, imported=bool(read)))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -50,7 +50,7 @@ def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
                 return [_unreadable(job, path, error)]
     with suppress(RecursionError):
         case = Case(read, job, _keras(job), hides, strict)
-        return check(case) if imports_tensorflow(found) else check(case, ["undefined-name"])
+        return check(case) if imports_tensorflow(files) else check(case, ["undefined-name"])
     return []
 
 
@@ -78,7 +78,7 @@ def _hiding_files(root: Path) -> Iterator[HidingFile]:
 @functools.cache
 def _packages() -> set[str]:
     """Return the import names of TensorFlow, Keras and the packages that they require."""
-    found, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
+    packages, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
     for name in tuple(todo):
         with suppress(metadata.PackageNotFoundError):
             todo += [re.split(r"[^\w.-]", line)[0] for line in metadata.requires(name) or () if "extra ==" not in line]
@@ -86,8 +86,8 @@ def _packages() -> set[str]:
         with suppress(metadata.PackageNotFoundError):
             distribution = metadata.distribution(name)
             listed = (distribution.read_text("top_level.txt") or "").split()
-            found |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
-    return found
+            packages |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
+    return packages
 
 
 def _keras(job: JobSpec) -> int:

@@ -142,9 +142,9 @@ def no_strategy(case: Case) -> Iterator[Hit]:
 
 def no_scope(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model outside the scope of the program's strategy."""
-    made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
+    strategies = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
-    if not case.is_distributed or not made or used or any(source.may_escape(call) for source, call in made):
+    if not case.is_distributed or not strategies or used or any(source.may_escape(call) for source, call in strategies):
         return
     for source, fit in case.fits():
         what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
@@ -212,12 +212,12 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
 def _keys_in_json(source: Source, value: ast.expr) -> set[str]:
     """Return the keys of a dictionary that the expression converts to JSON; an empty set if the keys are unknown."""
     match value:
-        case ast.Call(func=func, args=[given, *_]) if source.dotted(func) == "json.dumps":
-            made: ast.AST | None = given
-            if isinstance(given, ast.Name):  # other uses of the name might change the dictionary
-                uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == given.id]
-                made = source.value(given.id) if len(uses) == 2 else None
-            keys = made.keys if isinstance(made, ast.Dict) else []
+        case ast.Call(func=func, args=[argument, *_]) if source.dotted(func) == "json.dumps":
+            dictionary: ast.AST | None = argument
+            if isinstance(argument, ast.Name):  # other uses of the name might change the dictionary
+                uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == argument.id]
+                dictionary = source.value(argument.id) if len(uses) == 2 else None
+            keys = dictionary.keys if isinstance(dictionary, ast.Dict) else []
             names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
             return names if len(names) == len(keys) else set()
     return set()

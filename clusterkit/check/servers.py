@@ -41,22 +41,22 @@ def unscoped_layer(case: Case) -> Iterator[Hit]:
     """Find layers that the program adapts, and uses in a strategy's scope, but creates outside the scope."""
     for source in case.sources if _has_servers(case) else ():
         for name in _adapted(source):
-            made = source.value(name)
-            is_layer = isinstance(made, ast.Call) and source.dotted(made.func).startswith("keras.layers.")
+            layer = source.value(name)
+            is_layer = isinstance(layer, ast.Call) and source.dotted(layer.func).startswith("keras.layers.")
             used = any(_in_scope(source, use) for use in source.uses(name))
-            if made is not None and is_layer and used and not _in_scope(source, made):
+            if layer is not None and is_layer and used and not _in_scope(source, layer):
                 what = "The layer is created and adapted outside the scope of the strategy: its variables are on no ps."
                 advice = "Create and adapt it within `with strategy.scope():`."
-                severity = _severity(case, source, made) if case.keras == 2 else Severity.WARNING
-                yield Hit(source.location(made), what, advice, severity=severity)
+                severity = _severity(case, source, layer) if case.keras == 2 else Severity.WARNING
+                yield Hit(source.location(layer), what, advice, severity=severity)
 
 
 def finite_data(case: Case) -> Iterator[Hit]:
     """Find finite datasets in `fit` and `evaluate` with parameter servers, since workers read at different speeds."""
     for source, call in _scoped_calls(case, "fit", "evaluate"):
         named = {keyword.arg: keyword.value for keyword in call.keywords}
-        given = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
-        for name, value in given.items():
+        datasets = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
+        for name, value in datasets.items():
             if _is_finite(source, value, set()):
                 what = f"The {name.replace('_', ' ')} ends, and workers read it at different speeds: OutOfRangeError."
                 steps = "validation_steps" if name != "data" else "steps_per_epoch" if _is_fit(call) else "steps"
@@ -89,8 +89,8 @@ def _scoped_calls(case: Case, *methods: str) -> Iterator[tuple[Source, ast.Call]
     for source in case.sources:
         for call in source.model_calls(*methods):
             model = getattr(call.func, "value", None)
-            made = source.value(model.id) if isinstance(model, ast.Name) else None
-            if made is not None and _in_scope(source, made):
+            creation = source.value(model.id) if isinstance(model, ast.Name) else None
+            if creation is not None and _in_scope(source, creation):
                 yield source, call
 
 

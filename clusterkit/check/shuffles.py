@@ -41,20 +41,20 @@ def unseeded_rows(case: Case) -> Iterator[Hit]:
         return
     seeds = any(_sets_seed(name, call) for source in case.sources for name, call in source.calls())
     for source in case.sources:
-        found = {
+        shuffles = {
             call: advice
             for name, call in source.calls()
             if (advice := _unseeded(source, name, call, seeds))
             and (case.applies(source, call) or any(_makers_around(source, call)))
         }
-        rows = _ShuffledRows(source, found) if found else None
+        rows = _ShuffledRows(source, shuffles) if shuffles else None
         reached = [rows.origin(each) for each in _training_rows(case, source)] if rows else []
         for call in dict.fromkeys(each for each in reached if each is not None):
             what = (
                 f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its "
                 "part: rows are lost, and others are trained twice."
             )
-            yield Hit(source.location(call), what, found[call])
+            yield Hit(source.location(call), what, shuffles[call])
 
 
 def _sets_seed(name: str, call: ast.Call) -> bool:
@@ -75,9 +75,9 @@ def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
         seeded = seeds or any(keyword.arg in ("random_state", "shuffle", None) for keyword in call.keywords)
         return "" if seeded else "Give train_test_split() a random_state that is the same in all workers."
     if isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", "permutation", "permuted"):
-        made = _made(source, call.func.value)
-        if made is not None and source.dotted(made.func) in _MAKERS and not made.args and not made.keywords:
-            return f"Give {source.dotted(made.func).rpartition('.')[2]}() a seed that is the same in all workers."
+        maker = _maker_of(source, call.func.value)
+        if maker is not None and source.dotted(maker.func) in _MAKERS and not maker.args and not maker.keywords:
+            return f"Give {source.dotted(maker.func).rpartition('.')[2]}() a seed that is the same in all workers."
     return ""
 
 
@@ -89,7 +89,7 @@ def _takes_all(call: ast.Call) -> bool:
     return first in (count, f"range({count})") or count == f"len({first})"
 
 
-def _made(source: Source, owner: ast.AST) -> ast.Call | None:
+def _maker_of(source: Source, owner: ast.AST) -> ast.Call | None:
     """Return the call that creates a generator, given the call, or a name or attribute that is bound once to it."""
     if isinstance(owner, ast.Name):
         owner = source.value(owner.id) or owner

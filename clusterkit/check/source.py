@@ -118,8 +118,8 @@ class Source:
 
     def constructor(self, node: ast.AST) -> str:
         """Return the full name of the function or class whose call creates a value; "" if unknown."""
-        made = self.value(node.id) if isinstance(node, ast.Name) else node
-        return self.dotted(made.func) if isinstance(made, ast.Call) else ""
+        call = self.value(node.id) if isinstance(node, ast.Name) else node
+        return self.dotted(call.func) if isinstance(call, ast.Call) else ""
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """Yield every call with the full name of its function."""

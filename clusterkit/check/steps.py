@@ -78,8 +78,8 @@ def _is_part(source: Source, function: _Function, value: ast.expr | None) -> boo
     """Return whether the value is the result of a step that divides its loss by the global batch size."""
     run = _resolved(source, function, value)
     step = argument(run, 0, "fn") if isinstance(run, ast.Call) and getattr(run.func, "attr", "") == "run" else None
-    made = source.value(step.id) if isinstance(step, ast.Name) else None
-    return isinstance(made, ast.FunctionDef) and _divides(source, made)
+    replica_step = source.value(step.id) if isinstance(step, ast.Name) else None
+    return isinstance(replica_step, ast.FunctionDef) and _divides(source, replica_step)
 
 
 def _divides(source: Source, function: ast.FunctionDef, depth: int = 3) -> bool:
@@ -167,8 +167,8 @@ def _runs(source: Source, loop: ast.For) -> bool:
         function = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
         if isinstance(function, ast.FunctionDef):
             pairs = zip(function.args.args, call.args, strict=False)
-            given = {parameter.arg for parameter, value in pairs if isinstance(value, ast.Name) and value.id in batch}
-            if any(isinstance(node, ast.Call) and _runs_with(node, given) for node in ast.walk(function)):
+            names = {parameter.arg for parameter, value in pairs if isinstance(value, ast.Name) and value.id in batch}
+            if any(isinstance(node, ast.Call) and _runs_with(node, names) for node in ast.walk(function)):
                 return True
     return False
 

@@ -24,14 +24,14 @@ def undefined_name(case: Case) -> Iterator[Hit]:
     if any(source.mentions(re.compile(r"^builtins$")) for source in case.sources):
         return
     nodes = (node for source in case.sources for node in source.nodes)
-    given = _KNOWN | {  # another module may define a name here, as in `config.DEBUG = True`
+    defined = _KNOWN | {  # another module may define a name here, as in `config.DEBUG = True`
         node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
     for source in case.sources:
-        for name, uses in _undefined_uses(source, given).items():
+        for name, uses in _undefined_uses(source, defined).items():
             sure = [use for use in uses if case.strict and case.applies(source, use)]
             use = (sure or uses)[0]
-            close = closest(name, given | source.bound_names())
+            close = closest(name, defined | source.bound_names())
             fate = "every run fails at this line" if sure else "a run fails when it gets to this line"
             yield Hit(
                 source.location(use),
@@ -42,19 +42,19 @@ def undefined_name(case: Case) -> Iterator[Hit]:
             )
 
 
-def _undefined_uses(source: Source, given: set[str]) -> dict[str, list[ast.Name]]:
+def _undefined_uses(source: Source, defined: set[str]) -> dict[str, list[ast.Name]]:
     """Return the uses of each name that no scope of the file binds; {} if the file may bind names dynamically."""
     names = [node for node in source.nodes if isinstance(node, ast.Name)]
-    known = given | source.bound_names()
+    bound = defined | source.bound_names()
     defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING_ATTRIBUTES for node in source.nodes)
-    if defining or "*" in known or not _DEFINERS.isdisjoint(source.bound_names() | {node.id for node in names}):
+    if defining or "*" in bound or not _DEFINERS.isdisjoint(source.bound_names() | {node.id for node in names}):
         return {}
     skipped = {id(inner) for node in source.nodes for part in _unchecked_parts(node) for inner in ast.walk(part)}
-    found: dict[str, list[ast.Name]] = {}
+    uses: dict[str, list[ast.Name]] = {}
     for node in sorted(names, key=lambda node: (node.lineno, node.col_offset)):
-        if node.id not in known and id(node) not in skipped and not re.fullmatch("__.*__", node.id):
-            found.setdefault(node.id, []).append(node)
-    return found
+        if node.id not in bound and id(node) not in skipped and not re.fullmatch("__.*__", node.id):
+            uses.setdefault(node.id, []).append(node)
+    return uses
 
 
 def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:

@@ -46,14 +46,14 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
 
 
 def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
-    found = []
+    differences = []
     for name, mine, theirs in comparable(a, b):
         update = _update(mine, _initial(one, name, mine))
         apart = distance(mine.values, theirs.values, _scale(mine, update))
         if apart > tolerance(a.step):
             factor = _common_factor(update, _update(theirs, _initial(several, name, theirs)))
-            found.append(Difference(name, mine.kind, a.step, apart, factor))
-    return sorted(found, key=lambda difference: -difference.distance)
+            differences.append(Difference(name, mine.kind, a.step, apart, factor))
+    return sorted(differences, key=lambda difference: -difference.distance)
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:

@@ -29,11 +29,11 @@ _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. D
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     """Compare a job with one worker and the same job with several workers. The leader is the first of `several`."""
-    found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
-    if any(finding.code not in ("workers-differ", "shared-file") for finding in found) or other_order(one, several):
-        return found  # the two jobs train on different rows or in another order, so weights can't be compared
+    findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
+    if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
+        return findings  # the two jobs train on different rows or in another order, so weights can't be compared
     differing = first_differences(one, several[0])
-    return found + ([explanation(differing, several)] if differing else [])
+    return findings + ([explanation(differing, several)] if differing else [])
 
 
 def draws(several: Sequence[Recording]) -> bool:

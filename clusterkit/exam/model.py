@@ -66,8 +66,8 @@ class CellResult:
 
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
     """Return the result of a cell that was reached. The cell has passed if there are no findings."""
-    found = tuple(findings)
-    return CellResult(cell, Grade.FAILED if found else Grade.PASSED, found, runs=runs, notes=tuple(notes))
+    mistakes = tuple(findings)
+    return CellResult(cell, Grade.FAILED if mistakes else Grade.PASSED, mistakes, runs=runs, notes=tuple(notes))
 
 
 def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
@@ -118,9 +118,9 @@ class Report:
 
     def add(self, result: CellResult) -> CellResult:
         """Add a result, and return it. A remedy is left out if an earlier cell of the chapter has the same finding."""
-        known = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
-        short = tuple(replace(one, remedy="") if one.text in known else one for one in result.findings)
-        self.results.append(replace(result, findings=short))
+        earlier = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
+        shortened = tuple(replace(one, remedy="") if one.text in earlier else one for one in result.findings)
+        self.results.append(replace(result, findings=shortened))
         return self.results[-1]
 
     def verdict(self) -> str:
@@ -129,6 +129,6 @@ class Report:
         passed, failed, skipped = (self.count(one) for one in (Grade.PASSED, Grade.FAILED, Grade.SKIPPED))
         missing = [f"{count} not reached"] if (count := self.count(Grade.NOT_REACHED)) else []
         missing += [f"{skipped} not run within {compact(self.budget)}"] if skipped else []
-        said = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
-        said += f"; {', '.join(missing)}" if missing else ""
-        return said + (f", among them all of {listed(unseen)}." if (unseen := self.unseen()) else ".")
+        text = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
+        text += f"; {', '.join(missing)}" if missing else ""
+        return text + (f", among them all of {listed(unseen)}." if (unseen := self.unseen()) else ".")

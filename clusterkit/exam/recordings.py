@@ -21,7 +21,7 @@ LARGEST = 1 << 30  # bytes; larger files with values of variables are skipped
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
     """Read the recordings of a run, by task and attempt."""
-    found = {}
+    recorded = {}
     for path in sorted(directory.glob("*.jsonl")):
         name, _, attempt = path.stem.rpartition(".")
         kind, _, index = name.rpartition("-")
@@ -32,8 +32,8 @@ def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
         recording = Recording(task, number)
         for line in _lines(path):
             _read_line(recording, line, directory)
-        found[task, number] = recording
-    return found
+        recorded[task, number] = recording
+    return recorded
 
 
 def by_task(recorded: Mapping[tuple[Task, int], Recording]) -> list[Recording]:

@@ -33,22 +33,22 @@ ROUNDING = 1e-5  # the allowed relative difference of metrics, which may be summ
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """Return findings about a continued attempt: about its first state, its rows, its length and its final state."""
-    found = _forgotten(unbroken, continued)
+    findings = _forgotten(unbroken, continued)
     if not unbroken.logs:
-        return found
-    return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in found]
+        return findings
+    return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in findings]
 
 
 def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     begun = continued.begin
-    found = list(_state_findings(unbroken, continued))
-    if begun is not None and begun.step == 0 and found:
-        return found  # the steps are counted from 0 again, so later states can't be compared
-    found += _length(unbroken, continued)
-    found += _position_findings(unbroken, continued)
-    if not found:
-        found += _end_findings(unbroken, continued)
-    return found
+    findings = list(_state_findings(unbroken, continued))
+    if begun is not None and begun.step == 0 and findings:
+        return findings  # the steps are counted from 0 again, so later states can't be compared
+    findings += _length(unbroken, continued)
+    findings += _position_findings(unbroken, continued)
+    if not findings:
+        findings += _end_findings(unbroken, continued)
+    return findings
 
 
 def resumption_by_others(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
@@ -59,10 +59,10 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
     if each worker has as many rows in a step as before, since the global batch then grows with the workers.
     """
     others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
-    found = [one for one in _state_findings(unbroken, continued) if one.code not in others]
+    findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
     common = unbroken.rows.keys() & continued.rows.keys()
     grows = any(len(unbroken.rows[step]) == len(continued.rows[step]) > 0 for step in common)
-    return found or ([] if grows else list(_length(unbroken, continued)))
+    return findings or ([] if grows else list(_length(unbroken, continued)))
 
 
 def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
@@ -108,11 +108,11 @@ def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
     return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
 
 
-def differing_kinds(expected: VariableState, found: VariableState) -> dict[str, str]:
+def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str, str]:
     """Return the kinds of variables that differ, each with the name of the first one, in the order of EXACT."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
-        got = found.variables.get(name)
+        got = actual.variables.get(name)
         if wanted.kind in EXACT and got is not None and not wanted.on_read and not is_same(wanted.values, got.values):
             kinds.setdefault(wanted.kind, name)
     return {kind: kinds[kind] for kind in EXACT if kind in kinds}

@@ -55,18 +55,18 @@ class SurvivalCell:
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
     """Return all cells, the most informative first. `disk` is True if a checkpoint directory can be made full."""
-    found = []
+    cells = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
         if action is not FaultAction.PARTITION or is_virtual:
             for task in _victims(job):
                 for phase in [one for one in phases if one in _SERVER_PHASES or not job.is_server(task)]:
-                    found.append(_cell(job, baseline, action, task, phase))
+                    cells.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
         full = f"{FaultAction.DISK_FULL} for={DISK_SECONDS}s @ phase={Phase.SAVING_OPEN}"
-        found.append(SurvivalCell(cell, FaultAction.DISK_FULL, job.leader, Phase.SAVING_OPEN, fault=full))
-    return [cell for cell in found if cell.breaks or cell.fault]
+        cells.append(SurvivalCell(cell, FaultAction.DISK_FULL, job.leader, Phase.SAVING_OPEN, fault=full))
+    return [cell for cell in cells if cell.breaks or cell.fault]
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
@@ -179,8 +179,8 @@ def survival_findings(
     """Yield findings about a run after a fault: its failure, violated invariants, or a variable that differs."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
-        told = () if result is None else result.explanations
-        yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
+        hints = () if result is None else result.explanations
+        yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(hints[0]) if hints else "")
         return
     for text in violations:
         yield ExamFinding("began-anew" if began_anew else "result-differs", text)

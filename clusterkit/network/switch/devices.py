@@ -78,11 +78,11 @@ class Detours:
 
 
 def _by_host(pairs: Iterable[Pair]) -> dict[int, list[int]]:
-    found = defaultdict[int, list[int]](list)
+    others = defaultdict[int, list[int]](list)
     for a, b in pairs:
-        found[a].append(b)
-        found[b].append(a)
-    return found
+        others[a].append(b)
+        others[b].append(a)
+    return others
 
 
 class VirtualHost(NamedTuple):

@@ -67,18 +67,18 @@ def build(plan: dict[str, Any], channel: socket.socket) -> PacketLoop:
     except OSError as error:
         raise NotPossible(f"{plan['pcap']} can't be written: {system.reason_of(error)}") from None
     # There are no cables if packets are captured, since a capture sees only packets that pass through the switch.
-    made = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
+    created = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
     if plan["disk"] is not None:
-        disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], made.in_user_namespace)
+        disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], created.in_user_namespace)
     system.die_with_parent(plan["parent"])  # called only now, since entering a user namespace clears the death signal
-    namespaces, devices = [host.namespace for host in made.hosts], [host.device for host in made.hosts]
-    ways = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
-    if made.hub is not None:
-        ways.detours = Detours(namespaces, ways.addresses)
-    fabric = PacketLoop(namespaces, ways, capture)
+    namespaces, devices = [host.namespace for host in created.hosts], [host.device for host in created.hosts]
+    directions = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
+    if created.hub is not None:
+        directions.detours = Detours(namespaces, directions.addresses)
+    fabric = PacketLoop(namespaces, directions, capture)
     Control(channel, fabric, disk)
-    descriptors = [*made.shared, *namespaces]
+    descriptors = [*created.shared, *namespaces]
     for start in range(0, len(descriptors), DESCRIPTORS_PER_MESSAGE):
         # Descriptors have to be sent with at least one byte. The JSON parser ignores a space before the answer.
         socket.send_fds(channel, [b" "], descriptors[start : start + DESCRIPTORS_PER_MESSAGE])
@@ -102,9 +102,9 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
 def why_not(network: bool, disk: bool) -> str | None:
     """Return why the features are not supported, as a clause, or None. The process then is in other namespaces."""
     try:
-        made = make_namespaces(["10.77.0.1"] if network else [], disk)
+        created = make_namespaces(["10.77.0.1"] if network else [], disk)
         if disk:
-            try_full_disk(made.in_user_namespace)
+            try_full_disk(created.in_user_namespace)
     except NotPossible as error:
         return str(error)
     return None

@@ -72,12 +72,12 @@ def checksum(data: bytes) -> int:
 
 def local_flows() -> set[bytes]:
     """Return the incoming flows of all live connections in this process's network namespace. Takes up to 10 ms."""
-    found = set[bytes]()
+    flows = set[bytes]()
     for table in TABLES:
         path = Path("/proc/self/net", table)
         if path.exists():  # a kernel without IPv6 has no tcp6
-            found.update(parse_table(path.read_text()))
-    return found
+            flows.update(parse_table(path.read_text()))
+    return flows
 
 
 def parse_table(table: str) -> Iterator[bytes]:
@@ -127,7 +127,7 @@ class Resets:
     """
 
     namespaces: Sequence[int]
-    ways: Directions
+    directions: Directions
     inject: Callable[[bytes], None]
     call_at: Callable[[float, Callable[[float], None]], None]
 
@@ -135,7 +135,7 @@ class Resets:
         """Reset all TCP connections between the hosts of each pair; return their number. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
-            doomed = self.ways.way(*pair).flows_to_reset
+            doomed = self.directions.of(*pair).flows_to_reset
             if new := flows - doomed:
                 begun[pair] = new
                 doomed |= new
@@ -148,24 +148,24 @@ class Resets:
             self.call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
         else:
             for pair, flows in begun.items():
-                self.ways.way(*pair).flows_to_reset.difference_update(flows)
-        self.ways.update_routes(self.ways.both_ways(begun))
+                self.directions.of(*pair).flows_to_reset.difference_update(flows)
+        self.directions.update_routes(self.directions.both_directions(begun))
         for pair, flows in begun.items():
-            for flow in flows & self.ways.way(*pair).flows_to_reset:  # skips ports that a new connection uses
+            for flow in flows & self.directions.of(*pair).flows_to_reset:  # skips ports that a new connection uses
                 self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
         """Return both flows of each connection between the hosts of each pair, read from one host of the pair."""
         frequency = Counter(itertools.chain.from_iterable(pairs))  # hosts of many pairs are read, so that few are read
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
-        found = defaultdict[bytes, set[bytes]](set)
+        flows = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):
             enter(self.namespaces[host])
             for flow in local_flows():
-                found[flow[:8]].add(flow)
-        return {pair: self._between(*pair, found) for pair in sorted(pairs)}
+                flows[flow[:8]].add(flow)
+        return {pair: self._between(*pair, flows) for pair in sorted(pairs)}
 
-    def _between(self, a: int, b: int, found: Mapping[bytes, set[bytes]]) -> set[bytes]:
-        here, there = self.ways.addresses[a], self.ways.addresses[b]
-        one_way = found.get(here + there, set()) | found.get(there + here, set())
+    def _between(self, a: int, b: int, flows: Mapping[bytes, set[bytes]]) -> set[bytes]:
+        here, there = self.directions.addresses[a], self.directions.addresses[b]
+        one_way = flows.get(here + there, set()) | flows.get(there + here, set())
         return {flow for each in one_way for flow in (each, reverse(each))}
