@@ -147,7 +147,7 @@ class _FaultParser:
 
 
 def parse_target(name: str) -> Target:
-    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
+    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError, its text a sentence."""
     if name in ("any", "all"):
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):

@@ -23,7 +23,7 @@ class ClosureTimes:
         self.write = write
         self.lock = _thread.allocate_lock()  # the coordinator has a thread for each worker
         self.here = _thread._local()  # the worker of the current thread, and the time when the worker's step began
-        self.workers: dict[int, tuple[int, float]] = {}  # from worker index to count and total seconds of its steps
+        self.workers: dict[int, tuple[int, float]] = {}  # maps a worker's index to its steps' count and total seconds
         self.sent_at = time.monotonic()
 
     def begin(self, worker: Any, *_: object) -> None:

@@ -46,7 +46,7 @@ class Files:
             self.output.write("replaced", path=directory if name != os.path.basename(model) else model)
 
     def write(self, path: str) -> None:
-        """Record the path of a saved file, once."""
+        """Record the path of a saved file, unless it has already been recorded."""
         if path not in self.written and len(self.written) < MOST:
             self.written.add(path)
             self.output.write("file", path=path)
