@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from importlib import metadata
 from itertools import islice
@@ -16,11 +16,12 @@ from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules import check
+from clusterkit.check.rules import RULES, WRONG_NUMBERS, check
 from clusterkit.check.source import Source
 from clusterkit.check.unmentioned import MOST
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
@@ -34,13 +35,26 @@ class NotChecked(ClusterkitError):
     exit_code = 2
 
 
-def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
+def doubts_of(job: JobSpec) -> tuple[Explanation, ...]:
+    """Return mistakes in a job's program with which a run succeeds, but computes wrong numbers.
+
+    If the program can't be checked, return an empty tuple: a run does not depend on this check.
+    """
+    with suppress(Exception):  # the files may contain anything
+        findings = findings_of(job, rules=WRONG_NUMBERS)
+        return tuple(Explanation(one.id, None, f"{one.location}: {one.what}", one.advice) for one in findings)
+    return ()
+
+
+def findings_of(job: JobSpec, strict: bool = True, rules: Collection[str] = RULES) -> list[Finding]:
     """Check the program of a job. Raises NotChecked if the program is not Python or can't be read."""
     file, root = program_of(job)
     files = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
     if not files or not is_text(files[0].path, files[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
-    hides = list(_hiding_files(root)) if imports_tensorflow(files) else []
+    if not imports_tensorflow(files):
+        rules = {"undefined-name"}.intersection(rules)
+    hides = list(_hiding_files(root)) if "hides-module" in rules else []
     read: list[Source] = []
     for text, _, path in files:
         try:
@@ -49,8 +63,7 @@ def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
             if not read:
                 return [_unreadable(job, path, error)]
     with suppress(RecursionError):
-        case = Case(read, job, _keras(job), hides, strict)
-        return check(case) if imports_tensorflow(files) else check(case, ["undefined-name"])
+        return check(Case(read, job, _keras(job), hides, strict), rules)
     return []
 
 

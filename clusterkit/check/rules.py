@@ -192,6 +192,12 @@ RULES = {
     "undefined-name": undefined_name,
 }
 
+# The rules about mistakes with which a run succeeds, but trains on other rows or with other gradients than intended.
+WRONG_NUMBERS = (
+    *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica"),
+    *("mean-of-parts", "undistributed-batches"),
+)
+
 
 def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
     """Apply the rules with these ids, or all rules by default; return the findings."""

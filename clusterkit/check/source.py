@@ -25,6 +25,7 @@ _CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
+MOST_PARTS = 100  # the maximum number of parts of a resolved name; a hostile file may chain thousands of attributes
 _NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every exception through
 
 
@@ -46,6 +47,7 @@ class Source:
         self._declared = set[str]()  # the names in `global` and `nonlocal` statements
         for node in self.nodes:
             self._bind(node)
+        self._dotted: dict[ast.AST | None, str] = {}
         self._certain: dict[ast.AST, bool] = {}
         self._ends: dict[ast.AST, bool] = {}
 
@@ -104,8 +106,13 @@ class Source:
 
     def dotted(self, node: ast.AST | None) -> str:
         """Return a node's full name, as `tensorflow.distribute.Server` for `tf.distribute.Server`; "" if unknown."""
+        if node not in self._dotted:
+            self._dotted[node] = self._resolve(node)
+        return self._dotted[node]
+
+    def _resolve(self, node: ast.AST | None) -> str:
         rest, seen = "", set[ast.AST | None]()
-        while node not in seen:
+        while node not in seen and len(seen) < MOST_PARTS:
             seen.add(node)
             if isinstance(node, ast.Attribute):
                 rest, node = f".{node.attr}{rest}", node.value

@@ -20,8 +20,9 @@ from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
 from clusterkit.warm.fork_client import Launch
 from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import ProgramKind
+from clusterkit.words.model import ProgramKind, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Prepared:
     resume: RunDirectory | None
     warnings: tuple[str, ...]
     continues: bool = False  # True to continue the run `run_id` if it exists
+    doubts: tuple[Explanation, ...] = ()  # mistakes in the program with which a run succeeds with wrong numbers
 
 
 def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
@@ -73,7 +75,16 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
-    return Prepared(job, run_id, resume, (*given.notes, *warnings))
+    doubts = _doubts(job) if must_parse else ()
+    return Prepared(job, run_id, resume, (*given.notes, *warnings, *map(str, doubts)), doubts=doubts)
+
+
+def _doubts(job: JobSpec) -> tuple[Explanation, ...]:
+    if job.shape is not Shape.MULTI_WORKER or job.program.kind is ProgramKind.COMMAND:
+        return ()
+    from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
+
+    return doubts_of(job)
 
 
 def _preflight(job: JobSpec) -> Preflight:

@@ -159,6 +159,8 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if result.undistributed is not None:
         mend = " ".join(result.undistributed.mend)
         return Guidance(printable(str(result.undistributed)), printable(f"The program needs: {mend}"))
+    if result.doubts:
+        return Guidance(printable(result.doubts[0].means), printable(result.doubts[0].advice))
     if result.unfinished:
         return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
     if result.diverged_at is not None:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from clusterkit.text.lines import CRASH, PEER_GONE, TRACEBACK
+from clusterkit.text.noise import Clues, has_clue
 from clusterkit.views.closure_errors import ClosureErrors
 from clusterkit.views.tracebacks import (
     EXTENSIONS,
@@ -25,8 +26,14 @@ LONGEST = 200  # lines of a traceback that are held, at most
 MOST = 64  # tracebacks and warnings that are remembered
 AFTER = 40  # lines after a traceback that may belong to it
 
-_TITLE, _CRASH = TRACEBACK.encode(), CRASH.encode()
-_CLOSURE = b"ERROR:tensorflow:"  # begins a line about a closure's error
+# Each line that may be hidden or changed contains one of these texts, or follows such a line.
+_CLUES: Clues = (
+    (b"T", (TRACEBACK.encode(),)),
+    (b"F", (CRASH.encode(),)),
+    (b"E", (b"ERROR:tensorflow:",)),  # begins a line about a closure's error
+    (b"W", (b"Warning: ",)),
+    (b"k", (b"\nclusterkit: ",)),
+)
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
 _LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # in Python's format; code may follow
@@ -60,8 +67,7 @@ class Repeats:
     def may_hide(self, whole: bytes) -> bool:
         """Return whether `feed` may change or hide any of the lines."""
         is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
-        is_open = is_open or self._closures.is_open or _CLOSURE in whole or self._crashed or _CRASH in whole
-        return bool(is_open) or _TITLE in whole or b"Warning: " in whole or b"\nclusterkit: " in whole
+        return bool(is_open) or self._closures.is_open or self._crashed or has_clue(whole, _CLUES)
 
     def feed(self, line: str) -> list[str]:
         """Take a line; return the lines to show now."""

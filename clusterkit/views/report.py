@@ -10,7 +10,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
-from clusterkit.views.explanations import explanation_lines
+from clusterkit.views.explanations import explanation_lines, lines_of
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
@@ -60,17 +60,7 @@ def report(
     lines += [[(f"  Unfinished: {line}", (_BOLD,))] for line in all_failed(result.unfinished)]
     if result.cause is None:
         lines += [[(line, (_BOLD,))] for line in explanation_lines(result, columns)]
-    lines += [
-        [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
-    ]
-    if result.diverged_at is not None:
-        lines.append([("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))])
-    if found := result.undistributed:
-        lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
-        lines += [[(f"      {line}", ())] for line in found.mend]
-    if gone := result.given_up:
-        without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
-        lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
+    lines += [*_reservations(result, columns)]
     lines += _tasks(result.attempts, columns)
     if result.metrics:
         lines.append([(f"  metrics: {measured(result.metrics)}", ())])
@@ -84,6 +74,23 @@ def report(
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
+
+
+def _reservations(result: RunResult, width: int) -> Iterator[_Line]:
+    """Yield the lines about what casts doubt on a result, or limits what it proves."""
+    for one in result.not_injected:
+        yield [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())]
+    if result.diverged_at is not None:
+        yield [("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))]
+    if found := result.undistributed:
+        yield [("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())]
+        for line in found.mend:
+            yield [(f"      {line}", ())]
+    for line in ["", *lines_of(result.doubts, width, _INDENT), ""] if result.doubts else []:
+        yield [(line, (_BOLD,))]
+    if gone := result.given_up:
+        without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
+        yield [("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())]
 
 
 def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:

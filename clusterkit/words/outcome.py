@@ -211,6 +211,7 @@ class RunResult:
     | lost | True if the run was cut off, as when its supervisor was killed; `--continue` may continue the run |
     | given_up | the workers without which the run continued |
     | undistributed | the tasks that trained alone although they have peers |
+    | doubts | if the run succeeded: mistakes in the program with which a run computes wrong numbers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     | diverged_at | the step since which the loss has been NaN or infinite; None if the last loss is a number |
@@ -241,12 +242,13 @@ class RunResult:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     loop: bool = False
     diverged_at: int | None = None
+    doubts: tuple[Explanation, ...] = ()
 
     @property
     def fine(self) -> bool:
         """Return whether the run succeeded without reservations, such as a fault that was never injected."""
         proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
-        return proved and self.diverged_at is None
+        return proved and self.diverged_at is None and not self.doubts
 
     @property
     def word(self) -> str:
