@@ -73,5 +73,5 @@ def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
         case ast.If(test=test) | ast.IfExp(test=test):
             if _VERSION_TESTS.search(ast.dump(test)):
                 yield node
-    if type(node).__name__ in ("TypeAlias", "TypeVar"):  # evaluated only on demand; since Python 3.12
+    if type(node).__name__ in ("TypeAlias", "TypeVar"):  # since Python 3.12; evaluated only on demand
         yield node

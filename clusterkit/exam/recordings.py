@@ -74,7 +74,7 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
-        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # none with Keras on JAX
+        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # not with Keras on JAX
             state = VariableState(step, variables)
             match line.get("moment"):
                 case "begin":

@@ -44,7 +44,7 @@ class ExaminedRun:
 
     @property
     def state(self) -> RunState | None:
-        """The final state of the run; None if the run left no result."""
+        """Return the final state of the run; None if the run left no result."""
         return None if self.run.result is None else self.run.result.state
 
     def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
