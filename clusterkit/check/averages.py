@@ -1,4 +1,4 @@
-"""Rules about averages that are over the rows of one worker, but have to be over the whole batch."""
+"""Rules about averages over the rows of one worker that have to be averages over the whole batch."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find datasets with batches of one worker's size, although the strategy splits each batch among the workers."""
+    """Find datasets whose batches have one worker's size, although the strategy splits each batch among the workers."""
     if not is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # in a dataset function, the size of one worker's batch is right
+            continue  # a function that creates a worker's dataset has to use the size of one worker's batch
         for _, call in source.calls():
             size = next(iter(call.args), None)
             name = size.id if isinstance(size, ast.Name) else ""
@@ -54,7 +54,7 @@ def is_gang(case: Case) -> bool:
 
 
 def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the file that are given to `strategy.run`."""
+    """Yield the functions of the file that the file passes to `strategy.run`."""
     for _, call in source.calls():
         first = next(iter(call.args), None)
         function = source.value(first.id) if isinstance(first, ast.Name) else None
@@ -63,7 +63,7 @@ def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
 
 
 def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
-    """Return the call in a gradient tape's block that averages over the rows: a mean, or a loss with a reduction."""
+    """Return the call under a gradient tape that averages over rows: a mean, or a loss with a reduction; else None."""
     for block in ast.walk(step):
         if isinstance(block, ast.With) and "GradientTape" in ast.dump(block.items[0].context_expr):
             for node in ast.walk(block):
@@ -73,8 +73,8 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
 
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:
-    """Return whether the call is to a Keras loss that the file creates without a `reduction` argument."""
-    made = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
-    if not isinstance(made, ast.Call) or not _LOSS.fullmatch(source.dotted(made.func)):
+    """Return whether the call is that of a Keras loss that the file creates without the argument `reduction`."""
+    loss = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
+    if not isinstance(loss, ast.Call) or not _LOSS.fullmatch(source.dotted(loss.func)):
         return False
-    return not any(keyword.arg in ("reduction", None) for keyword in made.keywords)
+    return not any(keyword.arg in ("reduction", None) for keyword in loss.keywords)

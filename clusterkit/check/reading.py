@@ -1,4 +1,4 @@
-"""Reads and checks a job's program and its own modules, within limits, since the files may contain anything."""
+"""Reads and checks a job's program and its own modules. Sizes are limited, since the files may contain anything."""
 
 from __future__ import annotations
 
@@ -25,39 +25,38 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# Modules that Python loads before the program: a file with such a name does not hide them.
+# Modules that Python loads before the program, so that a file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
 class NotChecked(ClusterkitError):
-    """The program can't be read as Python."""
+    """Raised if the program can't be read as Python."""
 
     exit_code = 2
 
 
 def doubts_of(job: JobSpec) -> tuple[Explanation, ...]:
-    """Return the mistakes in a job's program with which a run succeeds with wrong numbers.
+    """Return mistakes in a job's program with which a run succeeds, but computes wrong numbers.
 
-    Returns nothing if the program can't be checked, since nothing else depends on this.
+    If the program can't be checked, return an empty tuple: a run does not depend on this check.
     """
     with suppress(Exception):  # the files may contain anything
-        found = findings_of(job, rules=WRONG_NUMBERS)
-        return tuple(Explanation(one.id, None, f"{one.location}: {one.what}", one.advice) for one in found)
+        findings = findings_of(job, rules=WRONG_NUMBERS)
+        return tuple(Explanation(one.id, None, f"{one.location}: {one.what}", one.advice) for one in findings)
     return ()
 
 
 def findings_of(job: JobSpec, strict: bool = True, rules: Collection[str] = RULES) -> list[Finding]:
     """Check the program of a job. Raises NotChecked if the program is not Python or can't be read."""
     file, root = program_of(job)
-    found = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
-    if not found or not is_text(found[0].path, found[0].text):
+    files = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
+    if not files or not is_text(files[0].path, files[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
-    distributes = imports_tensorflow(found)
-    if not distributes:
+    if not imports_tensorflow(files):
         rules = {"undefined-name"}.intersection(rules)
     hides = list(_hiding_files(root)) if "hides-module" in rules else []
     read: list[Source] = []
-    for text, _, path in found:
+    for text, _, path in files:
         try:
             read.append(Source(shown(path), _module(path, import_roots(root)), text, imported=bool(read)))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -76,7 +75,7 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
 
 
 def _hiding_files(root: Path) -> Iterator[HidingFile]:
-    """Find files next to the program that hide a standard module or a package that TensorFlow requires."""
+    """Yield the files next to the program that hide a standard module or a package that TensorFlow requires."""
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
             module = name.removesuffix(".py")
@@ -92,7 +91,7 @@ def _hiding_files(root: Path) -> Iterator[HidingFile]:
 @functools.cache
 def _packages() -> set[str]:
     """Return the import names of TensorFlow, Keras and the packages that they require."""
-    found, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
+    packages, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
     for name in tuple(todo):
         with suppress(metadata.PackageNotFoundError):
             todo += [re.split(r"[^\w.-]", line)[0] for line in metadata.requires(name) or () if "extra ==" not in line]
@@ -100,8 +99,8 @@ def _packages() -> set[str]:
         with suppress(metadata.PackageNotFoundError):
             distribution = metadata.distribution(name)
             listed = (distribution.read_text("top_level.txt") or "").split()
-            found |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
-    return found
+            packages |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
+    return packages
 
 
 def _keras(job: JobSpec) -> int:

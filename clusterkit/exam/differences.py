@@ -1,4 +1,4 @@
-"""Finds the step at which the variables of two recordings begin to differ, and by what factor they differ."""
+"""Finds the first step after which the variables of two recordings differ, and the factor by which they differ."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from clusterkit.exam.recording import Recording, Values, Variable, VariableState, distance
 
-# The allowed difference of two updates, as a share of the update. float32 sums in a different order differ by about
-# 1e-5 of the update at the first step, and the difference grows with the steps.
+# The allowed difference of two updates, as a share of the update: at step 0, its growth per step, and at most.
+# Sums of float32 numbers in a different order differ by about 1e-5 of the update at the first step.
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
-CONSTANT = 0.05  # the allowed relative deviation from a constant factor
+CONSTANT = 0.05  # the allowed deviation from a constant factor, as a share of the factor
 COMPARED = ("weight", "optimizer", "batch-norm")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs by the share `distance` of its update. N workers' update is `factor` times as large."""
+    """A variable whose updates differ by the share `distance`. N workers' update is `factor` times one worker's."""
 
     name: str
     kind: str
@@ -29,12 +29,12 @@ class Difference:
 
 
 def tolerance(step: int) -> float:
-    """Return the allowed difference of two updates after this number of steps, as a share of the update."""
+    """Return the allowed difference of two updates after this step, as a share of the update."""
     return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Return the differences at the first recorded step with differences, the greatest difference first."""
+    """Return the differences at the first recorded step that has any, the greatest difference first."""
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
@@ -46,18 +46,18 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
 
 
 def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
-    found = []
+    differences = []
     for name, mine, theirs in comparable(a, b):
         update = _update(mine, _initial(one, name, mine))
         apart = distance(mine.values, theirs.values, _scale(mine, update))
         if apart > tolerance(a.step):
             factor = _common_factor(update, _update(theirs, _initial(several, name, theirs)))
-            found.append(Difference(name, mine.kind, a.step, apart, factor))
-    return sorted(found, key=lambda difference: -difference.distance)
+            differences.append(Difference(name, mine.kind, a.step, apart, factor))
+    return sorted(differences, key=lambda difference: -difference.distance)
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
-    """Return a variable's value before the first step: zero for slots and counts that did not exist yet."""
+    """Return a variable's value before the first step. For an optimizer's variable that did not exist, return zeros."""
     if recording.begin is not None and name in recording.begin.variables:
         return recording.begin.variables[name].values
     return np.zeros_like(now.values) if now.kind == "optimizer" else None
@@ -82,7 +82,7 @@ def norm(variable: Variable) -> float:
 
 
 def _common_factor(a: Values | None, b: Values | None) -> float | None:
-    """Return the factor f for which b = f · a, or None if no constant factor fits."""
+    """Return the factor f for which b is about f · a; None if there is no such factor."""
     if a is None or b is None or a.shape != b.shape:
         return None
     square = float(np.vdot(a, a))
@@ -94,7 +94,7 @@ def _common_factor(a: Values | None, b: Values | None) -> float | None:
 
 
 def comparable(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variable, Variable]]:
-    """Yield the name and both versions of each variable that can be compared with a tolerance."""
+    """Yield the name and both states of each variable that can be compared with a tolerance."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
         if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:

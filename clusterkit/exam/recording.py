@@ -1,4 +1,4 @@
-"""The recording of an attempt: the task's state after some steps, and digests of the rows of each step."""
+"""The recording of an attempt: the values of its variables after some steps, and digests of each step's rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a task. `kind` is one of KINDS. `on_read` variables differ between workers by design."""
+    """A variable of a task. `kind` is one of KINDS. `on_read` is True if its values in the workers may differ."""
 
     kind: str
     on_read: bool
@@ -27,7 +27,7 @@ class Variable:
 
     @property
     def is_number(self) -> bool:
-        """Whether the values can be compared with a tolerance."""
+        """Return whether the values are floating-point numbers, which can be compared with a tolerance."""
         return bool(np.issubdtype(self.values.dtype, np.floating))
 
 
@@ -55,8 +55,8 @@ class Recording:
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
-    renamed: dict[str, bool] = field(default_factory=dict)  # from a path to True if the file was synced before
-    replaced: set[str] = field(default_factory=set)  # paths of models that overwrote an older model
+    renamed: dict[str, bool] = field(default_factory=dict)  # maps a new path to True if the file was synced before
+    replaced: set[str] = field(default_factory=set)  # the paths at which a model was written over an older model
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -69,7 +69,7 @@ class Recording:
 
 
 def is_same(a: Values, b: Values) -> bool:
-    """Whether two arrays are equal bit by bit, so that NaN is equal to NaN."""
+    """Return whether two arrays are equal bit by bit, so that NaN equals NaN."""
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
