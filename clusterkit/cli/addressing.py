@@ -1,4 +1,4 @@
-"""Parses the run and the tasks that a command is for: `[RUN] [TASK]...`, or the run as `--run RUN`.
+"""Finds the run and the tasks that a command is for: `[RUN] [TASK]...`, or the run as `--run RUN`.
 
 A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any other first word names a run.
 """
@@ -6,6 +6,8 @@ A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any oth
 from __future__ import annotations
 
 import re
+import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +21,7 @@ from clusterkit.words.model import TaskType, tasks_named
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
+    from clusterkit.store.journal import RunEndWaiter
 
 ALL = "all"
 LIVE_OR_NEWEST = "the newest live run, or else the newest"
@@ -168,3 +171,31 @@ def _names_in(run: str | None) -> list[str]:
         return []
     tasks = info.job.tasks if info else ()
     return [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]
+
+
+def live_run(run: str | None) -> RunDirectory:
+    """Return the live run to act on. If its supervisor is on an engine's host, run this command there and exit.
+
+    This opens no port: the engine starts the command and admits only the run's user. Raises ClusterkitError.
+    """
+    chosen = choose(run, finished=False)
+    info = chosen.info()
+    if info is None or not info.allocation or info.host == socket.gethostname():
+        return chosen
+    from clusterkit.engines.base import engine_named
+
+    command = [sys.executable, "-m", "clusterkit", *sys.argv[1:]]
+    done = engine_named(info.job.hosts.engine).run_inside(info.allocation, info.host, command)
+    sys.stdout.buffer.write(done.stdout)
+    sys.stdout.flush()
+    sys.stderr.buffer.write(done.stderr)
+    sys.stderr.flush()
+    sys.exit(done.returncode)
+
+
+def end_waiter(run: RunDirectory) -> RunEndWaiter:
+    """Return a waiter for the end of a run, across all allocations that its engine gives the run."""
+    from clusterkit.engines.base import continues
+    from clusterkit.store.journal import RunEndWaiter
+
+    return RunEndWaiter(run, lambda: continues(run))

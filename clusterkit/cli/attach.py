@@ -110,7 +110,7 @@ def command(
 
 
 def _until_over(watched: LiveConsole) -> int:
-    from clusterkit.cli.live_runs import end_waiter
+    from clusterkit.cli.addressing import end_waiter
     from clusterkit.store.journal import follow
 
     try:

@@ -101,9 +101,9 @@ def command(
     the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
     what was broken as the cause. The faults of a run that does not are reduced to the fewest that still make it fail.
     """
-    from clusterkit.chaos.campaign_template import campaign_name, template_from
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings
+    from clusterkit.chaos.trial import campaign_name, template_from
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
-    from clusterkit.cli.live_runs import end_waiter
+    from clusterkit.cli.addressing import end_waiter
     from clusterkit.store.journal import JournalReader, follow
 
     with exit_on_error():

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import OnRun, RunId
+from clusterkit.cli.addressing import OnRun, RunId, live_run
 from clusterkit.cli.help import option
-from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.errors import ClusterkitError

@@ -52,7 +52,7 @@ def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
 
 def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:
     from clusterkit.store.store import RunStore
-    from clusterkit.views.campaigns import campaign_row, campaigns_table
+    from clusterkit.views.listing import campaign_row, campaigns_table
 
     now = time.time()
     with exit_on_error():

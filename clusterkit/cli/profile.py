@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.addressing import OnTasks
+from clusterkit.cli.addressing import OnTasks, live_run
 from clusterkit.cli.help import option
-from clusterkit.cli.live_runs import live_run
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo, exit_on_error

@@ -72,13 +72,12 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: StepUse | None, color: bool) -> str:
     """The report of a finished run; of another one its tasks and its recoveries so far."""
-    from clusterkit.views.goodput import goodput_lines
+    from clusterkit.views.goodput import goodput_lines, straggler_lines
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.naming import measured
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
     from clusterkit.views.step_use import step_lines
-    from clusterkit.views.stragglers import straggler_lines
 
     if result is not None:
         return report(result, look.run, color, recovered=recovered, use=use)

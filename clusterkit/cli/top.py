@@ -15,8 +15,7 @@ from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, exit_on_error, show_frame, terminal_width
-from clusterkit.text.printable import fitted
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words, fitted
 from clusterkit.words.model import number_of
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
-    from clusterkit.cli.live_runs import end_waiter
+    from clusterkit.cli.addressing import end_waiter
     from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.store.journal import follow
     from clusterkit.system.procfs import Meter

@@ -6,9 +6,8 @@ import sys
 
 import click
 
-from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose, end_waiter, live_run
 from clusterkit.cli.help import option
-from clusterkit.cli.live_runs import end_waiter, live_run
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error

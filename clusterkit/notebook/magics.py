@@ -1,4 +1,4 @@
-"""The magics: `%cluster` runs a clusterkit command, `%%cluster` runs a cell as the program of a cluster."""
+"""The IPython extension: `%cluster` runs a clusterkit command, `%%cluster` a cell as the program of a cluster."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from pathlib import Path
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
-from clusterkit.api.cluster import Cluster, live
+from clusterkit.api.cluster import Cluster, live, watchers
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
 from clusterkit.notebook.clusters import NotebookClusters
-from clusterkit.notebook.commands import run_command
 from clusterkit.notebook.display import CellDisplay, PlainDisplay
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
-from clusterkit.notebook.running import CellFailed, CellRun
+from clusterkit.notebook.running import CellFailed, CellRun, run_command
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 
@@ -119,3 +118,14 @@ def _end_cluster(cluster: Cluster) -> None:
     if cluster.running:
         cluster.stop()
         print(f"The run {cluster.run_id} was stopped.")
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register the magics, unless they are already registered."""
+    if ClusterMagics.__name__ in shell.magics_manager.registry:
+        return
+    magics = ClusterMagics(shell)
+    shell.register_magics(magics)
+    watchers.append(magics.clusters.show)
+    shell.events.register("pre_run_cell", magics.before)
+    shell.events.register("post_run_cell", magics.after)

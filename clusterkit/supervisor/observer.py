@@ -1,29 +1,33 @@
-"""The observer: passes each event of a run to its journal, ledger, console and hooks."""
+"""The observer: passes each event of a run to its journal, which it writes, and to its ledger, console and hooks."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.crashes import save_crash
-from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import marks
+from clusterkit.words import wire
 from clusterkit.words.account import Account
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.outcome import RunResult
 
 if TYPE_CHECKING:
     from clusterkit.hooks.runner import HookRunner
+
+OnError = Callable[[str], None]
 
 
 class Observer:
@@ -98,3 +102,32 @@ class Observer:
         if not self._storage_has_failed:  # report only the first failure
             self._storage_has_failed = True
             self._inbox.put(StorageFailed(f"{error}. The run directory is {self.directory.path}"))
+
+
+class Journal:
+    """Appends events to a file. In each line, `m` is the run's clock and `t` the wall time, both in seconds.
+
+    After the first error the journal calls `on_error` and writes nothing more.
+    """
+
+    def __init__(self, path: Path, wall: Callable[[], float], on_error: OnError) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._wall = wall
+        self._on_error = on_error
+        self._failed = False
+
+    def write(self, event: Event, now: float) -> None:
+        """Append an event that was handled at `now`, the time of the run's clock."""
+        if self._failed:
+            return
+        line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
+        rest = memoryview(json.dumps(line).encode() + b"\n")
+        try:
+            while rest:  # a nearly full disk accepts only a part
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self._failed = True
+            self._on_error(f"the journal could not be written: {error.strerror}")
+
+    def close(self) -> None:
+        self._file.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.notebook.curve import COLUMNS, MOST, LossCurve
+from clusterkit.notebook.display import COLUMNS, MOST, LossCurve
 
 HOSTILE = st.dictionaries(
     st.sampled_from(["loss", "accuracy"]),
