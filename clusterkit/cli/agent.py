@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import Any
 
 import click
 
 from clusterkit.cli.help import Command, option
-from clusterkit.cli.options import Duration
+from clusterkit.cli.params import DURATION, Parsed
 from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import ClusterkitError
@@ -17,25 +16,16 @@ from clusterkit.words.errors import ClusterkitError
 PATIENCE = "60s"
 
 
-class Endpoint(click.ParamType[tuple[str, int]]):
-    """The supervisor's address, written `HOST:PORT`."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            host, port = split(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if not port:
-            self.fail(f"{value!r} has no port.", param, ctx)
-        try:
-            host.encode("idna")  # the system's resolver encodes names in the same way
-        except UnicodeError:
-            self.fail(f"{host!r} is not a host name.", param, ctx)
-        return host, port
+def _endpoint(text: str) -> tuple[str, int]:
+    """Parse the supervisor's address. Raises ValueError."""
+    host, port = split(text)
+    if not port:
+        raise ValueError(f"{text!r} has no port.")
+    try:
+        host.encode("idna")  # the system's resolver encodes names in the same way
+    except UnicodeError:
+        raise ValueError(f"{host!r} is not a host name.") from None
+    return host, port
 
 
 @click.command(
@@ -43,12 +33,12 @@ class Endpoint(click.ParamType[tuple[str, int]]):
     cls=Command,
     examples=[("agent --connect n1:7077 --key run/agents.pem", "On each host that a run waits for.")],
 )
-@option("--connect", type=Endpoint(), metavar="HOST:PORT", help="Where the run's supervisor waits for agents.")
+@option("--connect", type=Parsed("HOST:PORT", _endpoint), help="Where the run's supervisor waits for agents.")
 @option("--key", type=click.Path(), help="The run's key, agents.pem in its directory.")
 @option("--host", metavar="NAME", help="What the run calls this host.", show_default="its host name")
 @option(
     "--timeout",
-    type=Duration(),
+    type=DURATION,
     default=PATIENCE,
     help="How long to look for the supervisor, whose name is resolved anew each time.",
 )

@@ -13,6 +13,7 @@ import click
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.params import Parsed
 from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.words.faults import FaultAction, no_action
 
@@ -33,19 +34,15 @@ class Number(click.FloatRange):
         return number
 
 
-class Actions(click.ParamType[tuple[FaultAction, ...]]):
-    """Names of fault actions, such as `kill,stop`."""
-
-    name = "actions"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[FaultAction, ...]:
-        names = [name.strip() for name in str(value).split(",") if name.strip()]
-        for name in names:
-            if name not in set(FaultAction):
-                self.fail(no_action(name), param, ctx)
-        if not names:
-            self.fail("no action is named.", param, ctx)
-        return tuple(dict.fromkeys(map(FaultAction, names)))
+def _fault_actions(text: str) -> tuple[FaultAction, ...]:
+    """Parse names of fault actions, such as `kill,stop`."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in set(FaultAction):
+            raise ValueError(no_action(name))
+    if not names:
+        raise ValueError("no action is named.")
+    return tuple(dict.fromkeys(map(FaultAction, names)))
 
 
 @click.command(
@@ -59,7 +56,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
     ),
 )
 @option("--runs", type=click.IntRange(1, MOST_RUNS), default=30, metavar="N", help="How many runs.")
-@option("--actions", type=Actions(), metavar="A,B", help="Which faults.", show_default="all that the job can have")
+@option("--actions", type=Parsed("A,B", _fault_actions), help="Which faults.", show_default="all that the job can have")
 @option("--rate", type=Number(1, 50), default=2.0, metavar="N", help="Faults in a run, on average.")
 @option(
     "--parallel",

@@ -13,7 +13,8 @@ import click
 
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import Duration, given, job_options, program_argument
+from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.params import DURATION, Parsed
 from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:
@@ -21,17 +22,13 @@ if TYPE_CHECKING:
     from clusterkit.page.report_file import RunsReport
 
 
-class CellName(click.ParamType[str]):
-    """The name of a cell, such as `survival/kill/worker:1/saving-rename`."""
+def _cell(text: str) -> str:
+    """Check the name of a cell, such as `survival/kill/worker:1/saving-rename`."""
+    from clusterkit.exam.model import Chapter
 
-    name = "cell"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from clusterkit.exam.model import Chapter
-
-        if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", str(value)):
-            self.fail(f"{value!r} is not a cell. An exam names its cells, such as resume/killed-between-checkpoints.")
-        return str(value)
+    if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", text):
+        raise ValueError(f"{text!r} is not a cell. An exam names its cells, such as resume/killed-between-checkpoints.")
+    return text
 
 
 @click.command(
@@ -47,13 +44,13 @@ class CellName(click.ParamType[str]):
 @option("--quick", is_flag=True, help="One fault per phase, in about a minute.")
 @option(
     "--budget",
-    type=Duration(),
+    type=DURATION,
     metavar="TIME",
     help="Start no new cell after this time.",
     show_default="6m, or 1m with --quick",
 )
 @option("--wide", is_flag=True, help="Compare one worker with twice as many as asked for, too.")
-@option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
+@option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine this cell alone.")
 @option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML, and its runs beside it.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")

@@ -6,15 +6,15 @@ import datetime
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
 from clusterkit.cli.help import option
-from clusterkit.cli.params import json_option, tasks_shown
+from clusterkit.cli.params import Parsed, json_option, tasks_shown
 from clusterkit.cli.terminal import color_option, echo, exit_on_error, say, use_color
 from clusterkit.text import durations
 
@@ -24,36 +24,23 @@ if TYPE_CHECKING:
 BATCH = 2000  # lines printed in one write
 
 
-class Since(click.ParamType[float]):
-    """A wall time, written `30s` (ago) or `2024-01-31T12:00:00`."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return time.time() - durations.seconds(value)
-        except ValueError:
-            pass
-        try:
-            return datetime.datetime.fromisoformat(value).timestamp()
-        except ValueError:
-            self.fail(
-                f"{value!r} is neither a duration such as 30s nor a time such as 2024-01-31T12:00:00.", param, ctx
-            )
+def _since(text: str) -> float:
+    """Parse a wall time, written `30s` (ago) or `2024-01-31T12:00:00`."""
+    with suppress(ValueError):
+        return time.time() - durations.seconds(text)
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither a duration such as 30s nor a time such as 2024-01-31T12:00:00."
+        ) from None
 
 
-class Pattern(click.ParamType[re.Pattern[str]]):
-    """A regular expression."""
-
-    name = "regex"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> re.Pattern[str]:
-        try:
-            return re.compile(value)
-        except (re.error, RecursionError, OverflowError) as error:
-            self.fail(f"{value!r:.200} is not a regular expression: {error}.", param, ctx)
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{text!r:.200} is not a regular expression: {error}.") from None
 
 
 @click.command(
@@ -68,9 +55,9 @@ class Pattern(click.ParamType[re.Pattern[str]]):
 )
 @option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
 @option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
-@option("--since", type=Since(), help="Only output since then: 30s ago, or a time.")
+@option("--since", type=Parsed("time", _since), help="Only output since then: 30s ago, or a time.")
 @option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged.")
-@option("--grep", type=Pattern(), metavar="RE", help="Only lines that match this regular expression.")
+@option("--grep", type=Parsed("RE", _pattern), help="Only lines that match this regular expression.")
 @option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
 @option("--all-output", is_flag=True, help="Show TensorFlow's noise, too, as --grep and --json do.")
 @option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")

@@ -11,9 +11,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import option
+from clusterkit.cli.params import DURATION, Parsed
 from clusterkit.cli.terminal import color_in
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
-from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
 Command = Callable[..., Any]
@@ -46,54 +46,24 @@ class CollectingType(click.ParamType[Any]):
         return self._kind.shell_complete(ctx, param, incomplete)
 
 
-class Duration(click.ParamType[float]):
-    """Seconds, from `10s`, `1m30s`, `7d` or a number."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return durations.seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class EnvPair(click.ParamType[tuple[str, str]]):
-    """`NAME=VALUE`, or `NAME` to pass on its value here, which keeps the value out of the command line."""
-
-    name = "NAME[=VALUE]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not name:
-            self.fail(f"{value!r} is not of the form NAME=VALUE or NAME.", param, ctx)
-        if not equals and name not in os.environ:
-            self.fail(f"There is no variable {name} here to pass on. Set it, or write {name}=VALUE.", param, ctx)
-        return name, text if equals else os.environ[name]
-
-
-class TaskFilter(click.ParamType[str]):
-    """`worker:1`, or `worker` for all of a type."""
-
-    name = "task"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return tasks_named(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def _variable(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`, or `NAME` to pass on its value here, which keeps the value out of the command line."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE or NAME.")
+    if not equals and name not in os.environ:
+        raise ValueError(f"There is no variable {name} here to pass on. Set it, or write {name}=VALUE.")
+    return name, value if equals else os.environ[name]
 
 
 _TYPES: Mapping[OptionKind, click.ParamType[Any]] = {
     OptionKind.NUMBER: click.INT,
-    OptionKind.DURATION: Duration(),
-    OptionKind.VARIABLES: EnvPair(),
+    OptionKind.DURATION: DURATION,
+    OptionKind.VARIABLES: Parsed("NAME[=VALUE]", _variable),
 }
 only_option = option(
     "--only",
-    type=CollectingType(TaskFilter()),
+    type=CollectingType(Parsed("task", tasks_named)),
     multiple=True,
     group=DISPLAY,
     help="Show only these tasks; the logs keep all.",

@@ -1,4 +1,4 @@
-"""Shared by the commands on runs: the selection of tasks, and output as JSON."""
+"""Shared by many commands: types of parameters, the selection of tasks, and output as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import ALL
+from clusterkit.cli.help import option
 from clusterkit.cli.terminal import echo
+from clusterkit.text import durations
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
@@ -23,6 +25,29 @@ class NoSuchTask(ClusterkitError):
     exit_code = 2
 
 
+class Parsed(click.ParamType[Any]):
+    """A type whose values `parse` makes of texts. It raises ValueError, with a sentence, for an invalid text."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = Parsed("duration", durations.seconds)  # `10s`, `1m30s`, `7d` or a number of seconds
+port_option = option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port to listen on.",
+    show_default="a free port",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

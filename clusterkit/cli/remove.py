@@ -11,8 +11,7 @@ import click
 
 from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import Command, option
-from clusterkit.cli.options import Duration
-from clusterkit.cli.params import echo_json, json_option
+from clusterkit.cli.params import DURATION, echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say
 from clusterkit.words.errors import ClusterkitError
 
@@ -71,7 +70,7 @@ def _is_on_terminal() -> bool:
         ("prune --keep 20 --dry-run", "Show what would go if 20 stayed."),
     ),
 )
-@option("--older-than", type=Duration(), metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
+@option("--older-than", type=DURATION, metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
 @option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs but the newest N.")
 @option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
 @json_option

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.help import Group, option
-from clusterkit.cli.options import Duration
+from clusterkit.cli.params import DURATION
 from clusterkit.cli.terminal import echo, exit_on_error
 
 IDLE = "30m"
@@ -22,7 +22,7 @@ def command() -> None:
 
 @command.command()
 @option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
-@option("--idle", type=Duration(), default=IDLE, help="Stop after this time without a run.")
+@option("--idle", type=DURATION, default=IDLE, help="Stop after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.job.spec import preload_problems
