@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,8 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.help import Command, HelpOption
 from clusterkit.system.files import is_directory
 from clusterkit.text.spelling import closest
-from clusterkit.words.model import TaskType, tasks_named
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.model import Task, TaskType, tasks_named
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
@@ -27,6 +29,12 @@ ALL = "all"
 LIVE_OR_NEWEST = "the newest live run, or else the newest"
 A_TASK = "worker:1, worker for all of a type, or all"
 FIRST = "clusterkit.run"  # key in a click context's meta; set if the first word names the run
+
+
+class NoSuchTask(ClusterkitError):
+    """The run has no task of that name."""
+
+    exit_code = 2
 
 
 class RunId(click.ParamType[str]):
@@ -199,3 +207,39 @@ def end_waiter(run: RunDirectory) -> RunEndWaiter:
     from clusterkit.store.journal import RunEndWaiter
 
     return RunEndWaiter(run, lambda: continues(run))
+
+
+def selector(names: Iterable[str]) -> Callable[[Task], bool]:
+    """Return a function that tests whether the names select a task; without names, every task is selected."""
+    wanted = set(names)
+    return lambda task: not wanted or bool(wanted & {ALL, str(task), str(task.type)})
+
+
+def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
+    """Return the named tasks of a run, for display. Raises NoSuchTask for a name that matches no task."""
+    tasks = _tasks_of(run)
+    for name in names:
+        if not any(map(selector([name]), tasks)):
+            raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
+    return list(filter(selector(names), tasks))
+
+
+def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
+    """Return the named tasks of a run, for a request; an empty list for `all`. Raises NoSuchTask for unknown tasks."""
+    wanted = list(dict.fromkeys(names))
+    if ALL in wanted:
+        return []
+    tasks, found = _tasks_of(run), list[str]()
+    for name in wanted:
+        of_type = [str(task) for task in tasks if task.type == name]
+        if not of_type and ":" not in name:
+            raise NoSuchTask(f"The run {run.run_id} has no task of the type {name}.")
+        if not of_type and tasks and name not in map(str, tasks):
+            raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
+        found += of_type or [name]
+    return list(dict.fromkeys(found))
+
+
+def _tasks_of(run: RunDirectory) -> tuple[Task, ...]:
+    info = run.info()
+    return info.job.tasks if info else ()

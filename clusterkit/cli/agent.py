@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.params import DURATION, Parsed
+from clusterkit.cli.help import DURATION, Command, Parsed, option
 from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import ClusterkitError

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
+from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
 from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
-from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.takeover import account_of, result_of

@@ -6,10 +6,10 @@ import sys
 
 import click
 
+from clusterkit.cli.help import json_option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error
 
 _JOB = (  # the options that change what the rules find
     *("file", "module", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "restart_scope"),

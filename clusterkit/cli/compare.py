@@ -7,9 +7,8 @@ from dataclasses import replace
 import click
 
 from clusterkit.cli.addressing import RunId
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, say, terminal_width
+from clusterkit.cli.help import Command, json_option, option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error, say, terminal_width
 
 
 @click.command(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from clusterkit import __version__
-from clusterkit.cli.help import option
+from clusterkit.cli.help import json_option, option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:

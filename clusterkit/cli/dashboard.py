@@ -8,8 +8,7 @@ import signal
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.help import option
-from clusterkit.cli.params import port_option
+from clusterkit.cli.help import option, port_option
 from clusterkit.cli.terminal import echo, exit_on_error
 
 

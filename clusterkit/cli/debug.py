@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
-from clusterkit.cli.params import tasks_shown
+from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
 from clusterkit.cli.terminal import exit_on_error
 
 if TYPE_CHECKING:

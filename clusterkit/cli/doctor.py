@@ -6,10 +6,9 @@ import sys
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import Command, json_option, option
 from clusterkit.cli.options import given, job_options
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
+from clusterkit.cli.terminal import color_option, echo, echo_json, exit_on_error, use_color
 
 
 @click.command(

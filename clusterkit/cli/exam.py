@@ -11,10 +11,9 @@ from urllib.parse import quote
 
 import click
 
-from clusterkit.cli.help import option
+from clusterkit.cli.help import DURATION, Parsed, option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.params import DURATION, Parsed
 from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def _beside(path: Path) -> Path:
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     """Run the exam, print each cell when it has ended, and return the exit code. `pages` gets the run of each cell."""
     from clusterkit.cli.campaign import Stopped, stopping_on_signals
-    from clusterkit.cli.params import echo_json
+    from clusterkit.cli.terminal import echo_json
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from clusterkit.cli.addressing import RunId
-from clusterkit.cli.help import Command
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
+from clusterkit.cli.help import Command, json_option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error, terminal_width
 from clusterkit.system.files import is_directory, is_file
 from clusterkit.words.errors import ClusterkitError
 

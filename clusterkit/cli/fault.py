@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.addressing import OnRun, RunId, live_run
-from clusterkit.cli.help import option
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.help import json_option, option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.faults import ON_STORAGE, SYNONYMS, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all

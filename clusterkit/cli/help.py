@@ -1,14 +1,16 @@
-"""Formats help, and defines a group that imports a command only when it is used, so that `--help` is fast."""
+"""Options and their types, help, and a group that imports a command only when it is used, so that `--help` is fast."""
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from clusterkit.text import durations
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
@@ -112,6 +114,32 @@ class Group(Command, click.Group):
 
 
 option = partial(click.option, cls=HelpOption, show_default=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Parsed(click.ParamType[Any]):
+    """A type whose values `parse` makes of texts. It raises ValueError, with a sentence, for an invalid text."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = Parsed("duration", durations.seconds)  # `10s`, `1m30s`, `7d` or a number of seconds
+port_option = option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port to listen on.",
+    show_default="a free port",
+)
 
 
 Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its module and its short help

@@ -1,24 +1,25 @@
-"""`clusterkit logs`."""
+"""`clusterkit logs` and `events`: the output of a run's tasks, and the run's journal."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
-from clusterkit.cli.help import option
-from clusterkit.cli.params import Parsed, json_option, tasks_shown
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, tasks_shown
+from clusterkit.cli.help import Parsed, json_option, option
 from clusterkit.cli.terminal import color_option, echo, exit_on_error, say, use_color
 from clusterkit.text import durations
 
 if TYPE_CHECKING:
+    from clusterkit.store.journal import JournalLine
     from clusterkit.views.loglines import LogLine
 
 BATCH = 2000  # lines printed in one write
@@ -63,7 +64,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 @option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
 @color_option
 @json_option
-def command(
+def logs(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
     grep: re.Pattern[str] | None, timestamps: bool, all_output: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
@@ -88,3 +89,47 @@ def command(
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
     while batch := list(islice(lines, BATCH)):
         yield batch
+
+
+@click.command(
+    "events",
+    cls=OnTasks,
+    usual=LIVE_OR_NEWEST,
+    examples=[("events -f", "Follow the newest run."), ("events worker:1", "What concerns one task.")],
+)
+@option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
+@json_option
+def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
+    """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
+    from clusterkit.cli.addressing import end_waiter
+    from clusterkit.store.journal import JournalReader, follow
+
+    with exit_on_error():
+        chosen = choose(run, finished=True)
+        names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
+    journal = JournalReader(chosen)
+    for entries in follow(journal.new, end_waiter(chosen).is_over) if following else [journal.new()]:
+        _print(entries, names, as_json)
+
+
+def _print(entries: Iterable[JournalLine], names: set[str] | None, as_json: bool) -> None:
+    lines = [_line(entry, as_json) for entry in entries if names is None or _concerns(entry.message) & names]
+    if text := "".join(f"{line}\n" for line in lines if line is not None):
+        echo(text, nl=False)
+
+
+def _line(entry: JournalLine, as_json: bool) -> str | None:
+    from clusterkit.views.loglines import moment
+    from clusterkit.views.timeline import event_text
+
+    if as_json:
+        return json.dumps(entry.message)
+    event = entry.event()
+    return None if event is None else event_text(*event, moment)
+
+
+def _concerns(message: dict[str, Any]) -> set[str]:
+    """Return the names of the tasks that an event concerns."""
+    failure, tasks = message.get("failure"), message.get("tasks")
+    names = [message.get("task"), failure.get("task") if isinstance(failure, dict) else None]
+    return {name for name in [*names, *(tasks if isinstance(tasks, list) else ())] if isinstance(name, str)}

@@ -10,8 +10,7 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
-from clusterkit.cli.help import option
-from clusterkit.cli.params import DURATION, Parsed
+from clusterkit.cli.help import DURATION, Parsed, option
 from clusterkit.cli.terminal import color_in
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
 from clusterkit.words.model import tasks_named

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterkit.cli.addressing import OnRun, choose
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.params import DURATION, echo_json, json_option
-from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, exit_on_error, show_frame, terminal_width
+from clusterkit.cli.help import DURATION, Command, json_option, option
+from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, echo_json, exit_on_error, show_frame, terminal_width
 from clusterkit.text.printable import at_words, fitted
 from clusterkit.words.model import number_of
 

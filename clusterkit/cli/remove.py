@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from clusterkit.cli.addressing import RunId
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.params import DURATION, echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say
+from clusterkit.cli.help import DURATION, Command, json_option, option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error, is_screen, say
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.help import option
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, terminal_width, use_color
+from clusterkit.cli.help import json_option, option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error, terminal_width, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot

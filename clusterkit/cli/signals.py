@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run
-from clusterkit.cli.help import option
-from clusterkit.cli.params import DURATION, Parsed, echo_json, json_option, tasks_of
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run, tasks_of
+from clusterkit.cli.help import DURATION, Parsed, json_option, option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error
 
 if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot

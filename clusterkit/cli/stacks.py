@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, live_run
-from clusterkit.cli.help import option
-from clusterkit.cli.params import DURATION, echo_json, json_option, tasks_of
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.addressing import OnTasks, live_run, tasks_of
+from clusterkit.cli.help import DURATION, json_option, option
+from clusterkit.cli.terminal import echo, echo_json, exit_on_error
 from clusterkit.words.events import Event, Exited, Profiled
 from clusterkit.words.model import Task
 

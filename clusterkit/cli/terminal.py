@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,11 @@ def _size() -> os.terminal_size:
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
     """Print text; `color` keeps the colors in the text. Callers remove line ends within fields."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # color=True: click keeps escapes
+
+
+def echo_json(value: Any) -> None:
+    """Print a JSON document, indented for human readers."""
+    echo(json.dumps(value, indent=2))
 
 
 def say(text: Any) -> None:

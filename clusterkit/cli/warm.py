@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.help import Group, option
-from clusterkit.cli.params import DURATION
+from clusterkit.cli.help import DURATION, Group, option
 from clusterkit.cli.terminal import echo, exit_on_error
 
 IDLE = "30m"

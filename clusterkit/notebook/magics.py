@@ -14,8 +14,7 @@ from clusterkit.api.cluster import Cluster, live, watchers
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
-from clusterkit.notebook.clusters import NotebookClusters
-from clusterkit.notebook.display import CellDisplay, PlainDisplay
+from clusterkit.notebook.display import CellDisplay, NotebookClusters, PlainDisplay
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
 from clusterkit.notebook.running import CellFailed, CellRun, run_command
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir

@@ -1,4 +1,4 @@
-"""The machine of a run, described without starting a process: its versions, and the use of its GPUs by nvidia-smi."""
+"""The machine of a run: its versions, and the use of its GPUs, which nvidia-smi reports."""
 
 from __future__ import annotations
 

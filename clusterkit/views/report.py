@@ -189,7 +189,7 @@ def _last_line(result: RunResult) -> str:
     return f"Last checkpoint resumed from: {used[-1].resumed_from}. " if used else ""
 
 
-def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> list[str]:
+def explanation_lines(result: RunResult, width: int) -> list[str]:
     """Return the explanations of a run's failure between two empty lines; nothing without explanations.
 
     The explanation that tasks trained alone is left out, because the report contains that fact anyway.
@@ -197,8 +197,8 @@ def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> li
     alone = result.undistributed
     shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
     recovered = result.state is RunState.SUCCEEDED and alone is None and not result.unfinished
-    head = [f"{indent[2:]}The job recovered from this failure:"] if recovered else []
-    return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
+    head = ["  The job recovered from this failure:"] if recovered else []
+    return [*head, "", *lines_of(shown, width, "    "), ""] if shown else []
 
 
 def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:

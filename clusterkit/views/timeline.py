@@ -13,8 +13,9 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RoleKind, signal_name
 
 
-def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = None) -> Iterator[tuple[float, str]]:
+def timeline(events: Iterable[tuple[float, ev.Event]]) -> Iterator[tuple[float, str]]:
     """Yield the sentences about the more important events, each with the seconds since the run began."""
+    began: float | None = None
     for at, event in events:
         began = at if began is None else began
         told = sentence(event)
