@@ -73,10 +73,9 @@ PURE = (
     *(f"explain/{name}" for name in ("frames", "gangs", "keras", "loops", "matching", "migration", "names", "peers")),
     *(f"explain/{name}" for name in ("program", "replicas", "resolvers", "row", "servers", "sessions", "shared")),
     *(f"explain/{name}" for name in ("table", "waiting")),
-    *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
-    *("notebook/output", "notebook/page"),
+    *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules", "notebook/output"),
     *(f"views/{name}" for name in ("goodput", "prefixed", "repeats", "tables", "tracebacks")),
-    *("views/twins", *(f"page/{name}" for name in ("bundle", "campaigns", "entities"))),
+    *(f"page/{name}" for name in ("bundle", "campaigns", "entities")),
     *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
     *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods")),
 )

@@ -47,7 +47,6 @@ def _fault_actions(text: str) -> tuple[FaultAction, ...]:
 @click.command(
     "chaos",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("chaos --workers 2 --ps 1 train.py", "30 runs with random faults."),
         ("chaos --runs 5 --actions kill,stop --workers 2 train.py", "Fewer runs, and only these faults."),

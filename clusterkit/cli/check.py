@@ -20,7 +20,6 @@ _JOB = (  # the options that change what the rules find
 @click.command(
     "check",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=[("check --workers 2 train.py", "As a job with two workers."), ("check -f job.toml", "")],
 )
 @job_options(*_JOB)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 @click.command(
     "config",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("config --workers 2 train.py > job.toml", "Write a job file. Then: clusterkit up -f job.toml"),
         ("config -f job.toml --tasks", "What each task gets."),
@@ -74,7 +73,6 @@ def _batch_script(prepared: Prepared) -> str:
 @click.command(
     "manifests",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("manifests --workers 4 -o job.yaml train.py", "A JobSet. Then: kubectl apply -f job.yaml"),
         ("manifests --hosts 2 --claim runs --no-secret -f job.toml > job.yaml", "Without the run's key, for a "

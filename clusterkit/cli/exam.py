@@ -33,7 +33,6 @@ def _cell(text: str) -> str:
 @click.command(
     "exam",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("exam --workers 2 train.py", "All chapters, in at most six minutes."),
         ("exam --quick --workers 2 --ps 1 train.py", "One minute."),

@@ -20,6 +20,7 @@ class JobCommand(Command):
     """Also accepts a job file in place of the program; without a program, reads ./job.toml. Both print a message."""
 
     usual = frozenset(USUAL_OPTIONS.split())
+    allow_interspersed_args = False  # options after the program are the program's own
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:

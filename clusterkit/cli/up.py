@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from clusterkit.cli import run
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 @click.command(
     "up",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("up --workers 2 train.py", "Two workers."),
         ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
@@ -145,3 +147,16 @@ def _prepare(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
 
     hint = unmentioned(prepared.job)
     return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))
+
+
+def main() -> None:
+    """Run the job that a Python process requests on standard input, quietly unless the command line says otherwise.
+
+    Options in the request override options in the environment.
+    """
+    import pickle  # imported here: the command itself does not need it
+
+    asked: ApiRequest = pickle.load(sys.stdin.buffer)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    run(sys.argv[1:] or ["up", "--quiet", "--no-color"], asked)

@@ -17,8 +17,7 @@ from IPython.display import display
 
 from clusterkit.api.cluster import Cluster
 from clusterkit.cli.snapshot import RunSnapshot
-from clusterkit.notebook.output import CellOutput
-from clusterkit.notebook.page import panes, tabs
+from clusterkit.notebook.output import CellOutput, panes, tabs
 from clusterkit.notebook.running import EVERY
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory

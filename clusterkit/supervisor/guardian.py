@@ -12,7 +12,6 @@ its lifeline to the supervisor. GUARDIAN, COMMAND and OWNER are lifelines to pro
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import stat
 import sys
@@ -231,6 +230,8 @@ def run_guardian(run_id: str, supervisor: int, report: int, own_end: int) -> int
 
 def run_supervisor(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that is pickled in the file `job`, with a fork server that is already running."""
+    import pickle  # imported here, since most guardians do not need it
+
     from clusterkit.supervisor.prepare import PendingRun
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run

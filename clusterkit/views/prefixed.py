@@ -10,8 +10,7 @@ from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import COLOR, NO_STYLE, printable
 from clusterkit.text.redraws import TerminalLines, style_after
-from clusterkit.views.repeats import Repeats
-from clusterkit.views.twins import FEW, Twins
+from clusterkit.views.repeats import FEW, Repeats, Twins
 
 BLOCK = 1 << 11  # bytes; a chunk is split into blocks, and only blocks that are not plain text are handled line by line
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from clusterkit.backends.local.logs import ArrivalsWriter
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
+from clusterkit.exam.page import page
 from clusterkit.exam.survival import PHASES
-from clusterkit.exam.text import page
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.store.usage import UsageLog, UsageSample
