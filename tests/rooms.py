@@ -67,7 +67,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("interruptions", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *(f"exam/{name}" for name in ("differences", "equality", "model", "recording", "resume", "text")),
-    *(f"check/{name}" for name in ("case", "findings", "misplaced", "rules", "servers", "shuffles")),
+    *(f"check/{name}" for name in ("averages", "case", "findings", "misplaced", "rules", "servers", "shuffles")),
     *(f"check/{name}" for name in ("source", "steps", "undefined")),
     *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "former", "former_names")),
     *(f"explain/{name}" for name in ("frames", "gangs", "keras", "loops", "matching", "migration", "names", "peers")),

@@ -6,12 +6,13 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from clusterkit.check.averages import batch_per_replica, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.servers import coordinator_everywhere, finite_data, fit_of_keras_3, unscoped_layer
 from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.source import Source
-from clusterkit.check.steps import batch_per_replica, loss_per_replica, mean_of_parts, undistributed_batches
+from clusterkit.check.steps import mean_of_parts, undistributed_batches
 from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape

@@ -1,4 +1,4 @@
-"""Rules about the steps of custom training loops: their batches, and losses and averages over one worker's rows."""
+"""Rules about the steps of custom training loops: the batches that they take, and the losses that they reduce."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
+from clusterkit.check.averages import is_gang
+from clusterkit.check.case import Case, Hit
 from clusterkit.check.source import DISTRIBUTES, Source, argument
-from clusterkit.words.model import Shape
 
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum"}
 _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
@@ -16,10 +16,6 @@ _REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")
 # In the names of values that are multiplied by the number of replicas.
 _SCALED = re.compile(r"(?i)batch|(?<!st)rate|\blr\b")
 _Function = ast.FunctionDef | ast.Module
-_MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
-_LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
-_SCALES = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
-_PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*batch\w*)?|local_batch\w*")
 
 
 def mean_of_parts(case: Case) -> Iterator[Hit]:
@@ -185,67 +181,3 @@ def _runs_with(call: ast.Call, names: set[str]) -> bool:
 
 def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def loss_per_replica(case: Case) -> Iterator[Hit]:
-    """Find custom training steps whose loss is the mean over one worker's rows."""
-    if is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
-        for source in case.sources:
-            for step in _replica_functions(source):
-                if (mean := _mean_under_tape(source, step)) is not None:
-                    tasks = len(case.job.training)
-                    what = (
-                        "The mean is over the rows of one worker, and the strategy adds up the gradients of the "
-                        f"workers: with {case.tasks} they are {tasks} times too large."
-                    )
-                    advice = "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
-                    yield Hit(source.location(mean), what, advice)
-
-
-def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find datasets with batches of one worker's size, although the strategy splits each batch among the workers."""
-    if not is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
-        return
-    for source in case.sources:
-        if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # in a dataset function, the size of one worker's batch is right
-        for _, call in source.calls():
-            size = next(iter(call.args), None)
-            name = size.id if isinstance(size, ast.Name) else ""
-            if getattr(call.func, "attr", "") == "batch" and _PER_REPLICA.fullmatch(name):
-                what = f"The strategy splits each batch among the workers: each gets a part of {name} rows."
-                advice = "Batch by the global batch: that size times strategy.num_replicas_in_sync."
-                yield Hit(source.location(call), what, advice)
-
-
-def is_gang(case: Case) -> bool:
-    """Return whether the job is a gang of workers that train with a strategy that the program creates."""
-    is_made = any(True for _ in case.calls(MULTI_WORKER, OUR_STRATEGY))
-    return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and is_made
-
-
-def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the file that are given to `strategy.run`."""
-    for _, call in source.calls():
-        first = next(iter(call.args), None)
-        function = source.value(first.id) if isinstance(first, ast.Name) else None
-        if getattr(call.func, "attr", "") == "run" and isinstance(function, ast.FunctionDef):
-            yield function
-
-
-def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
-    """Return the call in a gradient tape's block that averages over the rows: a mean, or a loss with a reduction."""
-    for block in ast.walk(step):
-        if isinstance(block, ast.With) and "GradientTape" in ast.dump(block.items[0].context_expr):
-            for node in ast.walk(block):
-                if isinstance(node, ast.Call) and (source.dotted(node.func) in _MEANS or _is_reduced(source, node)):
-                    return node
-    return None
-
-
-def _is_reduced(source: Source, call: ast.Call) -> bool:
-    """Return whether the call is to a Keras loss that the file creates without a `reduction` argument."""
-    made = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
-    if not isinstance(made, ast.Call) or not _LOSS.fullmatch(source.dotted(made.func)):
-        return False
-    return not any(keyword.arg in ("reduction", None) for keyword in made.keywords)

@@ -21,7 +21,8 @@ from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
-    from clusterkit.words.outcome import Explanation, RunResult
+    from clusterkit.words.explanation import Explanation
+    from clusterkit.words.outcome import RunResult
 
 STDIN = "-"
 CHUNK = 1 << 20  # bytes per read
@@ -168,7 +169,7 @@ def _print_explanations(
 ) -> None:
     """Print the headline with the explanations or, without any, the lines of `error`; print `facts` only as JSON."""
     from clusterkit.text.printable import printable
-    from clusterkit.views.report import address, lines_of
+    from clusterkit.views.explanations import address, lines_of
     from clusterkit.words import wire
 
     if as_json:

@@ -17,8 +17,9 @@ from clusterkit.explain.row import Evidence, TaskEvidence
 from clusterkit.machine.blame import blame, looks_collateral
 from clusterkit.text.lines import LineSplitter, chained_traceback, last_exception
 from clusterkit.text.printable import COLOR
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Exit, Explanation, Failure
+from clusterkit.words.outcome import Exit, Failure
 
 # A source is the task or process that a log line names in its prefix; "" for lines without a prefix.
 KEPT = 2000  # lines; only this many of each source's last lines are kept

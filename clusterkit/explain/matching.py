@@ -11,7 +11,7 @@ from clusterkit.explain.frames import frames_of, own_line
 from clusterkit.explain.row import Evidence, Row, Words
 from clusterkit.explain.table import TABLE
 from clusterkit.text.printable import printable
-from clusterkit.words.outcome import Explanation
+from clusterkit.words.explanation import Explanation
 
 MOST = 3  # the maximum number of explanations of a failure
 LONGEST_WORD = 200  # characters; texts from a log are cut to this length in sentences

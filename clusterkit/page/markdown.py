@@ -11,9 +11,9 @@ from pathlib import PurePath
 from clusterkit.page.entities import Goodput, Run
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
+from clusterkit.views.explanations import address
 from clusterkit.views.naming import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells
-from clusterkit.views.report import address
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import InjectedFault, RecoveryReport
 from clusterkit.words.campaign import CampaignRecord, RunRecord

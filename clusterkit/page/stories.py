@@ -10,8 +10,9 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.naming import counted, died, same_error
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
-from clusterkit.words.outcome import Explanation, RunResult
+from clusterkit.words.outcome import RunResult
 
 MOST_TOLD = 8  # deaths of one kind
 MOST_STORIES = 1000  # the newest

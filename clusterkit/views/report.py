@@ -1,15 +1,16 @@
-"""The final report of a run: how it ended, the cause of a failure with its explanation, each task and recovery."""
+"""The final report of a run: how it ended, the cause of a failure, each task, and each recovery."""
 
 from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from clusterkit.store.paths import RunPaths
 from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
-from clusterkit.text.printable import NO_STYLE, at_words, printable
+from clusterkit.text.printable import NO_STYLE, printable
+from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines, straggler_lines
 from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
@@ -24,7 +25,7 @@ from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Explanation, Failure, RunResult, RunState, diverged
+from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState, diverged
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
@@ -35,7 +36,6 @@ _LAST = 3  # lines that are shown of the log of a task that was killed
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]
-NARROWEST = 40  # columns
 
 
 def report(
@@ -187,35 +187,3 @@ def _row(task: Task, attempts: Sequence[AttemptEnded]) -> tuple[str, str, str, s
 def _last_line(result: RunResult) -> str:
     used = [a for a in result.attempts if a.resumed_from]
     return f"Last checkpoint resumed from: {used[-1].resumed_from}. " if used else ""
-
-
-def explanation_lines(result: RunResult, width: int) -> list[str]:
-    """Return the explanations of a run's failure between two empty lines; nothing without explanations.
-
-    The explanation that tasks trained alone is left out, because the report contains that fact anyway.
-    """
-    alone = result.undistributed
-    shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
-    recovered = result.state is RunState.SUCCEEDED and alone is None and not result.unfinished
-    head = ["  The job recovered from this failure:"] if recovered else []
-    return [*head, "", *lines_of(shown, width, "    "), ""] if shown else []
-
-
-def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:
-    """Return the lines of all explanations, with an empty line between two explanations."""
-    lines: list[str] = []
-    for explanation in explanations:
-        parts = [("Why: ", explanation.means), ("Fix: ", explanation.advice)]
-        parts += [("See: ", " ".join(map(address, explanation.reported)))] if explanation.reported else []
-        lines += [""] if lines else []
-        for title, text in parts:
-            lines += at_words(
-                f"{indent}{title}{printable(text)}", max(width, NARROWEST), indent + " " * len(title)
-            ).split("\n")
-    return lines
-
-
-def address(thread: str) -> str:
-    """Return the address of a GitHub thread that is written as `owner/repository#number`."""
-    repository, _, number = thread.partition("#")
-    return f"https://github.com/{repository}/issues/{number}"

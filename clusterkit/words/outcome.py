@@ -1,4 +1,4 @@
-"""How attempts and runs end, and what explains their failures."""
+"""How attempts and runs end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clusterkit.words.distribution import Undistributed
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Tagged, Task
 
 CRASHED = 70  # exit code: clusterkit itself failed; EX_SOFTWARE in sysexits.h
@@ -256,21 +257,3 @@ class RunResult:
     def final(self) -> bool:
         """Return whether the run is over for good; `--continue` then refuses the run."""
         return not self.lost and self.state is not RunState.SUSPENDED
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A row of the table that fits a failure, worded for this failure.
-
-    `task` is the task whose failure or log fits the row; None for a log of unknown origin. `reported` are public
-    issue threads, each written as `owner/repository#number`.
-    """
-
-    row: str
-    task: Task | None
-    means: str
-    advice: str
-    reported: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.means} {self.advice}"

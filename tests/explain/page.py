@@ -8,7 +8,7 @@ from types import ModuleType
 
 from clusterkit.explain.row import Row
 from clusterkit.explain.table import FILES
-from clusterkit.views.report import address
+from clusterkit.views.explanations import address
 from tests.support import ROOT
 
 PAGE = ROOT / "docs/what-went-wrong.md"

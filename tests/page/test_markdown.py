@@ -13,7 +13,8 @@ import pytest
 from clusterkit.page.markdown import RunFacts, block, campaign_markdown, code, run_markdown
 from clusterkit.words.account import RecoveryReport
 from clusterkit.words.campaign import campaign_record
-from clusterkit.words.outcome import Exit, Explanation, Failure, NotInjected, RunResult, RunState
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from tests.histories import task
 from tests.ledger.recovering import ps_job
 from tests.page.told import RUN, entities

@@ -21,8 +21,9 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words import events as ev
 from clusterkit.words.account import Account
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Exit, Explanation, Failure, RunResult, RunState
+from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 from tests.histories import job, task
 from tests.ledger.recovering import Told, gang
 from tests.page.histories import WALL, info_of, line

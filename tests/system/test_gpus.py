@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.system.platform import Gpus, parsed
+from clusterkit.system.gpus import Gpus, parsed
 
 
 def stand_in(place: Path, script: str) -> None:

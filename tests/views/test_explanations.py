@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.views.report import explanation_lines
+from clusterkit.views.explanations import explanation_lines
 from clusterkit.words.distribution import Undistributed, WhyAlone
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Explanation, RunResult, RunState
+from clusterkit.words.outcome import RunResult, RunState
 
 WORKER = Task(TaskType.WORKER, 0)
 FIRST = Explanation("a-row", WORKER, "Something went wrong.", "Mend it, and then run it again.", ("a/b#1", "c/d#2"))

@@ -12,8 +12,9 @@ from clusterkit.views.guidance import Guidance, end_guidance, guidance, guidance
 from clusterkit.views.situations import ending
 from clusterkit.words import events as ev
 from clusterkit.words.account import RecoveryReport
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.outcome import Exit, Explanation, Failure, NotInjected, RunResult, RunState
+from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from tests.histories import SIGKILL, task
 from tests.ledger.recovering import Told, gang
 

@@ -9,7 +9,8 @@ import pytest
 from clusterkit.views.recoveries import recovery_lines, unrecovered_lines
 from clusterkit.words.account import Death, RecoveryReport
 from clusterkit.words.distribution import Undistributed, WhyAlone
-from clusterkit.words.outcome import Exit, Explanation, Failure, NotInjected, RunResult, RunState
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from tests.histories import task
 from tests.views.test_report import KILLED, SUCCESS, injected, lines
 

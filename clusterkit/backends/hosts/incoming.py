@@ -1,24 +1,24 @@
-"""Handles messages of agents in the listener's thread: writes output, files and samples; passes others to the loop."""
+"""Handles messages of agents: writes output and files in the listener's thread; passes other messages to the loop."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from clusterkit.backends.hosts.usage import HostsUsage
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.frames import JSON
-from clusterkit.backends.link.messages import BadMessage, Output, Used, Written
+from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, log_tail
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.usage import GREATEST, UsageLog, UsageSample, Use, interval
+from clusterkit.store.usage import UsageLog
 from clusterkit.system.inbox import Work
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.job import JobSpec
@@ -35,8 +35,6 @@ _UNFIT = re.compile(r"[^\w.-]")
 LONGEST = 1 << 40  # bytes; the largest offset in a file from an agent
 MOST_OPEN = 256  # open logs; a process may have 1,024 descriptors, and each host's connection takes one
 Post = Callable[[Drained | StorageFailed | Crashed], None]
-EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
-OLD = 3.0  # intervals; the use of a host that sent no sample for longer is left out
 
 
 class CollectedFiles:
@@ -171,32 +169,3 @@ class IncomingMessages:
 
     def lost(self, connection: Connection, why: str) -> None:
         self._put(partial(self._backend.connection_lost, connection, why))
-
-
-class HostsUsage:
-    """Writes at most one sample per interval, however many messages agents send. For the listener's thread."""
-
-    def __init__(self, log: UsageLog) -> None:
-        self._log = log
-        self._newest: dict[Task, tuple[float, Use]] = {}
-        self._began = self._due = time.monotonic()
-
-    def add(self, used: Used, tasks: Collection[Task]) -> None:
-        """Take a sample of a host; `tasks` are the tasks of the job. Raises BadMessage."""
-        sample = {task: _use(task, values) for task, values in used.tasks.items()}
-        if unknown := next((task for task in sample if task not in tasks), None):
-            raise BadMessage(f"the job has no {unknown}.")
-        now = time.monotonic()
-        self._newest |= {task: (now, use) for task, use in sample.items()}
-        if now < self._due:
-            return
-        every = interval(now - self._began)
-        self._due = now + EARLY * every
-        self._newest = {task: known for task, known in self._newest.items() if now - known[0] <= OLD * every}
-        self._log.add(UsageSample(time.time(), {task: use for task, (_, use) in self._newest.items()}, {}))
-
-
-def _use(task: Task, values: tuple[float, ...]) -> Use:
-    if len(values) == 2 and all(0 <= value <= GREATEST for value in values):
-        return values[0], int(values[1])
-    raise BadMessage(f"{values!r:.80} are not the CPU and memory use of {task}.")

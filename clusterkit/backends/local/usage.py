@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from clusterkit.store.usage import UsageSample, interval
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.platform import Gpus
+from clusterkit.system.gpus import Gpus
 from clusterkit.system.procfs import Meter
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.hosts.incoming import HostsUsage
+from clusterkit.backends.hosts.usage import HostsUsage
 from clusterkit.backends.link import messages as ms
 from clusterkit.store.usage import EVERY, UsageLog, UsageReader
 from tests.histories import task

@@ -1,0 +1,43 @@
+"""Explanations as text: why something failed and what to do about it, wrapped to the width of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusterkit.text.printable import at_words, printable
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.outcome import RunResult, RunState
+
+NARROWEST = 40  # columns
+
+
+def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> list[str]:
+    """Return the explanations of a run's failure between two empty lines; nothing without explanations.
+
+    The explanation that tasks trained alone is left out, because the report contains that fact anyway.
+    """
+    alone = result.undistributed
+    shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
+    recovered = result.state is RunState.SUCCEEDED and alone is None and not result.unfinished
+    head = [f"{indent[2:]}The job recovered from this failure:"] if recovered else []
+    return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
+
+
+def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:
+    """Return the lines of all explanations, with an empty line between two explanations."""
+    lines: list[str] = []
+    for explanation in explanations:
+        parts = [("Why: ", explanation.means), ("Fix: ", explanation.advice)]
+        parts += [("See: ", " ".join(map(address, explanation.reported)))] if explanation.reported else []
+        lines += [""] if lines else []
+        for title, text in parts:
+            lines += at_words(
+                f"{indent}{title}{printable(text)}", max(width, NARROWEST), indent + " " * len(title)
+            ).split("\n")
+    return lines
+
+
+def address(thread: str) -> str:
+    """Return the address of a GitHub thread that is written as `owner/repository#number`."""
+    repository, _, number = thread.partition("#")
+    return f"https://github.com/{repository}/issues/{number}"

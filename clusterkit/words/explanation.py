@@ -1,0 +1,25 @@
+"""What a failure means and what to do about it, from the table of clusterkit/explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterkit.words.model import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A row of the table that fits a failure, worded for this failure.
+
+    `task` is the task whose failure or log fits the row; None for a log of unknown origin. `reported` are public
+    issue threads, each written as `owner/repository#number`.
+    """
+
+    row: str
+    task: Task | None
+    means: str
+    advice: str
+    reported: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.means} {self.advice}"
