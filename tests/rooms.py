@@ -66,7 +66,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
     *(f"ledger/{name}" for name in ("interruptions", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
-    *(f"exam/{name}" for name in ("differences", "equality", "model", "recording", "resume", "text")),
+    *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
     *(f"check/{name}" for name in ("averages", "case", "findings", "misplaced", "rules", "servers", "shuffles")),
     *(f"check/{name}" for name in ("source", "steps", "undefined")),
     *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "former", "former_names")),

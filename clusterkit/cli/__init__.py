@@ -21,7 +21,7 @@ SECTIONS = {
     "Run": {
         "init": ("clusterkit.cli.init", "Write a job file, a program and a test to begin with."),
         "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
-        "check": ("clusterkit.cli.check", "Find mistakes in a program, without running it."),
+        "check": ("clusterkit.cli.check:check", "Find mistakes in a program, without running it."),
         "config": ("clusterkit.cli.config:config", "Print the job that `up` would run as a job file."),
         "manifests": ("clusterkit.cli.config:manifests", "Print the job as Kubernetes objects."),
         "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
@@ -58,7 +58,7 @@ SECTIONS = {
         "chaos": ("clusterkit.cli.chaos", "Run a job many times with random faults."),
     },
     "Maintain": {
-        "doctor": ("clusterkit.cli.doctor", "Find problems with this machine and its packages."),
+        "doctor": ("clusterkit.cli.check:doctor", "Find problems with this machine and its packages."),
         "agent": ("clusterkit.cli.agent", "Run the tasks of this host for a supervisor elsewhere."),
         "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
         "rm": ("clusterkit.cli.remove:rm", "Remove finished runs."),
