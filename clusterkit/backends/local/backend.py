@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, assert_never
 
+from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
@@ -34,8 +35,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
-if TYPE_CHECKING:  # most runs need none of these, so they are imported when the first task restarts, hangs or is slow
-    from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
+if TYPE_CHECKING:  # imported when training stops or is compared, since many runs need neither
     from clusterkit.backends.local.hang_inspector import HangInspector
     from clusterkit.backends.local.pace_inspector import PaceInspector
 
@@ -82,6 +82,8 @@ class LocalBackend:
         on_shut(lambda: remove_empty_dumps(directory))
         self._logs = LogPump(post, self._handle_output, directory.arrivals)
         on_shut(self._logs.stop)
+        self._finder = CheckpointFinder(directory.checkpoints, post)
+        on_shut(self._finder.stop)
         self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
         on_shut(self._watcher.stop)
@@ -146,8 +148,6 @@ class LocalBackend:
             case ac.Refresh(files, fresh):
                 self._warm_starter.replace_outdated(self._job, self._directory, files)
                 if fresh:
-                    from clusterkit.backends.local.checkpoint_finder import start_afresh
-
                     self._post(start_afresh(self._directory.checkpoints))
             case _:
                 assert_never(order)
@@ -162,14 +162,6 @@ class LocalBackend:
     def shut(self) -> None:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
-
-    @cached_property
-    def _finder(self) -> CheckpointFinder:
-        from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
-
-        finder = CheckpointFinder(self._directory.checkpoints, self._post)
-        self._stack.callback(finder.stop)
-        return finder
 
     @cached_property
     def _inspector(self) -> HangInspector:
@@ -212,7 +204,7 @@ class LocalBackend:
     def _inspect(self, order: ac.Inspect) -> None:
         try:
             self._begin_inspection(order)
-        except (CannotLook, OSError, ImportError) as error:  # an import fails without a free descriptor
+        except (CannotLook, OSError, ImportError) as error:  # imports fail if clusterkit was reinstalled meanwhile
             why = f"The tasks can't be inspected: {error.strerror}." if isinstance(error, OSError) else str(error)
             self._post(Impaired(why))
             self._post(Inspected({}, order.look))
