@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterkit.cli.help import Parsed, option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.words.faults import FaultAction, no_action
 

@@ -7,8 +7,7 @@ import sys
 import click
 
 from clusterkit.cli.help import Command, json_option, option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import color_option, echo, echo_json, exit_on_error, use_color
 
 _JOB = (  # the options that change what the rules find

@@ -9,8 +9,7 @@ import click
 
 from clusterkit import __version__
 from clusterkit.cli.help import json_option, option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from urllib.parse import quote
 import click
 
 from clusterkit.cli.help import DURATION, Parsed, option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:

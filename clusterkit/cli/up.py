@@ -12,8 +12,7 @@ import click
 
 from clusterkit.cli import run
 from clusterkit.cli.help import option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
+from clusterkit.cli.options import JobCommand, display_options, given, job_options, only_option, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say, status_group, use_color
 
 if TYPE_CHECKING:
