@@ -130,11 +130,5 @@ def run(words: Sequence[str], asked: object = None) -> NoReturn:
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     open_streams()
     with exit_if_unwritten():
-        try:
-            name = "clusterkit" if sys.argv[0] == "-c" else None  # started by a Python process with `-c`
-            sys.exit(cli(words, name, auto_envvar_prefix="CLUSTERKIT", obj=asked))
-        except Exception:
-            from clusterkit.cli.terminal import exit_on_error  # imported late: `--help` does not need it
-
-            with exit_on_error():
-                raise
+        name = "clusterkit" if sys.argv[0] == "-c" else None  # started by a Python process with `-c`
+        sys.exit(cli(words, name, auto_envvar_prefix="CLUSTERKIT", obj=asked))

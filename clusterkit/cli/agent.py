@@ -8,7 +8,7 @@ import sys
 import click
 
 from clusterkit.cli.help import DURATION, Command, Parsed, option
-from clusterkit.cli.terminal import exit_on_error, say
+from clusterkit.cli.terminal import say
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 
@@ -60,24 +60,23 @@ def command(
 
     if connect is None or key is None:
         raise click.UsageError("An agent needs --connect and --key: the run that it is for.")
-    with exit_on_error():
-        if lifeline is not None:
-            check_lifeline(lifeline)
-        starter = None if engine is None else engine_named(engine)
+    if lifeline is not None:
+        check_lifeline(lifeline)
+    starter = None if engine is None else engine_named(engine)
 
-        def serve(guardian: int) -> int:
-            try:
-                agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
-            except (ClusterkitError, OSError) as error:  # for example, the key file is missing
-                say(error)
-                return 2
-            agent.heed_signals()
-            signals.listen(agent.put)
-            owner = {} if lifeline is None else {lifeline: "the supervisor"}
-            code = agent.run({guardian: "clusterkit's guardian process", **owner})
-            if starter is not None and agent.is_orphan:
-                signals.end_with(code)
-                starter.supervisor_lost()
-            return code
+    def serve(guardian: int) -> int:
+        try:
+            agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
+        except (ClusterkitError, OSError) as error:  # for example, the key file is missing
+            say(error)
+            return 2
+        agent.heed_signals()
+        signals.listen(agent.put)
+        owner = {} if lifeline is None else {lifeline: "the supervisor"}
+        code = agent.run({guardian: "clusterkit's guardian process", **owner})
+        if starter is not None and agent.is_orphan:
+            signals.end_with(code)
+            starter.supervisor_lost()
+        return code
 
-        sys.exit(guard(serve, lambda number, left: None))
+    sys.exit(guard(serve, lambda number, left: None))

@@ -11,7 +11,7 @@ import click
 from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
 from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
-from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
+from clusterkit.cli.terminal import say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.takeover import account_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
@@ -100,11 +100,10 @@ def command(
 
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with exit_on_error():
-        chosen = choose(run, finished=False)
-        only = frozenset(map(str, tasks_shown(chosen, tasks))) if tasks else frozenset[str]()
-        show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color), group=status_group(quiet))
-        watched = LiveConsole(chosen, show, level, tail)
+    chosen = choose(run, finished=False)
+    only = frozenset(map(str, tasks_shown(chosen, tasks))) if tasks else frozenset[str]()
+    show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color), group=status_group(quiet))
+    watched = LiveConsole(chosen, show, level, tail)
     sys.exit(_until_over(watched))
 
 

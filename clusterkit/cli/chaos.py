@@ -12,7 +12,7 @@ import click
 
 from clusterkit.cli.help import Parsed, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
-from clusterkit.cli.terminal import exit_on_error, say
+from clusterkit.cli.terminal import say
 from clusterkit.words.faults import FaultAction, no_action
 
 if TYPE_CHECKING:
@@ -100,17 +100,16 @@ def command(
     from clusterkit.chaos.trial import campaign_name, template_from
     from clusterkit.cli.campaign import run_campaign
 
-    with exit_on_error():
-        asked, warnings = template_from(given(values))
-        for warning in warnings:
-            say(warning)
-        name = campaign_name(asked, "chaos")
-        seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
-        terms = CampaignSettings(
-            name, runs, seed, _actions(asked.job, actions), rate, parallel or _usual_parallel(asked.job), shrunk,
-            Measure(metric, tolerance), keep, fail_fast,
-        )  # fmt: skip
-        sys.exit(run_campaign(asked, terms, as_json))
+    asked, warnings = template_from(given(values))
+    for warning in warnings:
+        say(warning)
+    name = campaign_name(asked, "chaos")
+    seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
+    terms = CampaignSettings(
+        name, runs, seed, _actions(asked.job, actions), rate, parallel or _usual_parallel(asked.job), shrunk,
+        Measure(metric, tolerance), keep, fail_fast,
+    )  # fmt: skip
+    sys.exit(run_campaign(asked, terms, as_json))
 
 
 def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:

@@ -8,7 +8,7 @@ import click
 
 from clusterkit.cli.help import Command, json_option, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
-from clusterkit.cli.terminal import color_option, echo, echo_json, exit_on_error, use_color
+from clusterkit.cli.terminal import color_option, echo, echo_json, use_color
 
 _JOB = (  # the options that change what the rules find
     *("file", "module", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "restart_scope"),
@@ -34,9 +34,8 @@ def check(as_json: bool, **values: object) -> None:
     from clusterkit.check.reading import findings_of
     from clusterkit.supervisor.prepare import prepare
 
-    with exit_on_error():
-        job = prepare(given(values), must_parse=False).job
-        findings = findings_of(job)
+    job = prepare(given(values), must_parse=False).job
+    findings = findings_of(job)
     if as_json:
         echo_json(document(str(job.program), findings))
     else:
@@ -70,8 +69,7 @@ def doctor(as_json: bool, deep: bool, color: bool | None, **values: object) -> N
     from clusterkit.doctor.rules import diagnose
     from clusterkit.supervisor.prepare import gather
 
-    with exit_on_error():
-        found = diagnose(collect_facts(gather(given(values)), deep))
+    found = diagnose(collect_facts(gather(given(values)), deep))
     is_colored = use_color(color)
     if as_json:
         echo_json(document(found))

@@ -10,7 +10,7 @@ import click
 from clusterkit import __version__
 from clusterkit.cli.help import json_option, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, say
+from clusterkit.cli.terminal import echo, say
 
 if TYPE_CHECKING:
     from clusterkit.supervisor.prepare import Prepared
@@ -43,13 +43,12 @@ def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> 
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
     from clusterkit.words.secrets import without_secrets
 
-    with exit_on_error():
-        gathered = gather(given(values))
-        prepared = prepare(gathered)
-        if as_json:
-            text = resolved_json(prepared, show_secrets)
-        else:
-            text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
+    gathered = gather(given(values))
+    prepared = prepare(gathered)
+    if as_json:
+        text = resolved_json(prepared, show_secrets)
+    else:
+        text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
     hides = not (show_secrets or as_json) and without_secrets(prepared.job) != prepared.job
     hidden = ["Something is hidden in this job file. With --show-secrets it is complete."] if hides else []
     for warning in (*prepared.warnings, *hidden):
@@ -120,11 +119,10 @@ def manifests(
     hosts = cast(int | None, values.get("hosts"))
     own = ManifestFlags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
     seen = output is None and sys.stdout.isatty()
-    with exit_on_error():
-        job = gather(given(values))
-        is_key = own.secret is Secret.ONLY
-        text = key_text(key_request(job, own), seen) if is_key else manifest_text(manifest_from(job, own), seen)
-        if output is not None:
-            write_private(output, text)
+    job = gather(given(values))
+    is_key = own.secret is Secret.ONLY
+    text = key_text(key_request(job, own), seen) if is_key else manifest_text(manifest_from(job, own), seen)
+    if output is not None:
+        write_private(output, text)
     if output is None:
         echo(text, nl=False)

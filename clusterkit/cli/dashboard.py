@@ -9,7 +9,7 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.help import option, port_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo
 
 
 @click.command(
@@ -29,19 +29,18 @@ def dashboard(run: str | None, port: int, control: bool) -> None:
     from clusterkit.store.store import RunStore
     from clusterkit.words.errors import ClusterkitError
 
-    with exit_on_error():
-        chosen = None if run is None else choose(run, finished=True)
-        if problems := dashboard_problems():
-            raise ClusterkitError(problems[0])
-        from clusterkit.page.serve import PageServer
+    chosen = None if run is None else choose(run, finished=True)
+    if problems := dashboard_problems():
+        raise ClusterkitError(problems[0])
+    from clusterkit.page.serve import PageServer
 
-        server = PageServer(RunStore(), control, port)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until uvicorn installs its own handlers
-            signal.signal(number, lambda number, frame: server.end())
-        what = "all runs" if chosen is None else f"the run {chosen.run_id}"
-        place = "/" if chosen is None else f"/run/{chosen.run_id}"
-        echo(f"The dashboard shows {what} until Ctrl-C is pressed: {server.address(place)}")
-        server.run()
+    server = PageServer(RunStore(), control, port)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until uvicorn installs its own handlers
+        signal.signal(number, lambda number, frame: server.end())
+    what = "all runs" if chosen is None else f"the run {chosen.run_id}"
+    place = "/" if chosen is None else f"/run/{chosen.run_id}"
+    echo(f"The dashboard shows {what} until Ctrl-C is pressed: {server.address(place)}")
+    server.run()
 
 
 @click.command("tensorboard", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("tensorboard --port 6006", "")])
@@ -58,18 +57,17 @@ def tensorboard(run: str | None, port: int) -> None:
     from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
     happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost | Crashed]()
-    with exit_on_error():
-        chosen = choose(run, finished=True)
-        if problems := tensorboard_problems():
-            raise BadJob(problems)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        board = start_tensorboard(chosen, happened.put, port)
-        try:
-            while isinstance(event := happened.get(), TensorBoardReady):
-                echo(f"TensorBoard shows the run {chosen.run_id} at {event.address} until Ctrl-C is pressed.")
-            why = event.error if isinstance(event, Crashed) else event.why
-            raise ClusterkitError(f"TensorBoard failed: {why}.")
-        except KeyboardInterrupt:
-            return
-        finally:
-            board.stop()
+    chosen = choose(run, finished=True)
+    if problems := tensorboard_problems():
+        raise BadJob(problems)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    board = start_tensorboard(chosen, happened.put, port)
+    try:
+        while isinstance(event := happened.get(), TensorBoardReady):
+            echo(f"TensorBoard shows the run {chosen.run_id} at {event.address} until Ctrl-C is pressed.")
+        why = event.error if isinstance(event, Crashed) else event.why
+        raise ClusterkitError(f"TensorBoard failed: {why}.")
+    except KeyboardInterrupt:
+        return
+    finally:
+        board.stop()

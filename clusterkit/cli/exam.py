@@ -13,7 +13,7 @@ import click
 
 from clusterkit.cli.help import DURATION, Parsed, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, say
+from clusterkit.cli.terminal import echo, say
 
 if TYPE_CHECKING:
     from clusterkit.exam.examiner import Examiner
@@ -75,23 +75,22 @@ def command(
     Python's random another one in each worker of a gang; TensorFlow's operations are made deterministic, and dropout is
     off where one worker is compared with several.
     """
-    with exit_on_error():
-        from clusterkit.cli.report import STDOUT, check_output
-        from clusterkit.exam.setup import make_examiner
+    from clusterkit.cli.report import STDOUT, check_output
+    from clusterkit.exam.setup import make_examiner
 
-        if output == STDOUT:
-            raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
-        if output is not None:
-            check_output(output, force)
-        examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
-        for warning in warnings:
-            say(warning)
-        path = None if output is None else Path(output)
-        pages = None if path is None else _pages(examiner, path, force)
-        code = _run(examiner, as_json, pages)
-        if path is not None and pages is not None:
-            _write_page(examiner, path, pages, as_json)
-        sys.exit(code)
+    if output == STDOUT:
+        raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
+    if output is not None:
+        check_output(output, force)
+    examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
+    for warning in warnings:
+        say(warning)
+    path = None if output is None else Path(output)
+    pages = None if path is None else _pages(examiner, path, force)
+    code = _run(examiner, as_json, pages)
+    if path is not None and pages is not None:
+        _write_page(examiner, path, pages, as_json)
+    sys.exit(code)
 
 
 def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:

@@ -63,6 +63,16 @@ class Command(click.Command):
             args = args[:1]
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Errors of clusterkit become messages and exit codes."""
+        try:
+            return super().invoke(ctx)
+        except Exception:
+            from clusterkit.cli.terminal import exit_on_error  # imported late: `--help` does not need it
+
+            with exit_on_error():
+                raise
+
     def is_short(self, ctx: click.Context) -> bool:
         """Whether the help omits options or commands."""
         return bool(self.usual) and EVERYTHING not in ctx.meta
@@ -105,6 +115,7 @@ class Group(Command, click.Group):
     """A group of commands whose help ends with `examples`."""
 
     word = "command"
+    command_class = Command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, unless the help is short, and the commands."""

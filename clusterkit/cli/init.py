@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from clusterkit.cli.help import Command, option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo
 from clusterkit.system.files import why_not_reached
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import closest
@@ -64,17 +64,16 @@ class Example(click.ParamType[str]):
 @option("--example", type=Example(), metavar="NAME", help="Copy this example program instead.")
 def command(given: str, example: str | None) -> None:
     """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
-    with exit_on_error():
-        if not given:
-            raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
-        directory = Path(given)
-        if example is None:
-            files = {name: (STARTER / name).read_bytes() for name in FILES}
-            commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
-        else:
-            files, missing = _files_of(example)
-            commands = dict(examples())[example]
-        write(directory, files)
+    if not given:
+        raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
+    directory = Path(given)
+    if example is None:
+        files = {name: (STARTER / name).read_bytes() for name in FILES}
+        commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
+    else:
+        files, missing = _files_of(example)
+        commands = dict(examples())[example]
+    write(directory, files)
     change = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
     echo(printable(f"Wrote {', '.join(files)} {f'to {directory}' if change else 'here'}. Try it:"))
     echo("".join(f"    {printable(line)}\n" for line in [*change, *commands]), nl=False)

@@ -15,7 +15,7 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, tasks_shown
 from clusterkit.cli.help import Parsed, json_option, option
-from clusterkit.cli.terminal import color_option, echo, exit_on_error, say, use_color
+from clusterkit.cli.terminal import color_option, echo, say, use_color
 from clusterkit.text import durations
 
 if TYPE_CHECKING:
@@ -72,9 +72,8 @@ def logs(
     from clusterkit.cli.log_reader import LogReader, LogSelection
     from clusterkit.views.loglines import LogText
 
-    with exit_on_error():
-        chosen = choose(run, finished=True)
-        shown = tasks_shown(chosen, tasks)
+    chosen = choose(run, finished=True)
+    shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
     reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep, not (all_output or as_json)))
@@ -104,9 +103,8 @@ def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bo
     from clusterkit.cli.addressing import end_waiter
     from clusterkit.store.journal import JournalReader, follow
 
-    with exit_on_error():
-        chosen = choose(run, finished=True)
-        names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
+    chosen = choose(run, finished=True)
+    names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
     journal = JournalReader(chosen)
     for entries in follow(journal.new, end_waiter(chosen).is_over) if following else [journal.new()]:
         _print(entries, names, as_json)

@@ -13,7 +13,7 @@ import click
 
 from clusterkit.cli.addressing import OnRun, choose
 from clusterkit.cli.help import DURATION, Command, json_option, option
-from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, echo_json, exit_on_error, show_frame, terminal_width
+from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, echo_json, show_frame, terminal_width
 from clusterkit.text.printable import at_words, fitted
 from clusterkit.words.model import number_of
 
@@ -29,10 +29,9 @@ def ps(run: str | None, as_json: bool) -> None:
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
 
-    with exit_on_error():
-        look = RunSnapshot(choose(run, finished=False))
-        rows = look.rows(Meter() if look.live else None)
-        dashboard = look.run.dashboard_address() if look.live else None
+    look = RunSnapshot(choose(run, finished=False))
+    rows = look.rows(Meter() if look.live else None)
+    dashboard = look.run.dashboard_address() if look.live else None
     word, text = look.activity
     if as_json:
         now = {"state": look.state, "now": word, "text": text, **look.advice(), "metrics": look.status.metrics}
@@ -60,8 +59,7 @@ def top(run: str | None, interval: float, count: int | None, as_json: bool) -> N
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with exit_on_error():
-            look, meter = RunSnapshot(choose(run, finished=False)), Meter()
+        look, meter = RunSnapshot(choose(run, finished=False)), Meter()
         looks = follow(look.refresh, end_waiter(look.run).is_over, max(interval, 0.1))
         act(CLEAR_SCREEN if not as_json else "")
         look.rows(meter)  # CPU usage is measured from one sample to the next
@@ -109,12 +107,11 @@ def ls(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
     if campaigns:
         _list_campaigns(live, quiet, as_json)
         return
-    with exit_on_error():
-        runs = newest_first(run for run in RunStore().all() if not live or run.is_live())
-        if quiet and not as_json:
-            echo("".join(f"{run.run_id}\n" for run in runs), nl=False)
-            return
-        rows = [RunSnapshot(run).row() for run in runs]
+    runs = newest_first(run for run in RunStore().all() if not live or run.is_live())
+    if quiet and not as_json:
+        echo("".join(f"{run.run_id}\n" for run in runs), nl=False)
+        return
+    rows = [RunSnapshot(run).row() for run in runs]
     if as_json:
         echo_json(rows)
         return
@@ -133,8 +130,7 @@ def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:
     from clusterkit.views.listing import campaign_row, campaigns_table
 
     now = time.time()
-    with exit_on_error():
-        rows = [campaign_row(file, now) for file in RunStore().campaigns() if not live or file.is_live()]
+    rows = [campaign_row(file, now) for file in RunStore().campaigns() if not live or file.is_live()]
     rows.sort(key=lambda row: row["age"])
     if as_json:
         echo_json(rows)

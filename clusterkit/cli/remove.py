@@ -11,7 +11,7 @@ import click
 
 from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import DURATION, Command, json_option, option
-from clusterkit.cli.terminal import echo, echo_json, exit_on_error, is_screen, say
+from clusterkit.cli.terminal import echo, echo_json, is_screen, say
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
@@ -80,13 +80,10 @@ def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bo
     if older_than is None and keep is None:
         raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
     now, store = time.time(), RunStore()
-    with exit_on_error():
-        over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
-        chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
-        ended = sorted(
-            (one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True
-        )
-        campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
+    over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
+    chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
+    ended = sorted((one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True)
+    campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
     _remove([*chosen, *campaigns], [], as_json, dry_run)
 
 
@@ -126,8 +123,7 @@ def command(everywhere: bool) -> None:
     """Kill the processes of runs that lost their supervisor."""
     from clusterkit.store.cleaning import reap_strays
 
-    with exit_on_error():
-        counts = reap_strays(everywhere)
+    counts = reap_strays(everywhere)
     for run_id, count in counts.items():
         echo(f"Ended {number_of('process', count)} of the run {run_id}.")
     if not counts:

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from clusterkit.cli.addressing import OnRun, RunId
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import echo, exit_on_error, write_as_it_is
+from clusterkit.cli.terminal import echo, write_as_it_is
 
 if TYPE_CHECKING:
     from clusterkit.store.campaigns import CampaignFile
@@ -78,16 +78,15 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
 
     kind = kind or ENDINGS.get(Path(output or "").suffix, "html")
     output = USUAL_NAMES[kind] if output is None else output
-    with exit_on_error():
-        if output != STDOUT:
-            check_output(output, force)
-        store = RunStore()
-        subject = store.newest_any() if run is None else store.find_any(run)
-        text = report(subject, Format(kind), store).encode()
-        if output == STDOUT:
-            write_as_it_is(text)
-            sys.exit(0)
-        write_output(Path(output), text)
+    if output != STDOUT:
+        check_output(output, force)
+    store = RunStore()
+    subject = store.newest_any() if run is None else store.find_any(run)
+    text = report(subject, Format(kind), store).encode()
+    if output == STDOUT:
+        write_as_it_is(text)
+        sys.exit(0)
+    write_output(Path(output), text)
     echo(f"Wrote {output} ({_size(len(text))}): {_name(subject)}.")
 
 

@@ -9,7 +9,7 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, RunId, choose
 from clusterkit.cli.help import Command, json_option, option
-from clusterkit.cli.terminal import echo, echo_json, exit_on_error, say, terminal_width, use_color
+from clusterkit.cli.terminal import echo, echo_json, say, terminal_width, use_color
 
 if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot
@@ -37,8 +37,7 @@ def show(run: str | None, as_json: bool, startup: bool) -> None:
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets
 
-    with exit_on_error():
-        look = RunSnapshot(choose(run, finished=True))
+    look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
     recovered = account_of(look.run)
     events = JournalReader(look.run).events()
@@ -126,13 +125,12 @@ def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     from clusterkit.words import wire
 
     found = []
-    with exit_on_error():
-        store = RunStore()
-        chosen = [*map(store.find_or_newest, dict.fromkeys(runs))]
-        for look in map(RunSnapshot, chosen or store.last_two()):
-            job, events = look.info.job if look.info else None, JournalReader(look.run).events(clock="m")
-            one = compared(look.run.run_id, look.state, job, events)
-            found.append(one if job is None else replace(one, options=texts_of(job), args=job.program.args))
+    store = RunStore()
+    chosen = [*map(store.find_or_newest, dict.fromkeys(runs))]
+    for look in map(RunSnapshot, chosen or store.last_two()):
+        job, events = look.info.job if look.info else None, JournalReader(look.run).events(clock="m")
+        one = compared(look.run.run_id, look.state, job, events)
+        found.append(one if job is None else replace(one, options=texts_of(job), args=job.program.args))
     if not runs:
         say(f"The last two runs of {found[1].options['program']} are compared.")
     if as_json:

@@ -10,7 +10,7 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run, tasks_of
 from clusterkit.cli.help import DURATION, Parsed, json_option, option
-from clusterkit.cli.terminal import echo, echo_json, exit_on_error
+from clusterkit.cli.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot
@@ -75,23 +75,20 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
     """Restart tasks, together with those in their restart scope. This does not use up the restart budget."""
     from clusterkit.cli.snapshot import RunSnapshot
 
-    with exit_on_error():
-        snapshot = RunSnapshot(choose(run, finished=False))
+    snapshot = RunSnapshot(choose(run, finished=False))
     attempts = {str(task): of.attempt for task, of in snapshot.status.tasks.items()}
     answer = _request(snapshot.run.run_id, "restart", tasks)
     if not no_wait:
-        with exit_on_error():
-            _wait_for_attempts(snapshot, {name: attempts.get(name, 0) + 1 for name in answer["tasks"]})
+        _wait_for_attempts(snapshot, {name: attempts.get(name, 0) + 1 for name in answer["tasks"]})
     _print_answer(answer, as_json, "is restarting" if no_wait else "restarted")
 
 
 def _request(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
     from clusterkit.store.control import Client
 
-    with exit_on_error():
-        chosen = live_run(run)
-        with Client(chosen) as client:
-            return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
+    chosen = live_run(run)
+    with Client(chosen) as client:
+        return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
 
 
 def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
@@ -131,8 +128,7 @@ def wait(run: str | None, as_json: bool) -> None:
     from clusterkit.text.printable import printable
     from clusterkit.words import wire
 
-    with exit_on_error():
-        chosen = choose(run, finished=True)
+    chosen = choose(run, finished=True)
     end_waiter(chosen).is_over()
     result = chosen.result()
     code = 1 if result is None else result.exit_code
@@ -166,18 +162,17 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     from clusterkit.store.control import Client, NotLive, signal_guardian
     from clusterkit.store.journal import RunEndWaiter
 
-    with exit_on_error():
-        chosen = live_run(run)
-        was_live, life = chosen.is_live(), RunEndWaiter(chosen)
-        try:
-            with Client(chosen, ANSWER_WITHIN) as client:
-                client.call("down", force=kill)
-                if not life.is_over(timeout):
-                    client.call("down", force=True)
-        except NotLive:
-            # Either the run has ended, or its supervisor does not answer; in that case, the guardian ends the run.
-            if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
-                raise
+    chosen = live_run(run)
+    was_live, life = chosen.is_live(), RunEndWaiter(chosen)
+    try:
+        with Client(chosen, ANSWER_WITHIN) as client:
+            client.call("down", force=kill)
+            if not life.is_over(timeout):
+                client.call("down", force=True)
+    except NotLive:
+        # Either the run has ended, or its supervisor does not answer; in that case, the guardian ends the run.
+        if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
+            raise
     life.is_over()
     result = chosen.result()
     if as_json:

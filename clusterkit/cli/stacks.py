@@ -10,7 +10,7 @@ import click
 
 from clusterkit.cli.addressing import OnTasks, live_run, tasks_of
 from clusterkit.cli.help import DURATION, json_option, option
-from clusterkit.cli.terminal import echo, echo_json, exit_on_error
+from clusterkit.cli.terminal import echo, echo_json
 from clusterkit.words.events import Event, Exited, Profiled
 from clusterkit.words.model import Task
 
@@ -31,10 +31,9 @@ def stacks(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: boo
     from clusterkit.store.control import Client
     from clusterkit.words.model import Task
 
-    with exit_on_error():
-        chosen = live_run(run)
-        with Client(chosen) as client:
-            answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
+    chosen = live_run(run)
+    with Client(chosen) as client:
+        answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
     seen = RunSnapshot(chosen).status.tasks
     attempts = {task: seen[task].attempt for task in map(Task.parse, answer["tasks"])}
     dumps = dumps_of(chosen, attempts.items(), answer["request"])
@@ -67,12 +66,11 @@ def profile(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     from clusterkit.views.narrate import sentence
     from clusterkit.words.model import Task
 
-    with exit_on_error():
-        chosen = live_run(run)
-        journal = JournalReader(chosen)
-        journal.skip()
-        with Client(chosen) as client:
-            answer = client.call("profile", tasks=tasks_of(chosen, tasks), steps=steps, seconds=timeout)
+    chosen = live_run(run)
+    journal = JournalReader(chosen)
+    journal.skip()
+    with Client(chosen) as client:
+        answer = client.call("profile", tasks=tasks_of(chosen, tasks), steps=steps, seconds=timeout)
     answers = Answers(answer["request"], {Task.parse(name) for name in answer["tasks"]})
     _collect(chosen, journal, answers, timeout + WRITTEN_WITHIN)
     if as_json:

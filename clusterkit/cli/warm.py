@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clusterkit.cli.help import DURATION, Group, option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo
 
 IDLE = "30m"
 
@@ -29,10 +29,9 @@ def start(preload: tuple[str, ...], idle: float) -> None:
     from clusterkit.warm.warm_client import SharedServer, warm_dir
     from clusterkit.words.errors import BadJob
 
-    with exit_on_error():
-        if problems := [*preload_problems(preload)]:
-            raise BadJob(problems)
-        server = SharedServer(warm_dir(), launch_to_share(preload)).start(idle)
+    if problems := [*preload_problems(preload)]:
+        raise BadJob(problems)
+    server = SharedServer(warm_dir(), launch_to_share(preload)).start(idle)
     echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
 
 
@@ -41,8 +40,7 @@ def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
     from clusterkit.warm.warm_client import all_servers, description
 
-    with exit_on_error():
-        found = list(all_servers())
+    found = list(all_servers())
     for path, server in found:
         echo(f"{path.stem}  {description(server)}")
     if not found:
@@ -56,8 +54,7 @@ def stop() -> None:
     from clusterkit.warm.warm_client import all_servers
     from clusterkit.warm.warm_client import stop as end
 
-    with exit_on_error():
-        found = list(all_servers())
+    found = list(all_servers())
     for path, server in found:
         if "pid" in server and end(path):
             echo(f"The warm server {path.stem} (pid {server['pid']}) was stopped.")
@@ -94,6 +91,5 @@ def auto(off: bool) -> None:
     if not off:
         echo("The next run starts a warm server, which stays for 15 minutes without a run. To end it: warm stop")
         return
-    with exit_on_error():
-        stopped = [end(path) for path, server in all_servers() if server.get("kept")]
+    stopped = [end(path) for path, server in all_servers() if server.get("kept")]
     echo("Runs no longer keep a warm server." + (" The one that was up is stopped." if any(stopped) else ""))
