@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
+from clusterkit.cli.addressing import OnTasks, choose, end_waiter, tasks_shown
 from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
 from clusterkit.cli.terminal import say, status_group, use_color
@@ -16,7 +16,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.takeover import account_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalReader, Stamped, events_of
+from clusterkit.store.journal import JournalReader, Stamped, events_of, follow
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
@@ -95,9 +95,6 @@ def command(
 
     With TASKs, only their output is shown. Ctrl-C detaches; the run continues.
     """
-    from clusterkit.views.console import Show
-    from clusterkit.views.narrate import Level
-
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = choose(run, finished=False)
@@ -108,9 +105,6 @@ def command(
 
 
 def _until_over(watched: LiveConsole) -> int:
-    from clusterkit.cli.addressing import end_waiter
-    from clusterkit.store.journal import follow
-
     try:
         for _ in follow(watched.show, end_waiter(watched.run).is_over):
             pass

@@ -13,7 +13,7 @@ import click
 
 from clusterkit.cli.help import DURATION, Parsed, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
-from clusterkit.cli.terminal import echo, say
+from clusterkit.cli.terminal import echo, echo_json, say
 
 if TYPE_CHECKING:
     from clusterkit.exam.examiner import Examiner
@@ -110,7 +110,6 @@ def _beside(path: Path) -> Path:
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     """Run the exam, print each cell when it has ended, and return the exit code. `pages` gets the run of each cell."""
     from clusterkit.cli.campaign import Stopped, stopping_on_signals
-    from clusterkit.cli.terminal import echo_json
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError
 

@@ -10,12 +10,11 @@ from clusterkit.cli.addressing import OnRun, RunId, live_run
 from clusterkit.cli.help import json_option, option
 from clusterkit.cli.terminal import echo, echo_json
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.faults import ON_STORAGE, SYNONYMS, FaultAction
+from clusterkit.words.faults import ON_STORAGE, SYNONYMS, Fault, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
-    from clusterkit.words.faults import Fault
 
 
 class BadFault(ClusterkitError):

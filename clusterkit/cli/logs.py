@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, tasks_shown
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, end_waiter, tasks_shown
 from clusterkit.cli.help import Parsed, json_option, option
 from clusterkit.cli.terminal import color_option, echo, say, use_color
 from clusterkit.text import durations
@@ -100,7 +100,6 @@ def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
 @json_option
 def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
-    from clusterkit.cli.addressing import end_waiter
     from clusterkit.store.journal import JournalReader, follow
 
     chosen = choose(run, finished=True)

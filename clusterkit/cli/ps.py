@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.addressing import OnRun, choose
+from clusterkit.cli.addressing import OnRun, choose, end_waiter
 from clusterkit.cli.help import DURATION, Command, json_option, option
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, echo_json, show_frame, terminal_width
 from clusterkit.text.printable import at_words, fitted
@@ -51,7 +51,6 @@ def ps(run: str | None, as_json: bool) -> None:
 @json_option
 def top(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
-    from clusterkit.cli.addressing import end_waiter
     from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.store.journal import follow
     from clusterkit.system.procfs import Meter

@@ -29,7 +29,6 @@ def stacks(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: boo
     from clusterkit.backends.local.stacks import collect, dumps_of
     from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.store.control import Client
-    from clusterkit.words.model import Task
 
     chosen = live_run(run)
     with Client(chosen) as client:
@@ -60,11 +59,9 @@ def profile(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     job report no steps: their profiles last as long as the coordinator's. To show profiles, TensorBoard needs the
     package tensorboard-plugin-profile.
     """
-    from clusterkit.cli.stacks import Answers
     from clusterkit.store.control import Client
     from clusterkit.store.journal import JournalReader
     from clusterkit.views.narrate import sentence
-    from clusterkit.words.model import Task
 
     chosen = live_run(run)
     journal = JournalReader(chosen)

@@ -217,7 +217,6 @@ def run_guardian(run_id: str, supervisor: int, report: int, own_end: int) -> int
     """Wait for the supervisor, and write its exit code to the pipe `report` for the command that started the run."""
     from clusterkit.store.store import RunStore
     from clusterkit.supervisor.crashes import supervisor_lost
-    from clusterkit.supervisor.signals import Watchdog
 
     watchdog = Watchdog(RunStore().run(run_id))
     with forwarding(supervisor, watchdog=watchdog):

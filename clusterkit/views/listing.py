@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
-from clusterkit.store.campaigns import CampaignFile
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import Column, age, number, size, table
 from clusterkit.words import wire
-from clusterkit.words.campaign import CampaignRecord
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
+
+if TYPE_CHECKING:  # `ps` does not need these
+    from clusterkit.store.campaigns import CampaignFile
+    from clusterkit.words.campaign import CampaignRecord
 
 CAMPAIGNS = (
     Column("CAMPAIGN"), Column("STATE"), Column("AGE", 2), Column("PROGRAM", 3, least=24, is_path=True), Column("RUNS"),
