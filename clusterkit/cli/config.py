@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
@@ -11,9 +11,7 @@ from clusterkit import __version__
 from clusterkit.cli.help import json_option, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import echo, say
-
-if TYPE_CHECKING:
-    from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.prepare import Prepared, gather, prepare
 
 
 @click.command(
@@ -39,7 +37,6 @@ def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> 
     With --json, print everything that is known of the job and of its tasks. The batch script that `up` submits to an
     engine is added, as comments.
     """
-    from clusterkit.supervisor.prepare import gather, prepare
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
     from clusterkit.words.secrets import without_secrets
 
@@ -114,7 +111,6 @@ def manifests(
     """
     from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
     from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private
-    from clusterkit.supervisor.prepare import gather
 
     hosts = cast(int | None, values.get("hosts"))
     own = ManifestFlags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))

@@ -10,6 +10,10 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.help import option, port_option
 from clusterkit.cli.terminal import echo
+from clusterkit.job.preflight import dashboard_problems, tensorboard_problems
+from clusterkit.store.store import RunStore
+from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 
 @click.command(
@@ -25,10 +29,6 @@ def dashboard(run: str | None, port: int, control: bool) -> None:
 
     It listens on 127.0.0.1 only. Whoever opens the page needs the token in the address that is printed.
     """
-    from clusterkit.job.preflight import dashboard_problems
-    from clusterkit.store.store import RunStore
-    from clusterkit.words.errors import ClusterkitError
-
     chosen = None if run is None else choose(run, finished=True)
     if problems := dashboard_problems():
         raise ClusterkitError(problems[0])
@@ -51,10 +51,7 @@ def tensorboard(run: str | None, port: int) -> None:
     In addition to what the tasks wrote, it shows what clusterkit recorded: steps, steps per second, reported metrics
     and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers programs of yours only.
     """
-    from clusterkit.job.preflight import tensorboard_problems
     from clusterkit.tensorboard.companion import start_tensorboard
-    from clusterkit.words.errors import BadJob, ClusterkitError
-    from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
     happened = queue.SimpleQueue[TensorBoardReady | TensorBoardLost | Crashed]()
     chosen = choose(run, finished=True)

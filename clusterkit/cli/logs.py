@@ -9,18 +9,16 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, end_waiter, tasks_shown
 from clusterkit.cli.help import Parsed, json_option, option
 from clusterkit.cli.terminal import color_option, echo, say, use_color
+from clusterkit.store.journal import JournalLine, JournalReader, follow
 from clusterkit.text import durations
-
-if TYPE_CHECKING:
-    from clusterkit.store.journal import JournalLine
-    from clusterkit.views.loglines import LogLine
+from clusterkit.views.loglines import LogLine, LogText, moment
 
 BATCH = 2000  # lines printed in one write
 
@@ -70,7 +68,6 @@ def logs(
 ) -> None:  # fmt: skip
     """Show the output of a run's tasks."""
     from clusterkit.cli.log_reader import LogReader, LogSelection
-    from clusterkit.views.loglines import LogText
 
     chosen = choose(run, finished=True)
     shown = tasks_shown(chosen, tasks)
@@ -100,8 +97,6 @@ def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
 @json_option
 def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
-    from clusterkit.store.journal import JournalReader, follow
-
     chosen = choose(run, finished=True)
     names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
     journal = JournalReader(chosen)
@@ -116,7 +111,6 @@ def _print(entries: Iterable[JournalLine], names: set[str] | None, as_json: bool
 
 
 def _line(entry: JournalLine, as_json: bool) -> str | None:
-    from clusterkit.views.loglines import moment
     from clusterkit.views.timeline import event_text
 
     if as_json:

@@ -7,28 +7,26 @@ import signal
 import sys
 import time
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.addressing import OnRun, choose, end_waiter
 from clusterkit.cli.help import DURATION, Command, json_option, option
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, echo_json, show_frame, terminal_width
+from clusterkit.store.journal import follow
+from clusterkit.store.store import RunStore, newest_first
+from clusterkit.system.procfs import Meter
 from clusterkit.text.printable import at_words, fitted
+from clusterkit.views.listing import campaign_row, campaigns_table, runs_table, tasks_table
+from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.model import number_of
-
-if TYPE_CHECKING:
-    from clusterkit.cli.snapshot import RunSnapshot
 
 
 @click.command("ps", cls=OnRun, examples=[("ps", ""), ("ps --json", "For scripts.")])
 @json_option
 def ps(run: str | None, as_json: bool) -> None:
     """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.system.procfs import Meter
-    from clusterkit.views.listing import tasks_table
-
     look = RunSnapshot(choose(run, finished=False))
     rows = look.rows(Meter() if look.live else None)
     dashboard = look.run.dashboard_address() if look.live else None
@@ -51,11 +49,6 @@ def ps(run: str | None, as_json: bool) -> None:
 @json_option
 def top(run: str | None, interval: float, count: int | None, as_json: bool) -> None:
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.store.journal import follow
-    from clusterkit.system.procfs import Meter
-    from clusterkit.views.listing import tasks_table
-
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         look, meter = RunSnapshot(choose(run, finished=False)), Meter()
@@ -97,11 +90,7 @@ def _head(look: RunSnapshot) -> str:
 @json_option
 def ls(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.store.store import RunStore, newest_first
-    from clusterkit.views.listing import runs_table
     from clusterkit.warm.warm_client import all_servers, description
-    from clusterkit.words.errors import RunDirectoryError
 
     if campaigns:
         _list_campaigns(live, quiet, as_json)
@@ -125,9 +114,6 @@ def ls(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
 
 
 def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:
-    from clusterkit.store.store import RunStore
-    from clusterkit.views.listing import campaign_row, campaigns_table
-
     now = time.time()
     rows = [campaign_row(file, now) for file in RunStore().campaigns() if not live or file.is_live()]
     rows.sort(key=lambda row: row["age"])

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, RunId, choose
 from clusterkit.cli.help import Command, json_option, option
+from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.cli.terminal import echo, echo_json, say, terminal_width, use_color
-
-if TYPE_CHECKING:
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.views.step_use import StepUse
-    from clusterkit.words.account import Account
-    from clusterkit.words.outcome import RunResult
+from clusterkit.ledger.takeover import account_of, result_of
+from clusterkit.store.journal import JournalReader
+from clusterkit.store.store import RunStore
+from clusterkit.store.usage import UsageReader
+from clusterkit.views.comparison import compared, comparison
+from clusterkit.views.goodput import goodput_lines, startup_lines, straggler_lines
+from clusterkit.views.listing import tasks_table
+from clusterkit.views.naming import measured
+from clusterkit.views.recoveries import recovery_lines
+from clusterkit.views.report import report
+from clusterkit.views.step_use import StepUse, step_lines, step_use
+from clusterkit.views.timeline import timeline, timeline_text
+from clusterkit.words import wire
+from clusterkit.words.account import Account
+from clusterkit.words.outcome import RunResult
+from clusterkit.words.secrets import without_secrets
 
 
 @click.command(
@@ -28,15 +38,6 @@ if TYPE_CHECKING:
 @option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
 def show(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.ledger.takeover import account_of, result_of
-    from clusterkit.store.journal import JournalReader
-    from clusterkit.store.usage import UsageReader
-    from clusterkit.views.step_use import step_use
-    from clusterkit.views.timeline import timeline, timeline_text
-    from clusterkit.words import wire
-    from clusterkit.words.secrets import without_secrets
-
     look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
     recovered = account_of(look.run)
@@ -71,13 +72,6 @@ def show(run: str | None, as_json: bool, startup: bool) -> None:
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: StepUse | None, color: bool) -> str:
     """The report of a finished run; of another one its tasks and its recoveries so far."""
-    from clusterkit.views.goodput import goodput_lines, straggler_lines
-    from clusterkit.views.listing import tasks_table
-    from clusterkit.views.naming import measured
-    from clusterkit.views.recoveries import recovery_lines
-    from clusterkit.views.report import report
-    from clusterkit.views.step_use import step_lines
-
     if result is not None:
         return report(result, look.run, color, recovered=recovered, use=use)
     word, text = look.activity
@@ -92,8 +86,6 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: 
 
 
 def _show_startup(recovered: Account) -> None:
-    from clusterkit.views.goodput import startup_lines
-
     if recovered.startup is None:
         echo("The result of this run was written by a version that did not record its start-up.")
     else:
@@ -117,12 +109,7 @@ def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     A run is given by its id, or as the newest run of a program: compare slow.py fast.py. By default, the last two runs
     of the same program.
     """
-    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.job.options import texts_of
-    from clusterkit.store.journal import JournalReader
-    from clusterkit.store.store import RunStore
-    from clusterkit.views.comparison import compared, comparison
-    from clusterkit.words import wire
 
     found = []
     store = RunStore()

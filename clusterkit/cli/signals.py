@@ -11,6 +11,11 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run, tasks_of
 from clusterkit.cli.help import DURATION, Parsed, json_option, option
 from clusterkit.cli.terminal import echo, echo_json
+from clusterkit.store.control import Client, NotLive, signal_guardian
+from clusterkit.store.journal import RunEndWaiter, follow
+from clusterkit.text.printable import printable
+from clusterkit.words import wire
+from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot
@@ -84,8 +89,6 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
 
 
 def _request(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    from clusterkit.store.control import Client
-
     chosen = live_run(run)
     with Client(chosen) as client:
         return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
@@ -101,9 +104,6 @@ def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Wait until each task runs its attempt in `wanted` or a later one. Raises ClusterkitError on failure."""
-    from clusterkit.store.journal import RunEndWaiter, follow
-    from clusterkit.words.errors import ClusterkitError
-
     late = list(wanted)
     patience = RESTART_TIMEOUT + (look.info.job.limits.grace if look.info else 0)
     try:
@@ -125,9 +125,6 @@ def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run ends, and exit with its exit code."""
-    from clusterkit.text.printable import printable
-    from clusterkit.words import wire
-
     chosen = choose(run, finished=True)
     end_waiter(chosen).is_over()
     result = chosen.result()
@@ -159,9 +156,6 @@ def wait(run: str | None, as_json: bool) -> None:
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
-    from clusterkit.store.control import Client, NotLive, signal_guardian
-    from clusterkit.store.journal import RunEndWaiter
-
     chosen = live_run(run)
     was_live, life = chosen.is_live(), RunEndWaiter(chosen)
     try:

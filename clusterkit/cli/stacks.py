@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.addressing import OnTasks, live_run, tasks_of
 from clusterkit.cli.help import DURATION, json_option, option
 from clusterkit.cli.terminal import echo, echo_json
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader, RunEndWaiter, follow
+from clusterkit.views.narrate import sentence
 from clusterkit.words.events import Event, Exited, Profiled
 from clusterkit.words.model import Task
-
-if TYPE_CHECKING:
-    from clusterkit.store.directory import RunDirectory
-    from clusterkit.store.journal import JournalReader
 
 WRITTEN_WITHIN = 30.0  # seconds; the time that tasks get to write their profiles after --timeout
 
@@ -28,7 +27,6 @@ def stacks(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: boo
     """Show the Python stacks of every thread of tasks, without disturbing them."""
     from clusterkit.backends.local.stacks import collect, dumps_of
     from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.store.control import Client
 
     chosen = live_run(run)
     with Client(chosen) as client:
@@ -59,10 +57,6 @@ def profile(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     job report no steps: their profiles last as long as the coordinator's. To show profiles, TensorBoard needs the
     package tensorboard-plugin-profile.
     """
-    from clusterkit.store.control import Client
-    from clusterkit.store.journal import JournalReader
-    from clusterkit.views.narrate import sentence
-
     chosen = live_run(run)
     journal = JournalReader(chosen)
     journal.skip()
@@ -79,8 +73,6 @@ def profile(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
     """Wait until every task has answered, the run has ended, or `patience` seconds have passed."""
-    from clusterkit.store.journal import RunEndWaiter, follow
-
     problem = "the run ended before that"
     try:
         for events in follow(journal.events, RunEndWaiter(run).is_over, timeout=patience):

@@ -6,6 +6,10 @@ import click
 
 from clusterkit.cli.help import DURATION, Group, option
 from clusterkit.cli.terminal import echo
+from clusterkit.system.files import make_private
+from clusterkit.warm.warm_client import SharedServer, all_servers, description, warm_dir
+from clusterkit.warm.warm_client import stop as end
+from clusterkit.words.errors import BadJob
 
 IDLE = "30m"
 
@@ -26,8 +30,6 @@ def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.job.spec import preload_problems
     from clusterkit.warm.choice import launch_to_share
-    from clusterkit.warm.warm_client import SharedServer, warm_dir
-    from clusterkit.words.errors import BadJob
 
     if problems := [*preload_problems(preload)]:
         raise BadJob(problems)
@@ -38,8 +40,6 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 @command.command()
 def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
-    from clusterkit.warm.warm_client import all_servers, description
-
     found = list(all_servers())
     for path, server in found:
         echo(f"{path.stem}  {description(server)}")
@@ -51,9 +51,6 @@ def status() -> None:
 @command.command()
 def stop() -> None:
     """Stop the warm servers. The runs that they started continue."""
-    from clusterkit.warm.warm_client import all_servers
-    from clusterkit.warm.warm_client import stop as end
-
     found = list(all_servers())
     for path, server in found:
         if "pid" in server and end(path):
@@ -76,10 +73,7 @@ def auto(off: bool) -> None:
     `up` starts it, and so do tests, exams and notebooks. It stays for 15 minutes without a run, and ends when the
     terminal closes in which it was started.
     """
-    from clusterkit.system.files import make_private
     from clusterkit.warm.shared_servers import AUTO_FILE
-    from clusterkit.warm.warm_client import all_servers, warm_dir
-    from clusterkit.warm.warm_client import stop as end
 
     try:
         make_private(warm_dir())
