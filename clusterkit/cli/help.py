@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.text import durations
-
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
@@ -142,7 +140,14 @@ class Parsed(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-DURATION = Parsed("duration", durations.seconds)  # `10s`, `1m30s`, `7d` or a number of seconds
+def _seconds(text: str) -> float:
+    """Parse `10s`, `1m30s`, `7d` or a number of seconds."""
+    from clusterkit.text.durations import seconds  # imported here: `--help` does not need it
+
+    return seconds(text)
+
+
+DURATION = Parsed("duration", _seconds)
 port_option = option(
     "--port",
     type=click.IntRange(0, 65535),
