@@ -8,9 +8,18 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from clusterkit.exam.differences import CONSTANT, Difference, comparable, first_differences, norm
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, VariableState, distance, is_same
+from clusterkit.exam.recording import (
+    CONSTANT,
+    Difference,
+    Recording,
+    VariableState,
+    comparable,
+    distance,
+    first_differences,
+    is_same,
+    norm,
+)
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 

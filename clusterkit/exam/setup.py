@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from typing import Unpack
 
 from clusterkit.api.options import Keywords, check_names, gathered
-from clusterkit.chaos.campaign_template import campaign_name, template_from
-from clusterkit.chaos.trial import Trials
+from clusterkit.chaos.trial import Trials, campaign_name, template_from
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
 from clusterkit.exam.survival import QUICK

@@ -12,7 +12,7 @@ from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
 from clusterkit.machine.blame import was_killed
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import end_of
-from clusterkit.text.frames import is_own
+from clusterkit.text.lines import is_own
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.account import Startup
 from clusterkit.words.job import JobSpec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusterkit.text.printable import printable
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words, printable
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import RunResult, RunState
 

@@ -10,8 +10,7 @@ from typing import assert_never
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.situation import RunActivity, Situation, situation_of
 from clusterkit.text.durations import shown
-from clusterkit.text.printable import printable
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words, printable
 from clusterkit.views.naming import LONGEST, all_failed, counted, died, plain
 from clusterkit.views.recoveries import USUAL, remedy, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of

@@ -11,7 +11,7 @@ from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines, lines_of
-from clusterkit.views.goodput import goodput_lines
+from clusterkit.views.goodput import goodput_lines, straggler_lines
 from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
     nothing_recovered,
@@ -21,7 +21,6 @@ from clusterkit.views.recoveries import (
     unrecovered_lines,
 )
 from clusterkit.views.step_use import StepUse, step_lines
-from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
