@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
-from clusterkit.check.imports import import_roots, imports_tensorflow, program_files, program_of
+from clusterkit.check.imports import follow, import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
 from clusterkit.check.rules import RULES, WRONG_NUMBERS, check
 from clusterkit.check.source import Source
@@ -25,6 +25,7 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
+MOST_AT_START = 100_000  # bytes; a run's start waits for the check of a program, which takes half a second for so many
 # Modules that Python loads before the program, so that a file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
@@ -41,6 +42,8 @@ def doubts_of(job: JobSpec) -> tuple[Explanation, ...]:
     If the program can't be checked, return an empty tuple: a run does not depend on this check.
     """
     with suppress(Exception):  # the files may contain anything
+        if follow(*program_of(job), packages=(), most=MOST_AT_START).left_out:
+            return ()  # the files that were not read may make a finding wrong
         findings = findings_of(job, rules=WRONG_NUMBERS)
         return tuple(Explanation(one.id, None, f"{one.location}: {one.what}", one.advice) for one in findings)
     return ()

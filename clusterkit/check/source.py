@@ -25,7 +25,7 @@ _CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
-MOST_PARTS = 100  # the maximum number of parts of a resolved name; a hostile file may chain thousands of attributes
+LONGEST_NAME = 1000  # characters; a hostile file may chain thousands of attributes
 _NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every exception through
 
 
@@ -47,7 +47,7 @@ class Source:
         self._declared = set[str]()  # the names in `global` and `nonlocal` statements
         for node in self.nodes:
             self._bind(node)
-        self._dotted: dict[ast.AST | None, str] = {}
+        self._names: dict[ast.AST | None, str] = {}
         self._certain: dict[ast.AST, bool] = {}
         self._ends: dict[ast.AST, bool] = {}
 
@@ -105,23 +105,29 @@ class Source:
         return {name for names in (self._values, self._imports) for name, how in names.items() if how} | self._declared
 
     def dotted(self, node: ast.AST | None) -> str:
-        """Return a node's full name, as `tensorflow.distribute.Server` for `tf.distribute.Server`; "" if unknown."""
-        if node not in self._dotted:
-            self._dotted[node] = self._resolve(node)
-        return self._dotted[node]
+        """Return a node's full name, `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
+        name = _ALIAS.sub("", self._imported_name(node))
+        return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
 
-    def _resolve(self, node: ast.AST | None) -> str:
-        rest, seen = "", set[ast.AST | None]()
-        while node not in seen and len(seen) < MOST_PARTS:
-            seen.add(node)
+    def _imported_name(self, node: ast.AST | None) -> str:
+        """Return the import that a node's name begins with, with the attributes after it; empty if it has none."""
+        passed: dict[ast.AST | None, None] = {}
+        while node not in self._names and node not in passed:
+            passed[node] = None
             if isinstance(node, ast.Attribute):
-                rest, node = f".{node.attr}{rest}", node.value
+                node = node.value
+            elif isinstance(node, ast.Name) and len(self._imports[node.id]) == 1 and not self._values[node.id]:
+                self._names[node] = next(iter(self._imports[node.id]))
             elif isinstance(node, ast.Name):
-                if len(self._imports[node.id]) == 1 and not self._values[node.id]:
-                    name = _ALIAS.sub("", next(iter(self._imports[node.id])) + rest)
-                    return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
                 node = self.value(node.id)
-        return ""
+            else:
+                self._names[node] = ""
+        name = self._names.get(node, "")
+        for each in reversed(passed):
+            if isinstance(each, ast.Attribute):
+                name = f"{name}.{each.attr}" if name and len(name) < LONGEST_NAME else ""
+            self._names[each] = name
+        return name
 
     def constructor(self, node: ast.AST) -> str:
         """Return the full name of the function or class whose call creates a value; "" if unknown."""

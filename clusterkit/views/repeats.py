@@ -1,8 +1,7 @@
 """Folds tracebacks and warnings on the console: shows none of them twice, and only counts the frames of libraries.
 
-The coordinator logs the error of a closure, the cancellation of all others, and each cancelled closure: in all, some
-hundred lines for one cause. Shown are the first line about each kind of error and the error's message. The log files
-and `--all-output` contain the complete text.
+The coordinator logs the error of a closure and each cancelled closure: in all, some hundred lines for one cause. Shown
+are the first line about each kind of error and its message. The logs and `--all-output` contain the complete text.
 """
 
 from __future__ import annotations
