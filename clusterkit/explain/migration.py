@@ -134,23 +134,6 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
-        "experimental-mixed-precision",
-        "AttributeError: module 'keras.mixed_precision' has no attribute 'experimental'",
-        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
-        "{line} turns on mixed precision under the name that it had until TensorFlow 2.3.",
-        "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
-        example=_TWO,
-    ),
-    Row(
-        "keras-experimental",
-        "AttributeError: module 'keras._tf_keras.keras' has no attribute 'experimental'",
-        r"AttributeError: module '(?:tensorflow\.keras|keras[\w.]*\.keras)' has no attribute 'experimental'"
-        r"|No module named 'tensorflow\.keras\.experimental'",
-        "{line} uses tf.keras.experimental, which Keras 3 does not have.",
-        "Write tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, or use --keras 2.",
-        example=_ONE,
-    ),
-    Row(
         "save-format",
         "ValueError: The `save_format` argument is deprecated in Keras 3.",
         r"ValueError: The `save_format` argument is deprecated in Keras 3",
@@ -179,22 +162,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "uses-horovod",
         "ModuleNotFoundError: No module named 'horovod'",
-        r"ModuleNotFoundError: No module named '(?P<module>horovod|mpi4py|byteps|tensorflowonspark)\b",
+        r"ModuleNotFoundError: No module named '(?P<module>horovod|mpi4py|byteps|tensorflowonspark|smdistributed"
+        r"|spark_tensorflow_distributor|sparkdl|elephas|distkeras|raydp)\b",
         "The program uses {module}, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
         "connect by it.",
         "Use tf.distribute.MultiWorkerMirroredStrategy() in its place, such as of hvd.init() and "
         "hvd.DistributedOptimizer(…).",
-        example=_TWO,
-    ),
-    Row(
-        "removed-layers",
-        "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'SyncBatchNormalization' ('CuDNNLSTM')",
-        r"module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+"
-        r"|ThresholdedReLU"
-        r"|LocallyConnected\dD|DenseFeatures|SequenceFeatures|AbstractRNNCell|StackedRNNCells?V\d)'",
-        "Keras 3 has no {layer}.",
-        "Write BatchNormalization(synchronized=True) for SyncBatchNormalization, and LSTM or GRU, which use cuDNN by "
-        "themselves; or run the job with --keras 2.",
         example=_TWO,
     ),
     Row(

@@ -21,6 +21,7 @@ from clusterkit.explain import (
     servers,
     sessions,
     shared,
+    silent,
     waiting,
 )
 from clusterkit.explain.row import Row
@@ -43,5 +44,7 @@ FILES: tuple[ModuleType, ...] = (
     checkpoints,
     environment,
     peers,
+    silent,
 )
 TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)
+SILENT: tuple[Row, ...] = silent.ROWS  # the rows that explain a run without a problem

@@ -65,9 +65,7 @@ def report(
     ]
     if result.diverged_at is not None:
         lines.append([("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))])
-    if found := result.undistributed:
-        lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
-        lines += [[(f"      {line}", ())] for line in found.mend]
+    lines += _undistributed(result)
     if gone := result.given_up:
         without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
         lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
@@ -84,6 +82,17 @@ def report(
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
+
+
+def _undistributed(result: RunResult) -> list[_Line]:
+    """Return the fact that tasks trained alone, with lines of code that mend this, unless an explanation says more."""
+    found = result.undistributed
+    if found is None or (result.exact and result.state is not RunState.SUCCEEDED):
+        return []
+    if result.exact:
+        return [[("  ", ()), (f"{found.clause}.", (_BOLD,))]]
+    mend: list[_Line] = [[(f"      {line}", ())] for line in found.mend]
+    return [[("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())], *mend]
 
 
 def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:

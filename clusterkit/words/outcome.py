@@ -214,6 +214,7 @@ class RunResult:
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     | diverged_at | the step since which the loss is NaN or infinite; None if the last loss is a number |
+    | short | True if the run succeeded with fewer steps than the leader had announced |
     | loop | True if the program trains in a loop of its own, without Keras' `fit` |
     """
 
@@ -241,12 +242,24 @@ class RunResult:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     loop: bool = False
     diverged_at: int | None = None
+    short: bool = False
 
     @property
     def fine(self) -> bool:
         """Return whether the run succeeded and nothing about that success is in doubt."""
         proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
         return proved and self.diverged_at is None
+
+    @property
+    def overcome(self) -> tuple[AttemptEnded, ...]:
+        """Return the failures that caused a restart and that no injected fault explains, if the run succeeded."""
+        causes = [ended for ended in self.attempts if ended.role and ended.role.kind is RoleKind.CAUSE]
+        return tuple(ended for ended in causes if ended.fault is None and self.state is RunState.SUCCEEDED)
+
+    @property
+    def exact(self) -> tuple[Explanation, ...]:
+        """Return the explanations that say more than that tasks trained alone."""
+        return tuple(one for one in self.explanations if one.means != str(self.undistributed))
 
     @property
     def word(self) -> str:

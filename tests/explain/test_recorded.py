@@ -72,7 +72,6 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "groups-of-different-sizes": "Internal:  Collective Op  has group_size 8 and group_key2 but that group has size 4",
     "keras-2-names": "ImportError: cannot import name 'np_utils' from 'keras.utils' (/x/keras/utils/__init__.py)",
     "keras-sessions": "AttributeError: module 'tensorflow.keras.backend' has no attribute 'set_session'",
-    "keras-experimental": "ModuleNotFoundError: No module named 'tensorflow.keras.experimental'",
     "experimental-layers": "ModuleNotFoundError: No module named 'tensorflow.keras.layers.experimental'",
     "contrib": "ModuleNotFoundError: No module named 'tensorflow.examples'",
     "estimators": "AttributeError: module 'keras._tf_keras.keras' has no attribute 'estimator'",
