@@ -55,6 +55,19 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "proxy-between-tasks",
+        "UnavailableError: Trying to connect an http1.x server (Received http2 header with status: 403)",
+        r"Trying to connect an http1\.x server|[Rr]eceived http2 header with status: \d+"
+        r"|HTTP proxy returned response code|Failed to connect to HTTP proxy",
+        "{task} reaches the other tasks through a proxy, as http_proxy or https_proxy in its environment says, and the "
+        "proxy does not pass on the connections of tasks.",
+        "Take the variables away: unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY, or clusterkit up "
+        "--env http_proxy= --env https_proxy= --env grpc_proxy=.",
+        reported=("tensorflow/tensorflow#15274", "tensorflow/tensorflow#50626"),
+        example=_TWO,
+        over=("peer-gone",),
+    ),
+    Row(
         "task-not-in-the-cluster",
         "InvalidArgumentError: /job:ps/replica:0/task:1/device:CPU:0 unknown device.",
         r"InvalidArgumentError: .*/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
@@ -111,10 +124,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "type-of-task-not-in-the-job",
         "KeyError: 'chief' (KeyError: 'ps'), at TF_CONFIG's cluster",
-        r"^KeyError: '(?P<type>chief|ps|evaluator)'",
+        r"^KeyError: '(?P<type>chief|ps|evaluator|master)'",
         "{line} looks for the tasks of type {type} in the cluster, which has none.",
         "Add them, as in clusterkit up --chief or --ps 1; a job without a chief has worker:0 in its place, and no task "
-        "sees an evaluator in its cluster.",
+        "sees an evaluator in its cluster. master is the old name of chief.",
         when=calling(r"(?i)cluster|tf_config"),
         example=_TWO,
     ),

@@ -80,7 +80,9 @@ ROWS: tuple[Row, ...] = (
         r"|(?:CUDNN|CUBLAS)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|cuDNN failed to initialize"
         r"|failed to create cublas handle",
         "A tensor does not fit into the memory that {task} has left, on its GPU or its machine.",
-        "Make batches or the model smaller, or start fewer tasks: clusterkit doctor --workers N estimates the need.",
+        "Make batches smaller or start fewer tasks: clusterkit doctor --workers N estimates the need. Give each task "
+        "GPUs of its own (--gpus-per-task 1), and memory as needed: tf.config.experimental.set_memory_growth(gpu, "
+        "True).",
         example=_TWO,
     ),
     Row(
@@ -102,9 +104,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "no-more-threads",
         "RuntimeError: can't start new thread",
-        r"RuntimeError: can't start new thread",
+        r"RuntimeError: can't start new thread|'std::system_error'\s+what\(\): +Resource temporarily unavailable",
         "{task} cannot start a thread: a limit of processes (ulimit -u, or its container's) or of memory is reached.",
-        "Raise the limit, start fewer tasks, or set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS with --env.",
+        "Raise the limit (ulimit -u 65536), start fewer tasks, or write --env TF_NUM_INTEROP_THREADS=2 --env "
+        "TF_NUM_INTRAOP_THREADS=2; leave out jit_compile=True, which starts threads of its own.",
         example=_ONE,
     ),
     Row(

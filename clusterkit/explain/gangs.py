@@ -109,8 +109,8 @@ ROWS: tuple[Row, ...] = (
         "UnavailableError: Collective ops is aborted by: … after another worker has ended with exit code 0",
         "",
         "{left} ended its program without an error{steps}, and {waits} waits for it at {place}.",
-        "Let all workers make the same calls of run, reduce and gather, equally often: also if their data ends "
-        "earlier, a loss is not a number, or an exception was caught.",
+        "Let all workers make the same calls of run, reduce and gather, equally often: .repeat() data that ends early "
+        "and count the steps, and let no worker alone stop at a bad loss or after an exception.",
         left(),
         ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
         GANG,
@@ -155,7 +155,7 @@ ROWS: tuple[Row, ...] = (
         MISMATCH,
         "The workers build different models: variables are sent from worker:0 to the others, in the order in which "
         "they are created.",
-        "Build the same model in all workers: the same layers in the same order, and a seed where chance decides.",
+        "Build the same layers in the same order in all workers; if chance decides, tf.keras.utils.set_random_seed(1).",
         through("Unable to automatically build the model"),
         example=GANG,
         over=("calls-differ", "shapes-differ", "variables-in-another-order"),

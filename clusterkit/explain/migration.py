@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import through
-from clusterkit.explain.row import Row
+import re
+
+from clusterkit.explain.frames import frames_of, through
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
@@ -23,7 +25,33 @@ _MODULES = (
     r"multi_gpu_utils|generic_utils)|optimizers\.optimizer_v2|wrappers|objectives|preprocessing\.text"
 )
 
+_OLD = re.compile(r"/tensorflow_core/|/tensorflow/contrib/|/python(?:2\.7|3\.[4-6])/")
+_DISTRIBUTES = re.compile(
+    r"/tensorflow(?:_core)?/(?:contrib/distribute/|python/(?:distribute/|training/distribute\.py|keras/engine/\w*distrib))"
+)
+
+
+def _old_distribute(evidence: Evidence) -> Words | None:
+    """Condition: the code of an old TensorFlow's tf.distribute has raised the error."""
+    frames = frames_of(evidence.first.text)
+    raised = frames[-1][0] if frames else ""
+    return HOLDS if _DISTRIBUTES.search(raised) and _OLD.search(raised) else None
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "old-distribute",
+        "AssertionError: assert not as_ref, in tensorflow/contrib/distribute/python/values.py",
+        r"^\w[\w.]*(?:Error|Exception)\b",
+        "{line} fails inside of tf.distribute of TensorFlow 1 or 2.0 to 2.1, where strategies were an experiment: much "
+        "of what Keras, optimizers, metrics and estimators do under them was not supported, or was a known defect.",
+        "pip install --upgrade tensorflow, make the strategy as tf.distribute.MirroredStrategy() or "
+        "MultiWorkerMirroredStrategy(), and train with fit or strategy.run instead of an estimator.",
+        when=_old_distribute,
+        reported=("tensorflow/tensorflow#21786", "tensorflow/tensorflow#33531", "tensorflow/tensorflow#28931"),
+        example=_ONE,
+        general=True,
+    ),
     Row(
         "multi-gpu-model",
         "ImportError: cannot import name 'multi_gpu_model' from 'tensorflow.keras.utils'",

@@ -22,6 +22,16 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "variable-without-aggregation",
+        "ValueError: You must specify an aggregation method to update a MirroredVariable in Replica Context.",
+        r"You must specify an aggregation method to update a MirroredVariable in (?:Replica|Tower) Context",
+        "{line} sets a variable in a step, in each replica to its own value, and nothing says how to join the values.",
+        "Say so where the variable is made: tf.Variable(…, aggregation=tf.VariableAggregation.MEAN), or "
+        "self.add_weight(…, aggregation='mean') in a layer; ONLY_FIRST_REPLICA is for values that are the same in all.",
+        reported=("tensorflow/addons#740", "huggingface/transformers#2794", "tensorflow/tensorflow#37834"),
+        example=_ONE,
+    ),
+    Row(
         "distributed-dataset-as-a-dataset",
         "AttributeError: 'DistributedDataset' object has no attribute 'take'",
         r"'Distributed(?:Dataset\w*|Iterator)' (?:object has no attribute '(?P<name>\w+)'|has no len"

@@ -234,7 +234,8 @@ ROWS: tuple[Row, ...] = (
         r"Disallowed task type found in cluster spec|Unrecognized task_type: (?P<type>\w+)",
         "The cluster has a type of task that TensorFlow does not know. It knows chief, worker, ps and evaluator; "
         "master was TensorFlow 1's name of the chief.",
-        "Leave TF_CONFIG as clusterkit sets it, or use one of these types.",
+        'Leave TF_CONFIG as clusterkit sets it, or rename the type, also in "task": config["cluster"]["chief"] = '
+        'config["cluster"].pop("master"), before the strategy is made.',
         reported=("tensorflow/tensorflow#27058",),
         example=GANG,
     ),
@@ -257,23 +258,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "mirrored-strategy-alone",
-        "MirroredStrategy with several workers: each of them trains alone",
-        "",
-        "{tasks} each trained a model of its own: MirroredStrategy uses the devices of one process.",
-        "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
-        _alone_with("MirroredStrategy"),
-        reported=("tensorflow/tensorflow#59799",),
-        example=GANG,
-        facts_only=True,
-        over=("no-strategy",),
-    ),
-    Row(
-        "one-device-strategy-alone",
-        "OneDeviceStrategy or CentralStorageStrategy with several workers: each of them trains alone",
+        "MirroredStrategy (OneDeviceStrategy, CentralStorageStrategy) with several workers: each of them trains alone",
         "",
         "{tasks} each trained a model of its own: {made} uses the devices of one process.",
         "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
-        _alone_with("OneDeviceStrategy", "CentralStorageStrategy"),
+        _alone_with("MirroredStrategy", "OneDeviceStrategy", "CentralStorageStrategy"),
+        reported=("tensorflow/tensorflow#59799",),
         example=GANG,
         facts_only=True,
         over=("no-strategy",),
@@ -284,8 +274,7 @@ ROWS: tuple[Row, ...] = (
         "(?:Virtual|Visible|Physical) devices cannot be modified after being initialized"
         "|(?:Intra|Inter) op parallelism cannot be modified after initialization|Virtual CPUs already set",
         "{line} sets devices or numbers of threads after TensorFlow was initialized, which "
-        "MultiWorkerMirroredStrategy does when it is "
-        "created.",
+        "MultiWorkerMirroredStrategy does when it is created.",
         "Set them before the strategy is created, at the beginning of the program.",
         example=GANG,
     ),

@@ -27,7 +27,8 @@ ROWS: tuple[Row, ...] = (
         EXISTS,
         "{task} found at {line} what another worker had made before: each worker runs the whole program, and they have "
         "one directory.",
-        "Prepare data in the chief alone, and let the others wait for it; or give each worker a directory of its own.",
+        "Prepare it in the chief alone, if clusterkit.training.is_chief(): …, and let the others wait: "
+        "strategy.reduce('SUM', tf.ones(1), axis=None); or give each worker a directory of its own.",
         in_one_worker(EXISTS),
         ("tensorflow/datasets#1302",),
         _TWO,
@@ -63,7 +64,8 @@ ROWS: tuple[Row, ...] = (
         r"^FileNotFoundError: \[Errno 2\]|errors_impl\.NotFoundError: .* not found$",
         "{task} wanted to remove at {line} what another worker had removed before: each worker runs the whole program, "
         "and they have one directory.",
-        "Remove it in the chief alone, or give each worker a directory of its own.",
+        "Remove it in the chief alone, if clusterkit.training.is_chief(): …, or write shutil.rmtree(path, "
+        "ignore_errors=True); or give each worker a directory of its own.",
         in_one_worker(REMOVES),
         example=_TWO,
         over=("peer-gone",),

@@ -15,12 +15,17 @@ _TWO = ("--workers", "2")
 _SERVED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
 
 
+def _failed(evidence: Evidence) -> bool:
+    """Return whether a task ended with an error that nobody had asked for."""
+    ends = [task.exit for task in evidence.tasks if task.exit is not None]
+    return any(not exit_.ok and exit_.asked is None for exit_ in ends)
+
+
 def _found(id_: str) -> Condition:
     """Return a condition that holds if the run succeeded, no task trained alone, and `check` has this finding."""
 
     def holds(evidence: Evidence) -> Words | None:
-        failed = any(task.exit is not None and not task.exit.ok and task.exit.asked is None for task in evidence.tasks)
-        if evidence.state is not RunState.SUCCEEDED or evidence.undistributed is not None or failed:
+        if evidence.state is not RunState.SUCCEEDED or evidence.undistributed is not None or _failed(evidence):
             return None
         return HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
 
@@ -31,10 +36,10 @@ def _ran_out(evidence: Evidence) -> Words | None:
     """Condition: Keras's warning that the data ended is in the log of a run that made too few steps, or in a log."""
     first, job = evidence.first, evidence.job
     of_log = job is None and RAN_OUT in first.text and "Traceback (most" not in first.text
-    if not of_log and (not evidence.ran_out or (first.exit is not None and not first.exit.ok)):
+    if not of_log and (not evidence.ran_out or _failed(evidence)):
         return None
     leader = next((task for task in evidence.tasks if job is not None and task.task == job.leader), first)
-    return {"who": leader.name, "made": "" if leader.step is None else f" after step {leader.step}"}
+    return {"who": leader.name, "made": "early" if leader.step is None else f"after step {leader.step}"}
 
 
 ROWS: tuple[Row, ...] = (
@@ -42,7 +47,7 @@ ROWS: tuple[Row, ...] = (
         "data-ran-out",
         "Your input ran out of data; interrupting training.",
         "",
-        "The data of fit ended before all its steps were made: {who} stopped{made}, without an error.",
+        "The data of fit ended before all its steps were made: {who} stopped {made}, without an error.",
         "Let the dataset repeat, dataset.repeat(), or leave steps_per_epoch out, so that an epoch ends with the data; "
         "a Python generator needs a loop: while True.",
         _ran_out,

@@ -61,6 +61,18 @@ def test_a_loss_that_is_not_a_number_casts_doubt_on_the_success(
     assert sum("not a number" in warning for warning in run.warnings) == warnings
 
 
+@pytest.mark.parametrize(("steps", "total", "short"), [(30, 40, True), (40, 40, False), (30, None, False)])
+def test_a_leader_that_made_fewer_steps_than_it_had_announced(steps: int, total: int | None, short: bool) -> None:
+    """The result says so; the success stays one."""
+    run = History(job(workers=2)).begin()
+    run.send(ev.Progressed(task("worker:1"), 1, 30, {}, 50))
+    run.send(ev.Progressed(task("worker:0"), 1, steps, {}, total))
+    run.exits("worker:1", code=0)
+    run.exits("worker:0", code=0)
+    run.after(20)
+    assert (run.result.short, run.result.fine) == (short, True)
+
+
 def test_another_training_tasks_exit_0_does_not_end_the_job() -> None:
     """worker:1 may be done before worker:0."""
     run = History(job(workers=2)).begin()
