@@ -24,7 +24,7 @@ ROWS: tuple[Row, ...] = (
         "tf-config-without-lists",
         "TypeError: The tasks for job 'worker' must be a list or a dictionary from integers to strings.",
         r"TypeError: The tasks for job '(?P<type>\w+)' must be a list|`cluster` must be a dictionary mapping "
-        r"one or more job names",
+        r"one or more job names|TypeError: Task address .{1,200} must be bytes or unicode",
         "In the cluster that the program gives, each type of task needs a list of addresses.",
         f'{_LEAVE}{{{{"worker": ["host1:2222", "host2:2222"]}}}}.',
         example=_TWO,

@@ -248,9 +248,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "assign-to-a-sum",
         "ValueError: SyncOnReadVariable does not support `assign_add` in cross-replica context …",
-        r"SyncOnReadVariable does not support `(?P<name>\w+)` in cross-replica context",
-        "{line} calls {name} outside of strategy.run, on a variable that is the sum of its values in all replicas.",
-        "Call it, or the metric's update_state that does, inside of a function that strategy.run runs; create the "
+        r"SyncOnReadVariable does not support `\w+` in cross-replica|Replica-local variables may only be assigned",
+        "{line} sets outside of strategy.run a variable that is the sum of its values in all replicas.",
+        "Set it, or call the metric's update_state that does, in a function that strategy.run runs; create the "
         "model and its metrics in strategy.scope().",
         reported=("tensorflow/tensorflow#56875", "keras-team/keras-io#558"),
         example=GANG,

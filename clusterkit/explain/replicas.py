@@ -118,9 +118,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-of-sparse-values",
         "ValueError: Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set.",
-        r"Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set",
-        "{line} reduces a value without a device, such as a sparse or ragged tensor, which workers cannot add up.",
-        "Reduce a dense tensor: tf.sparse.to_dense(value), or value.to_tensor() of the same shape in all workers.",
+        r"Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set"
+        r"|gather does not support IndexedSlices",
+        "{line} reduces or gathers a sparse or ragged tensor, or the gradient of an embedding, which workers cannot "
+        "add up or join.",
+        "Make it dense first: tf.sparse.to_dense(value), tf.convert_to_tensor(gradient), or value.to_tensor() of the "
+        "same shape in all workers.",
         example=_TWO,
     ),
     Row(
@@ -174,7 +177,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "mirrored-strategy-of-several-machines",
         "RuntimeError: In-graph multi-worker training with `MirroredStrategy` is not supported in eager mode.",
-        r"In-graph multi-worker training with `MirroredStrategy` is not supported",
+        r"In-graph multi-worker training with `MirroredStrategy` is not supported"
+        r"|ValueError: (?:Local device should have only 'localhost'|Remote device string must have task specified)",
         "{line} gives MirroredStrategy devices of several tasks, and it uses those of one process.",
         "Make a tf.distribute.MultiWorkerMirroredStrategy() in every task instead.",
         example=_TWO,

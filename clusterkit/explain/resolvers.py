@@ -146,7 +146,7 @@ ROWS: tuple[Row, ...] = (
         "slurm-resolver",
         "RuntimeError: SLURM_PROCID not found in environment. Not running inside a SLURM step?",
         r"SLURM_\w+ not found in environment\. Not running inside a SLURM step|number of GPUs from nvidia-smi"
-        r"|RuntimeError: Requested \S+ tasks but only \S+ were assigned",
+        r"|RuntimeError: Requested (?:\S+ tasks but only \S+ were assigned|more GPUs per node than available)",
         "The program asks Slurm for its cluster, but its tasks were not started by srun.",
         f"{RESOLVER}: clusterkit sets TF_CONFIG, also with --engine slurm.",
         reported=("tensorflow/tensorflow#36094",),

@@ -140,7 +140,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "schedule-of-a-python-function",
         "TypeError: ClusterCoordinator.schedule only accepts a `tf.function` or a concrete function",
-        r"ClusterCoordinator\.schedule` only accepts a `tf\.function`",
+        r"ClusterCoordinator\.schedule` (?:only accepts a `tf\.function`|must be a callable object)"
+        r"|Output of a scheduled function that is not tf\.function cannot be the input",
         "{line} schedules a Python function, which cannot run on another task.",
         "Decorate it with @tf.function.",
         example=_COORDINATED,

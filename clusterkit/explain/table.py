@@ -7,6 +7,7 @@ from types import ModuleType
 from clusterkit.explain import (
     addresses,
     checkpoints,
+    combinations,
     data,
     environment,
     gangs,
@@ -39,6 +40,7 @@ FILES: tuple[ModuleType, ...] = (
     names,
     migration,
     sessions,
+    combinations,
     data,
     shared,
     checkpoints,

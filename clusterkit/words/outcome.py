@@ -207,7 +207,7 @@ class RunResult:
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
     | usage_error | True if a restart is pointless: a wrong program, argument, path or configuration |
     | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
-    | explanations, finding | why the run failed and what to do, the most specific first; `finding` is the text |
+    | explanations, finding | why the run failed, or did not train as meant, and what to do; the most specific first |
     | lost | True if something other than the run ended its supervisor |
     | given_up | the workers without which the run continued |
     | undistributed | the tasks that trained alone although they have peers |

@@ -13,6 +13,7 @@ import pytest
 from clusterkit.explain import (
     addresses,
     checkpoints,
+    combinations,
     data,
     environment,
     keras,
@@ -28,7 +29,20 @@ from clusterkit.explain.row import Evidence, Row, TaskEvidence
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
-_ROOMS = (addresses, servers, keras, names, migration, sessions, data, checkpoints, environment, loops, replicas)
+_ROOMS = (
+    addresses,
+    servers,
+    keras,
+    names,
+    migration,
+    sessions,
+    combinations,
+    data,
+    checkpoints,
+    environment,
+    loops,
+    replicas,
+)
 ROWS: dict[str, Row] = {row.id: row for room in _ROOMS for row in room.ROWS}
 _PARTS = (Path(__file__).parent / "recorded.txt").read_text().split("=== ")[1:]
 RECORDED = {id_: text for id_, _, text in (part.partition("\n") for part in _PARTS)}
