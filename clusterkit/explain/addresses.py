@@ -55,6 +55,18 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "host-not-found",
+        "UnavailableError: DNS resolution failed for worker-1:2222: C-ares status is not ARES_SUCCESS",
+        r"DNS resolution failed for (?:service: )?\"?(?P<host>[^\s:\"]{1,253})|[Nn]ame resolution failure",
+        "{task} gives another task's address as {host}, a name that its machine cannot look up.",
+        "Try it there: getent hosts {host}. In Kubernetes, the service's name must fit the pods' "
+        "(HOST.NAMESPACE.svc and the cluster's own domain); elsewhere, put IP addresses into TF_CONFIG, or the name "
+        "into /etc/hosts.",
+        reported=("kubeflow/trainer#770", "yahoo/TensorFlowOnSpark#33", "tensorflow/tensorflow#17852"),
+        example=_TWO,
+        over=("peer-gone",),
+    ),
+    Row(
         "proxy-between-tasks",
         "UnavailableError: Trying to connect an http1.x server (Received http2 header with status: 403)",
         r"Trying to connect an http1\.x server|[Rr]eceived http2 header with status: \d+"

@@ -12,9 +12,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "strategy-copied",
         "ValueError: MultiWorkerMirroredStrategy cannot be deep copied in eager mode.",
-        r"cannot be deep copied in eager mode|RuntimeError: Must only deepcopy DistributionStrategy",
-        "{line} copies a strategy, or a model, an optimizer or a variable of one, such as with copy.deepcopy.",
-        "copy = tf.keras.models.clone_model(model) in strategy.scope(), then copy.set_weights(model.get_weights()).",
+        r"cannot be deep copied in eager mode|RuntimeError: Must only deepcopy DistributionStrategy"
+        r"|TypeError: (?:can't|cannot) pickle '?(?:_thread\.|weakref|tensorflow|module)",
+        "{line} copies or sends to another process what cannot be copied: a strategy, or what belongs to one or holds "
+        "parts of TensorFlow, such as a model, an optimizer, a dataset or a writer of summaries.",
+        "Make the strategy and the model inside of the function that the other process runs, and pass it arrays, paths "
+        "and model.get_weights(). To copy a model: tf.keras.models.clone_model(model) in strategy.scope(), then "
+        "set_weights.",
+        reported=("tensorflow/tensorflow#46556", "tensorflow/tensorflow#42931", "ray-project/ray#5330"),
         example=_TWO,
     ),
     Row(
@@ -72,7 +77,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "weights-of-another-model",
         "ValueError: Layer 'dense' expected 2 variables, but received 0 variables during loading.",
-        r"Layer count mismatch when loading weights|Weight count mismatch for|objects could not be loaded"
+        r"Layer count mismatch when loading weights|Weight count mismatch for"
         r"|Layer '[^'\n]*' expected \d+ variables, but received \d+ variables during loading"
         r"|was never built and thus it doesn't have any variables\. However the weights file"
         r"|Shape mismatch in .{0,80}for weight",

@@ -67,7 +67,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "per-replica-value-as-a-tensor",
         "ValueError: It looks like you are using a PerReplica object while not inside a replica context",
-        r"ValueError: It looks like you are using a PerReplica object while not inside a replica context",
+        r"ValueError: It looks like you are using a PerReplica object while not inside a replica context"
+        r"|ValueError: Attempt to convert a value \(PerReplica:",
         "{line} uses a PerReplica, a value for each replica, as one tensor.",
         "strategy.reduce('SUM', value, axis=None), or strategy.experimental_local_results(value)",
         example=_TWO,

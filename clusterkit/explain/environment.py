@@ -94,6 +94,25 @@ ROWS: tuple[Row, ...] = (
         example=_ONE,
     ),
     Row(
+        "file-system-of-a-package",
+        "UnimplementedError: File system scheme 's3' not implemented (file: 's3://bucket/path')",
+        r"File system scheme '(?P<scheme>[\w+.-]{1,30})' not implemented(?: \(file: '(?P<file>[^'\n]{1,300})'\))?",
+        "TensorFlow itself cannot read or write {scheme}://: {line} needs a package for it.",
+        "pip install tensorflow-io, in the release for this TensorFlow, and import tensorflow_io at the top; or "
+        "copy the files (aws s3 sync, hdfs dfs -get), or mount them, and use a path of the machine.",
+        reported=("yahoo/TensorFlowOnSpark#115",),
+        example=_ONE,
+    ),
+    Row(
+        "no-space-left",
+        "OSError: [Errno 28] No space left on device",
+        r"No space left on device|Disk quota exceeded",
+        "The disk that {line} writes to is full, or the quota on it is.",
+        "df -h PATH and df -i PATH show it. Keep fewer checkpoints (max_to_keep=2) and write them to a larger disk; "
+        "clusterkit prune removes old runs. In a container, /tmp and /dev/shm have limits of their own.",
+        example=_ONE,
+    ),
+    Row(
         "too-many-open-files",
         "ResourceExhaustedError: …; Too many open files",
         r"\bToo many open files\b",

@@ -18,6 +18,7 @@ ROWS: tuple[Row, ...] = (
         when=through("/keras/src/"),
         reported=("keras-team/keras#20585", "ray-project/ray#47464", "keras-team/keras#20329"),
         example=(*_TWO, "--no-patches"),
+        over=("per-replica-value-as-a-tensor",),
     ),
     Row(
         "optimizer-outside-the-scope",

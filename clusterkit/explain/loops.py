@@ -64,8 +64,9 @@ ROWS: tuple[Row, ...] = (
         "less-data-than-workers",
         "StopIteration, after OutOfRangeError: End of sequence, at the first batch of a distributed dataset",
         r"OutOfRangeError: [^\n]*End of sequence(?s:.){0,4000}^StopIteration|The PyDataset has length 0"
-        r"|must yield at least one batch\. Received an empty|_function` \(Empty (?:logs|batch_outputs)\)"
-        r"|Expected input data to be non-empty",
+        r"|must yield at least one batch\. Received an empty|_function` \(Empty (?:[Ll]ogs|batch_outputs)\)"
+        r"|Expected input data to be non-empty|UnboundLocalError: [^\n]*local variable 'logs'"
+        r"|Expect x to be a non-empty",
         "The share of the data that {task} gets has no whole batch left at {line}.",
         "Let each worker have at least one batch: a smaller batch, no drop_remainder=True, or .repeat().",
         not_through("coordinator"),

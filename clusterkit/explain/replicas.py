@@ -35,9 +35,10 @@ ROWS: tuple[Row, ...] = (
         "distributed-dataset-as-a-dataset",
         "AttributeError: 'DistributedDataset' object has no attribute 'take'",
         r"'Distributed(?:Dataset\w*|Iterator)' (?:object has no attribute '(?P<name>\w+)'|has no len"
-        r"|is not subscriptable)",
-        "{line} uses a distributed dataset as a tf.data.Dataset, but it can only be iterated over.",
-        "Call take, map, batch, repeat and len on the dataset, and distribute what results.",
+        r"|is not subscriptable|object is not (?P<iterator>an iterator))",
+        "{line} uses a distributed dataset as a tf.data.Dataset or as an iterator, but it can only be iterated over.",
+        "Call take, map, batch, repeat and len on the dataset, and distribute what results. For next(…), make an "
+        "iterator once: iter(distributed).",
         example=_TWO,
     ),
     Row(

@@ -118,7 +118,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "two-tasks-are-the-same",
         "AbortedError: … unexpectedly tried to connect with a different incarnation. It has likely restarted.",
-        r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+) unexpectedly tried to connect with a different incarnation",
+        r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)(?: unexpectedly tried to connect with a different "
+        r"incarnation|/\S+ current incarnation doesn't match with one in the group)",
         "Two processes have connected as {job}:{index}: the program gives two of them the same index, or one of them "
         "was restarted while the others kept running.",
         "Take type and index of the task from TF_CONFIG as it is, and restart all workers together.",

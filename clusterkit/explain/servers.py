@@ -60,9 +60,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "no-steps-on-parameter-servers",
         "ValueError: When providing an infinite dataset, you must specify the number of steps to run",
-        r"ValueError: When providing an infinite dataset, you must specify the number of steps to run",
+        r"ValueError: When (?:providing an infinite|passing an infinitely repeating) dataset, "
+        r"(?:you must|please) specify",
         "The dataset repeats forever, so Keras 2 cannot determine how long an epoch or an evaluation is.",
-        "Pass steps_per_epoch to fit, validation_steps for its validation data, and steps to evaluate and predict.",
+        "Pass steps_per_epoch=rows // batch_size to fit, validation_steps for its validation data, and steps to "
+        "evaluate and predict.",
         reported=("tensorflow/community#334",),
         example=_KERAS_2,
     ),
@@ -151,7 +153,8 @@ ROWS: tuple[Row, ...] = (
         "ValueError: tf.function only supports singleton tf.Variables created on the first call",
         r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call"
         r"|tf\.function-decorated function tried to create variables on non-first call"
-        r"|Creating variables on a non-first call to a function decorated with tf\.function",
+        r"|Creating variables on a non-first call to a function decorated with tf\.function"
+        r"|Tensor-typed variable initializers must either be wrapped",
         "A step makes variables each time it is traced: its own, or those of a model or an optimizer first used in it.",
         "Make variables, and build models and optimizers, before the first step, inside the strategy's scope().",
         example=_COORDINATED,

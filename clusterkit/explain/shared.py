@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterkit.explain.frames import in_one_worker
 from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
 from clusterkit.words.model import Shape
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # no single-process jobs
+_MEMBER = re.compile(r"/job:(?:worker|chief|ps)/")  # the name of a task in a log
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
@@ -18,6 +22,12 @@ def _bus_error(evidence: Evidence) -> Words | None:
     """Check whether SIGBUS killed the first task, and clusterkit had not stopped that task."""
     exit_ = evidence.first.exit
     return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
+
+
+def _several(evidence: Evidence) -> Words | None:
+    """Check whether the job has several tasks, or a log shows that its task is one of several."""
+    logged = evidence.job is None and _MEMBER.search(evidence.first.text + evidence.first.before)
+    return HOLDS if logged else _TASKS(evidence)
 
 
 ROWS: tuple[Row, ...] = (
@@ -38,10 +48,10 @@ ROWS: tuple[Row, ...] = (
         "cache-of-all-workers",
         "AlreadyExistsError: There appears to be a concurrent caching iterator running - cache lockfile already exists",
         r"cache lockfile already exists \('(?P<file>[^'\n]{1,300})_\d+\.lockfile'\)",
-        "The workers cache their data in the same file, {file}: another one is writing it, or was ended while it did.",
+        "{task} caches its data in {file}, which another worker is writing, or was ended while it wrote.",
         "Give each worker a file, as .cache(f'{file}-{{index}}') with the strategy's cluster_resolver.task_id, or keep "
         "the cache in memory: .cache(). Remove {file}*.lockfile.",
-        _TASKS,
+        _several,
         ("tensorflow/tensorflow#18266", "mozilla/DeepSpeech#3683"),
         _TWO,
     ),
@@ -54,7 +64,7 @@ ROWS: tuple[Row, ...] = (
         "{task} had written.",
         "Let only the chief save there, and each other worker to a directory of its own, which it deletes: "
         "clusterkit.training.Checkpointer and clusterkit.training.export(model) do.",
-        _TASKS,
+        _several,
         ("ray-project/ray#27938",),
         example=_TWO,
     ),
@@ -69,6 +79,29 @@ ROWS: tuple[Row, ...] = (
         in_one_worker(REMOVES),
         example=_TWO,
         over=("peer-gone",),
+    ),
+    Row(
+        "download-cut-off",
+        "ValueError: Incomplete or corrupted file detected, or BadZipFile, from load_data or get_file",
+        r"Incomplete or corrupted file detected\. The"
+        r"|(?:/keras/src/datasets/|/keras/datasets/|/tensorflow_datasets/)[\s\S]{0,3000}?"
+        r"^(?:zipfile\.BadZipFile|EOFError: Compressed file ended|zlib\.error"
+        r"|ValueError: Cannot load file containing pickled data|\w*UnpicklingError)",
+        "{task} loads at {line} a file that is not whole: another worker was still downloading it to the same place, "
+        "or a download was interrupted.",
+        "Remove the file (in ~/.keras/datasets), and download it once before the job: python -c 'import tensorflow as "
+        "tf; tf.keras.datasets.mnist.load_data()'. Then the tasks only read it.",
+        reported=("microsoft/nni#2216", "keras-team/keras#2572"),
+        example=_TWO,
+    ),
+    Row(
+        "download-fails",
+        "Exception: URL fetch failure on https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",
+        r"Exception: URL fetch failure on (?P<url>\S{1,300})",
+        "{task} cannot download {url}: its machine has no way there, or the file is gone.",
+        "Download the file where there is one, and put it into ~/.keras/datasets on each machine (or into the tasks' "
+        "$KERAS_HOME/datasets), where load_data looks first; or set https_proxy.",
+        example=_ONE,
     ),
     Row(
         "gpu-of-the-rank",
