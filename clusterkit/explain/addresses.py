@@ -57,7 +57,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "host-not-found",
         "UnavailableError: DNS resolution failed for worker-1:2222: C-ares status is not ARES_SUCCESS",
-        r"DNS resolution failed for (?:service: )?\"?(?P<host>[^\s:\"]{1,253})|[Nn]ame resolution failure",
+        r"(?:DNS resolution failed for (?:service: )?\"?|Address lookup failed for )(?P<host>[^\s:\"]{1,253})"
+        r"|[Nn]ame resolution failure",
         "{task} gives another task's address as {host}, a name that its machine cannot look up.",
         "Try it there: getent hosts {host}. In Kubernetes, the service's name must fit the pods' "
         "(HOST.NAMESPACE.svc and the cluster's own domain); elsewhere, put IP addresses into TF_CONFIG, or the name "

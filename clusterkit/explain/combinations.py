@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import calling
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -13,7 +14,7 @@ ROWS: tuple[Row, ...] = (
         "strategy-copied",
         "ValueError: MultiWorkerMirroredStrategy cannot be deep copied in eager mode.",
         r"cannot be deep copied in eager mode|RuntimeError: Must only deepcopy DistributionStrategy"
-        r"|TypeError: (?:can't|cannot) pickle '?(?:_thread\.|weakref|tensorflow|module)",
+        r"|TypeError: (?:can't|cannot) pickle '?(?:_thread\.|weakref|tensorflow|module|Graph)",
         "{line} copies or sends to another process what cannot be copied: a strategy, or what belongs to one or holds "
         "parts of TensorFlow, such as a model, an optimizer, a dataset or a writer of summaries.",
         "Make the strategy and the model inside of the function that the other process runs, and pass it arrays, paths "
@@ -62,6 +63,30 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "optimizer-with-a-condition",
+        "RuntimeError: Exception encountered when calling Cond.call(). `merge_call` called while defining a new graph",
+        r"when calling Cond\.call\(\)\.(?s:.{0,20}?)`merge_call` called while defining a new graph"
+        r"|loss_scale_optimizer\.py(?s:.{0,4000}?)`merge_call` called while defining a new graph",
+        "Keras 3 applies the gradients of {line} in a condition, for gradient_accumulation_steps, use_ema or the loss "
+        "scale of mixed_float16, which TensorFlow does not support where a process has several replicas.",
+        "Leave gradient_accumulation_steps, use_ema and LossScaleOptimizer out, and take mixed_bfloat16 for "
+        "mixed_float16; or have one replica in each process: MultiWorkerMirroredStrategy, with clusterkit up "
+        "--workers 2 --gpus-per-task 1.",
+        reported=("keras-team/keras#18666", "keras-team/tf-keras#301"),
+        example=_ONE,
+        over=("gradients-in-a-condition",),
+    ),
+    Row(
+        "set-value-of-keras-2",
+        "AttributeError: 'str' object has no attribute 'name', from tf.keras.backend.set_value",
+        r"AttributeError: 'str' object has no attribute 'name'",
+        "{line} calls set_value for a variable of Keras 3, whose dtype is a text.",
+        "model.optimizer.learning_rate = 0.01, or variable.assign(value); to read it: float(model.optimizer."
+        "learning_rate).",
+        calling(r"\b(?:backend|K)\.(?:batch_)?[sg]et_value\("),
+        example=_TWO,
+    ),
+    Row(
         "arguments-beside-a-dataset",
         "ValueError: When providing `x` as a tf.data.Dataset, `y` should not be passed.",
         r"When providing `x` as an? [\w. ]+, `(?P<argument>\w+)` should not be passed"
@@ -93,14 +118,6 @@ ROWS: tuple[Row, ...] = (
         "{line} trains with float16 under {strategy}, for which Keras 2 cannot scale the loss.",
         "Leave the policy out, or call tf.keras.mixed_precision.set_global_policy('float32'); "
         "MultiWorkerMirroredStrategy takes mixed precision.",
-        example=_COORDINATED,
-    ),
-    Row(
-        "backup-on-parameter-servers",
-        "NotImplementedError: … Currently BackupAndRestore callback only supports empty strategy, MirroredStrategy, …",
-        r"Currently BackupAndRestore callback only supports",
-        "Keras's BackupAndRestore does not support the strategy of {line}.",
-        "callbacks=[clusterkit.training.Backup()], which does",
         example=_COORDINATED,
     ),
 )

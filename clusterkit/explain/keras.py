@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "gradients-in-a-condition",
         "RuntimeError: `merge_call` called while defining a new graph or a tf.function",
-        r"RuntimeError: `merge_call` called while defining a new graph"
+        r"`merge_call` called while defining a new graph"
         r"|Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
         "Gradients are applied, or something else is summed over the replicas, in a condition, a loop or an inner "
         "tf.function of a step, which TensorFlow does not support.",
@@ -150,7 +150,8 @@ ROWS: tuple[Row, ...] = (
         r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
         r"'(?P<argument>experimental_\w+|skip_gradients_aggregation)'",
         "{method} of Keras 3 has no argument {argument}: that was one of Keras 2, as examples for Horovod use it.",
-        "Leave the argument out, or run the job with --keras 2.",
+        "Leave the argument out, or run the job with --keras 2. Keras 3 sums the gradients over the replicas by "
+        "itself: a program that sums them before apply_gradients must leave that out, too.",
         example=_TWO,
     ),
     Row(

@@ -24,12 +24,22 @@ ROWS: tuple[Row, ...] = (
     Row(
         "variable-without-aggregation",
         "ValueError: You must specify an aggregation method to update a MirroredVariable in Replica Context.",
-        r"You must specify an aggregation method to update a MirroredVariable in (?:Replica|Tower) Context",
+        r"You must specify an aggregation method to update a \w+ in (?:Replica|Tower) Context",
         "{line} sets a variable in a step, in each replica to its own value, and nothing says how to join the values.",
         "Say so where the variable is made: tf.Variable(…, aggregation=tf.VariableAggregation.MEAN), or "
         "self.add_weight(…, aggregation='mean') in a layer; ONLY_FIRST_REPLICA is for values that are the same in all.",
         reported=("tensorflow/addons#740", "huggingface/transformers#2794", "tensorflow/tensorflow#37834"),
         example=_ONE,
+    ),
+    Row(
+        "empty-share",
+        "ValueError: slice index 0 of dimension 0 out of bounds, … with input shapes: [0,4]",
+        r"slice index -?\d+ of dimension 0 out of bounds[^\n]*input shapes: \[0[,\]]",
+        "The last global batch at {line} has fewer rows than there are replicas: this one gets none of them.",
+        "Drop that batch: dataset.batch(size, drop_remainder=True), before the dataset is distributed; for evaluation, "
+        "take a batch size that divides the rows.",
+        through("/tensorflow/python/distribute/"),
+        example=_TWO,
     ),
     Row(
         "distributed-dataset-as-a-dataset",

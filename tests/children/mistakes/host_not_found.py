@@ -1,5 +1,5 @@
-"""Connects to a task by a name that no name server knows."""
+"""Asks a task for its performance by a name that no name server knows."""
 
 import tensorflow as tf
 
-tf.config.experimental_connect_to_host("train-worker-1.train.svc.invalid:2222")
+print(tf.profiler.experimental.client.monitor("grpc://train-worker-1.train.svc.invalid:8466", 100))

@@ -21,4 +21,4 @@ os.environ["no_proxy"] = ""
 
 import tensorflow as tf  # noqa: E402 - it reads the environment when it connects
 
-tf.config.experimental_connect_to_host("localhost.localdomain:2222")
+print(tf.profiler.experimental.client.monitor("grpc://worker-1.example:8466", 100))

@@ -1,8 +1,14 @@
-"""Copies a strategy."""
+"""Passes its strategy to another process."""
 
-import copy
+import multiprocessing
 
 import tensorflow as tf
 
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-print(copy.deepcopy(strategy))
+
+def evaluate(strategy):
+    print(strategy.num_replicas_in_sync)
+
+
+if __name__ == "__main__":
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    multiprocessing.get_context("spawn").Process(target=evaluate, args=(strategy,)).start()
