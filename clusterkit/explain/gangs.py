@@ -119,14 +119,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         "calls-differ",
         "InvalidArgumentError: … Shape mismatch in the collective instance …, in model.fit",
-        MISMATCH,
+        rf"{MISMATCH}|Collective instance \d+ expected type",
         "At {line}, {task} met another call of the other workers: one of them evaluates, predicts or reads a metric "
-        "while the others train, or its model has other shapes.",
-        "Let all workers make the same calls in the same order, without a condition on the task around them.",
-        showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$"),
+        "while the others train, it has more or fewer batches than they, or its model has other shapes.",
+        "Let all workers make the same calls in the same order, without a condition on the task around them, and for "
+        "as many batches: steps_per_epoch=N, and .repeat().",
+        showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$|^ +[\w. =]+\.(?:fit|evaluate|predict)\("),
         ("tensorflow/tensorflow#34156",),
         GANG,
-        over=("shapes-differ",),
+        over=("shapes-differ", "types-of-a-collective-differ"),
     ),
     Row(
         "shapes-differ",

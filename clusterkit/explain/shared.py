@@ -6,12 +6,14 @@ import re
 
 from clusterkit.explain.frames import in_one_worker
 from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
-from clusterkit.words.model import Shape
+from clusterkit.words.model import Shape, TaskType
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # no single-process jobs
 _MEMBER = re.compile(r"/job:(?:worker|chief|ps)/")  # the name of a task in a log
+_BATCHES = r"Incompatible shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\] vs\. \[(?P<b>\d{1,9})(?P=rest)\]"
+_BATCHES += r"|reshape is a tensor with (?P<have>\d{1,12}) values, but the requested shape has (?P<want>\d{1,12})"
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
@@ -30,7 +32,28 @@ def _several(evidence: Evidence) -> Words | None:
     return HOLDS if logged else _TASKS(evidence)
 
 
+def _share_of_a_batch(evidence: Evidence) -> Words | None:
+    """Check whether, of two sizes that do not fit, one is the other times the number of workers."""
+    found, words = re.search(_BATCHES, evidence.first.text), of_shape(Shape.MULTI_WORKER)(evidence)
+    if found is None or words is None or evidence.job is None:
+        return None
+    share, whole = sorted(int(found[one] or found[other]) for one, other in (("a", "have"), ("b", "want")))
+    workers = sum(evidence.job.counts.get(kind, 0) for kind in (TaskType.CHIEF, TaskType.WORKER))
+    return {**words, "share": str(share), "whole": str(whole)} if share * workers == whole else None
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "fixed-batch-size",
+        "InvalidArgumentError: Incompatible shapes: [4,1] vs. [8,1], with a batch size of 8 and 2 workers",
+        _BATCHES,
+        "The model, its loss or the step at {line} has the size of the global batch built in, but the strategy divides "
+        "each batch among {tasks}: {share} does not fit {whole}.",
+        "Take the size of the replica's batch: tf.shape(x)[0], or GLOBAL_BATCH // strategy.num_replicas_in_sync, such "
+        "as for tf.keras.Input(batch_size=…), or leave it out.",
+        _share_of_a_batch,
+        example=_TWO,
+    ),
     Row(
         "prepared-by-each-worker",
         "FileExistsError: [Errno 17] File exists, in one of the workers alone",
