@@ -65,14 +65,18 @@ def finite_data(case: Case) -> Iterator[Hit]:
 
 
 def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
-    """Find shards by the number of an input pipeline: on parameter servers, each worker has the only one."""
+    """Find shards by the number of an input pipeline: on parameter servers, each worker has the only one.
+
+    With shuffle, each worker at least has an order of its own, as in TensorFlow's tutorial.
+    """
     for source in case.sources if _has_servers(case) and case.names({PARAMETER_SERVER, OUR_STRATEGY}) else ():
-        for _, call in source.calls():
+        calls = [call for _, call in source.calls()]
+        for call in () if any(getattr(call.func, "attr", "") == "shuffle" for call in calls) else calls:
             is_shard = getattr(call.func, "attr", "") == "shard"
             if is_shard and any(getattr(arg, "attr", "") == "input_pipeline_id" for arg in call.args):
                 what = (
                     "On parameter servers, each worker is a pipeline by itself: num_input_pipelines is 1, and this "
-                    "shard is all of the data in each worker."
+                    "shard is all of the data in each worker, in the same order."
                 )
                 advice = "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat()."
                 yield Hit(source.location(call), what, advice)

@@ -98,7 +98,10 @@ PROGRAMS = [
         "shard-of-one-pipeline",
         f"{COORDINATOR}def rows(context):\n"
         "    return data.shard(context.num_input_pipelines, context.input_pipeline_id)  # here\n",
-        (("shard(", "skip("), ("context.input_pipeline_id", "0"), ("ParameterServer", "MultiWorkerMirrored")),
+        (
+            *(("shard(", "skip("), ("data.shard(", "data.shuffle(64).shard("), ("context.input_pipeline_id", "0")),
+            ("ParameterServer", "MultiWorkerMirrored"),
+        ),
         BUILTIN,
         (ONE, TWO),
     ),
@@ -244,8 +247,7 @@ PROGRAMS = [
         (
             ("tf.reduce_mean(self(data) ** 2)", "self.compute_loss(data)"),
             ("self(data) ** 2)", "self(data) ** 2) / self.distribute_strategy.num_replicas_in_sync"),
-            ("def train_step", "def test_step"),
-            ("tf.keras.Model", "tf.Module"),
+            *(("def train_step", "def test_step"), ("tf.keras.Model", "tf.Module")),
         ),
         TWO,
         (ONE, SERVED),
