@@ -72,7 +72,7 @@ PURE = (
     *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "former", "former_names")),
     *(f"explain/{name}" for name in ("frames", "gangs", "keras", "loops", "matching", "migration", "names", "peers")),
     *(f"explain/{name}" for name in ("program", "replicas", "resolvers", "row", "servers", "sessions", "shared")),
-    *(f"explain/{name}" for name in ("table", "waiting")),
+    *(f"explain/{name}" for name in ("combinations", "silent", "table", "waiting")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules", "notebook/output"),
     *(f"views/{name}" for name in ("goodput", "prefixed", "repeats", "tables", "tracebacks")),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities")),

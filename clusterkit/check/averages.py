@@ -11,6 +11,7 @@ from clusterkit.check.source import Source
 from clusterkit.words.model import Shape
 
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
+_MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
 _SCALES = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
 _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*batch\w*)?|local_batch\w*")
@@ -21,13 +22,17 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
     if is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
         for source in case.sources:
             for step in _replica_functions(source):
-                if (mean := _mean_under_tape(source, step)) is not None:
+                if (mean := _mean_under_tape(source, step, case.keras)) is not None:
                     tasks = len(case.job.training)
                     what = (
                         "The mean is over the rows of one worker, and the strategy adds up the gradients of the "
                         f"workers: with {case.tasks} they are {tasks} times too large."
                     )
-                    advice = "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
+                    advice = (
+                        "Divide it by self.distribute_strategy.num_replicas_in_sync, or use self.compute_loss."
+                        if step.name == "train_step" and step.args.args[:1] and step.args.args[0].arg == "self"
+                        else "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
+                    )
                     yield Hit(source.location(mean), what, advice)
 
 
@@ -54,7 +59,10 @@ def is_gang(case: Case) -> bool:
 
 
 def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the file that the file passes to `strategy.run`."""
+    """Yield the functions of the file that the program or `fit` passes to `strategy.run`."""
+    for node in source.nodes:
+        if isinstance(node, ast.ClassDef) and not _MODELS.isdisjoint(map(source.dotted, node.bases)):
+            yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "train_step")
     for _, call in source.calls():
         first = next(iter(call.args), None)
         function = source.value(first.id) if isinstance(first, ast.Name) else None
@@ -62,12 +70,17 @@ def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
             yield function
 
 
-def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
-    """Return the call under a gradient tape that averages over rows: a mean, or a loss with a reduction; else None."""
+def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
+    """Return the call under a gradient tape that averages over rows: a mean, or a loss with a reduction; else None.
+
+    Losses of Keras 3 divide their mean by the number of replicas themselves.
+    """
     for block in ast.walk(step):
         if isinstance(block, ast.With) and "GradientTape" in ast.dump(block.items[0].context_expr):
             for node in ast.walk(block):
-                if isinstance(node, ast.Call) and (source.dotted(node.func) in _MEANS or _is_reduced(source, node)):
+                if isinstance(node, ast.Call) and (
+                    source.dotted(node.func) in _MEANS or (keras == 2 and _is_reduced(source, node))
+                ):
                     return node
     return None
 

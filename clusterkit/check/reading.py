@@ -16,12 +16,11 @@ from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import follow, import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules import RULES, WRONG_NUMBERS, check
+from clusterkit.check.rules import RULES, SILENT, check
 from clusterkit.check.source import Source
 from clusterkit.check.unmentioned import MOST
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.explanation import Explanation
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
@@ -36,17 +35,15 @@ class NotChecked(ClusterkitError):
     exit_code = 2
 
 
-def doubts_of(job: JobSpec) -> tuple[Explanation, ...]:
-    """Return mistakes in a job's program with which a run succeeds, but computes wrong numbers.
+def doubts_of(job: JobSpec) -> list[Finding]:
+    """Return the findings with which a run of the job succeeds, but does not train as meant.
 
-    If the program can't be checked, return an empty tuple: a run does not depend on this check.
+    If the program can't be checked, return an empty list: a run does not depend on this check.
     """
     with suppress(Exception):  # the files may contain anything
-        if follow(*program_of(job), packages=(), most=MOST_AT_START).left_out:
-            return ()  # the files that were not read may make a finding wrong
-        findings = findings_of(job, rules=WRONG_NUMBERS)
-        return tuple(Explanation(one.id, None, f"{one.location}: {one.what}", one.advice) for one in findings)
-    return ()
+        if not follow(*program_of(job), packages=(), most=MOST_AT_START).left_out:
+            return findings_of(job, rules=SILENT)
+    return []  # files that were not read may make a finding wrong
 
 
 def findings_of(job: JobSpec, strict: bool = True, rules: Collection[str] = RULES) -> list[Finding]:

@@ -64,6 +64,24 @@ def finite_data(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(call), what, f"Add .repeat() to the dataset{more}.", name)
 
 
+def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
+    """Find shards by the number of an input pipeline: on parameter servers, each worker has the only one.
+
+    With shuffle, each worker at least has an order of its own, as in TensorFlow's tutorial.
+    """
+    for source in case.sources if _has_servers(case) and case.names({PARAMETER_SERVER, OUR_STRATEGY}) else ():
+        calls = [call for _, call in source.calls()]
+        for call in () if any(getattr(call.func, "attr", "") == "shuffle" for call in calls) else calls:
+            is_shard = getattr(call.func, "attr", "") == "shard"
+            if is_shard and any(getattr(arg, "attr", "") == "input_pipeline_id" for arg in call.args):
+                what = (
+                    "On parameter servers, each worker is a pipeline by itself: num_input_pipelines is 1, and this "
+                    "shard is all of the data in each worker, in the same order."
+                )
+                advice = "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat()."
+                yield Hit(source.location(call), what, advice)
+
+
 def _adapted(source: Source) -> Iterator[str]:
     for _, call in source.calls():
         match call.func:

@@ -15,6 +15,8 @@ _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
 _REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")
 # Names of values that may be multiplied by the number of replicas: batch sizes and learning rates.
 _SCALED = re.compile(r"(?i)batch|(?<!st)rate|\blr\b")
+_TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
+_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # in code that divides by itself
 _Function = ast.FunctionDef | ast.Module
 
 
@@ -46,6 +48,34 @@ def undistributed_batches(case: Case) -> Iterator[Hit]:
             if isinstance(loop, ast.For) and dataset in unused and _runs(source, loop):
                 what = f"The loop takes its batches from {dataset}: each worker trains on the whole of each batch."
                 yield Hit(source.location(loop), what, f"Loop over {unused[dataset]}, which gives each its share.")
+
+
+def shard_twice(case: Case) -> Iterator[Hit]:
+    """Find datasets that the program divides among the workers, and that the strategy divides once more."""
+    if not is_gang(case) or any(source.mentions(_DIVIDES) for source in case.sources):
+        return
+    for source in case.sources:
+        taken = [argument(call, 0, "x") for _, call in source.calls() if getattr(call.func, "attr", "") in _TAKERS]
+        for shard in dict.fromkeys(found for rows in taken if (found := _shard_of(source, rows, set())) is not None):
+            if case.applies(source, shard):
+                what = (
+                    f"The dataset is divided here, and the strategy divides it once more: each of the tasks "
+                    f"({case.tasks}) trains on a part of its part, and the rest of the rows is lost."
+                )
+                advice = "Leave shard() out, or set options.experimental_distribute.auto_shard_policy to OFF."
+                yield Hit(source.location(shard), what, advice)
+
+
+def _shard_of(source: Source, rows: ast.AST | None, seen: set[str]) -> ast.Call | None:
+    """Return the call of `shard` from which a dataset is made, through methods of datasets and names bound once."""
+    match rows:
+        case ast.Name(id=name) if name not in seen:
+            return _shard_of(source, source.value(name), seen | {name})
+        case ast.Call(func=ast.Attribute(attr="shard"), args=[_, _]):
+            return rows
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return _shard_of(source, owner, seen)
+    return None
 
 
 def _multiplies(node: ast.AST) -> bool:

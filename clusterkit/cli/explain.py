@@ -144,8 +144,8 @@ def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ..
     from clusterkit.ledger.takeover import account_of
 
     info = run.info()
-    if result.explanations or result.doubts or info is None:
-        return (*result.explanations, *result.doubts)
+    if result.explanations or info is None:
+        return result.explanations
     setup = replace(info.job.setup, cwd=str(Path(info.cwd) / (info.job.setup.cwd or "")))
     return explained(result, replace(info.job, setup=setup), run, account_of(run)).explanations
 

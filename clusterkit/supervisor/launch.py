@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,8 +141,6 @@ def _run(
         machine = Machine(job, seed, past_run.history)
         loop = Loop(machine, backend, inbox, observer.observe, control.answer, past_run.first, past_run.clock)
         result = explained(loop.run(), job, directory, observer.account())
-        if result.state is RunState.SUCCEEDED:
-            result = replace(result, doubts=run.prepared.doubts)
         if not result.final:
             backend.suspend()
         observer.write_result(result)

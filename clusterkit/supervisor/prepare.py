@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
 from clusterkit.warm.fork_client import Launch
 from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
-from clusterkit.words.explanation import Explanation
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, Shape
 
@@ -34,7 +33,6 @@ class Prepared:
     resume: RunDirectory | None
     warnings: tuple[str, ...]
     continues: bool = False  # True to continue the run `run_id` if it exists
-    doubts: tuple[Explanation, ...] = ()  # mistakes in the program with which a run succeeds with wrong numbers
 
 
 def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
@@ -76,15 +74,15 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
     doubts = _doubts(job) if must_parse else ()
-    return Prepared(job, run_id, resume, (*given.notes, *warnings, *map(str, doubts)), doubts=doubts)
+    return Prepared(job, run_id, resume, (*given.notes, *warnings, *doubts))
 
 
-def _doubts(job: JobSpec) -> tuple[Explanation, ...]:
-    if job.shape is not Shape.MULTI_WORKER or job.program.kind is ProgramKind.COMMAND:
-        return ()
-    from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
+def _doubts(job: JobSpec) -> Iterator[str]:
+    """Yield warnings about mistakes in the program with which a run succeeds, but does not train as meant."""
+    if job.shape is not Shape.SINGLE and job.program.kind is not ProgramKind.COMMAND:
+        from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
 
-    return doubts_of(job)
+        yield from (f"{one.location}: {one.what} {one.advice}" for one in doubts_of(job))
 
 
 def _preflight(job: JobSpec) -> Preflight:

@@ -155,7 +155,7 @@ def end_guidance(
 
 def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance:
     why, advice = _explained(result)
-    if result.undistributed is not None:
+    if result.undistributed is not None and not result.exact:
         mend = " ".join(result.undistributed.mend)
         return Guidance(printable(str(result.undistributed)), printable(f"The program needs: {mend}"))
     if result.doubts:
@@ -173,7 +173,7 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     show = (f"clusterkit show {run_id}",)
     kept = "" if result.checkpoint is None else printable(f" The last checkpoint is {result.checkpoint}.")
     if not report.recoveries:
-        return Guidance("Nothing failed.", f"Nothing.{kept}", show)
+        return Guidance(why or "Nothing failed.", advice or f"Nothing.{kept}", show)
     lost = sum(one.lost or 0 for one in report.recoveries)
     told = _recovered(report, lost)
     if advice:

@@ -207,14 +207,14 @@ class RunResult:
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
     | usage_error | True if a restart is useless: the program, an argument, a path or the configuration is wrong |
     | not_injected | requested faults that were never injected; if the job succeeded, `exit_code` is 3 |
-    | explanations, finding | what the failure means and what to do, the most specific first; the same as text |
+    | explanations, finding | why the run failed, or did not train as meant, and what to do; the first as text |
     | lost | True if the run was cut off, as when its supervisor was killed; `--continue` may continue the run |
     | given_up | the workers without which the run continued |
     | undistributed | the tasks that trained alone although they have peers |
-    | doubts | if the run succeeded: mistakes in the program with which a run computes wrong numbers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     | diverged_at | the step since which the loss has been NaN or infinite; None if the last loss is a number |
+    | short | True if the run succeeded with fewer steps than the leader had announced |
     | loop | True if the program has its own training loop instead of Keras' `fit` |
     """
 
@@ -242,13 +242,29 @@ class RunResult:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     loop: bool = False
     diverged_at: int | None = None
-    doubts: tuple[Explanation, ...] = ()
+    short: bool = False
 
     @property
     def fine(self) -> bool:
         """Return whether the run succeeded without reservations, such as a fault that was never injected."""
         proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
         return proved and self.diverged_at is None and not self.doubts
+
+    @property
+    def overcome(self) -> tuple[AttemptEnded, ...]:
+        """Return the failures that caused a restart and that no injected fault explains, if the run succeeded."""
+        causes = [ended for ended in self.attempts if ended.role and ended.role.kind is RoleKind.CAUSE]
+        return tuple(ended for ended in causes if ended.fault is None and self.state is RunState.SUCCEEDED)
+
+    @property
+    def exact(self) -> tuple[Explanation, ...]:
+        """Return the explanations that say more than that tasks trained alone."""
+        return tuple(one for one in self.explanations if one.means != str(self.undistributed))
+
+    @property
+    def doubts(self) -> tuple[Explanation, ...]:
+        """Return the explanations of a run that succeeded without a failure of its own, but did not train as meant."""
+        return self.exact if self.state is RunState.SUCCEEDED and not self.overcome else ()
 
     @property
     def word(self) -> str:

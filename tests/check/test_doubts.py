@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.check.reading import doubts_of
-from clusterkit.check.rules import RULES, WRONG_NUMBERS
+from clusterkit.check.rules import RULES, SILENT
+from clusterkit.explain import silent
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 from tests.commands import Clusterkit
@@ -67,14 +68,15 @@ def job(program: Path, workers: int = 2) -> JobSpec:
 
 
 def test_only_mistakes_with_which_runs_succeed_are_doubts(program: Callable[[str], Path]) -> None:
-    """Not those with which runs fail, which `up` explains when that happens."""
-    assert set(WRONG_NUMBERS) < set(RULES)
+    """Not those with which runs fail, which `up` explains when that happens; each has a row that explains it."""
+    assert set(SILENT) < set(RULES)
+    assert {row.id for row in silent.ROWS} == {*SILENT, "data-ran-out"}
     (doubt,) = doubts_of(job(program(f"{SHUFFLED}prnt(1)\n")))
-    assert (doubt.row, doubt.task) == ("unseeded-rows", None)
-    assert doubt.means.startswith(WHAT)
+    assert doubt.id == "unseeded-rows"
+    assert f"{doubt.location}: {doubt.what}".startswith(WHAT)
     assert doubt.advice.startswith(FIX)
-    assert doubts_of(job(program(SEEDED))) == ()
-    assert doubts_of(job(program(SHUFFLED), workers=1)) == ()
+    assert doubts_of(job(program(SEEDED))) == []
+    assert doubts_of(job(program(SHUFFLED), workers=1)) == []
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -98,7 +100,7 @@ def test_long_chains_of_attributes_take_no_time(program: Callable[[str], Path]) 
     """A file whose names have hundreds of parts is checked long before the deadline; a larger one is not checked."""
     chains = ("x" + ".y" * 900 + "\n") * 50
     assert len(doubts_of(job(program(f"{chains}{SHUFFLED}")))) == 1
-    assert doubts_of(job(program(f"{chains * 2}{SHUFFLED}"))) == ()
+    assert doubts_of(job(program(f"{chains * 2}{SHUFFLED}"))) == []
 
 
 @pytest.mark.process
@@ -119,7 +121,7 @@ def test_up_doubts_the_numbers_of_a_run_that_succeeded(
     assert WHAT in said
     assert f"Fix: {FIX}" in said
     run = Path(command.output.rpartition("Everything of this run is in ")[2].strip())
-    (doubt,) = json.loads((run / "result.json").read_text())["doubts"]
+    (doubt,) = json.loads((run / "result.json").read_text())["explanations"]
     assert doubt["row"] == "unseeded-rows"
     assert WHAT in " ".join(ck("explain", "doubted").out.split())
     assert WHAT in " ".join(ck("show", "doubted").out.split())
