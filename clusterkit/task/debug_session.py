@@ -67,7 +67,10 @@ class DebugSession:
             self.torn = False
 
     def next(self) -> dict[str, Any] | None:
-        """Return the client's next message; None once the client has disconnected. Raises KeyboardInterrupt."""
+        """Return the client's next message; None once the client has disconnected.
+
+        Raises KeyboardInterrupt if the client interrupts the program.
+        """
         while True:
             self.taking = True
             number, message = self.lines.get()

@@ -18,7 +18,7 @@ from typing import Any
 OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the clusterkit code that runs in a task
 MOST_MATCHES = 200
 LONGEST_PIECE = 1 << 16  # characters; the longest output in one message
-turns = threading.Lock()  # held by the thread that is in the debugger, so that only one thread is
+turns = threading.Lock()  # held by the thread in the debugger; other threads wait for it
 own = threading.local()  # `own.debugger` is the current thread's debugger
 
 

@@ -29,8 +29,8 @@ _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     """Return the launch of a fork server for most of the job's tasks; None if no server is useful.
 
-    If a server is useful but not possible, return the reason. The server for a command imports nothing, but a fork is
-    faster than a cold start, in which a new interpreter runs entry.py before the command.
+    If a server is useful but not possible, return the reason. If the program is a command, the server imports nothing,
+    and is useful because a fork is faster than a new interpreter that runs entry.py before the command.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -83,7 +83,7 @@ def marks(paths: RunPaths) -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return the launch of a warm server for all runs with this environment. SharedServer sets the log file."""
+    """Return the launch of a warm server for all runs with this process's environment. Its log file is still unset."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")

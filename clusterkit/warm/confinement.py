@@ -38,7 +38,7 @@ STATUS = {
     "Mems_allowed_list": "other memory nodes",
 }
 # Lines by which filters and rules can't be compared, since the kernel does not show seccomp filters and Landlock rules.
-# Filters and rules are certainly equal if both processes have inherited them from process 1.
+# Client and server certainly have equal filters and rules if both have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
 # Maps prctl(2) operations, which query attributes of the calling process only, to descriptions.
 CONTROLS = {
@@ -70,7 +70,7 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return how the client `pid` differs first, such as "another cgroup namespace"; None if all attributes are equal.
+    """Return the first difference between the client `pid` and this process, as "another cgroup namespace", or None.
 
     `of_client` is the result of `own_attributes` in the client, which the client has sent.
     """

@@ -131,7 +131,7 @@ class ForkServer:
                 raise self._give_up(error) from None
 
     def finish_fork(self, pending: PendingFork) -> int:
-        """Return the pid of the oldest requested fork, a child of this process. Raises NoForkServer or OSError."""
+        """Wait for the fork `pending`, the oldest one; return the pid. Raises NoForkServer or OSError."""
         try:
             if self.is_gone:
                 raise NoForkServer

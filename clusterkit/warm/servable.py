@@ -38,7 +38,7 @@ class Preload:
     """The modules that a fork server imports."""
 
     tensorflow: bool  # True for TensorFlow and Keras
-    modules: tuple[str, ...] = ()  # the names of other modules
+    modules: tuple[str, ...] = ()  # the names of the modules to import besides TensorFlow and Keras
     path: str | None = None  # the program's directory, from which the other modules can be imported
 
     @property

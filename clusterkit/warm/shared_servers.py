@@ -67,7 +67,7 @@ def _without_marks(launch: Launch) -> Launch:
 
 
 def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
-    """Start the kept server for the terminal of `process`, unless it runs already; stop other idle kept servers.
+    """Start the server that `warm auto` keeps for the terminal of `process`, unless it runs; stop other idle ones.
 
     Returns None if no server is to be kept, and an error message on failure. `launch` must come from `_without_marks`.
     """

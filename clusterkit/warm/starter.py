@@ -152,7 +152,7 @@ def _why_outdated(old: Launch | None, new: Launch | None) -> str:
 
 
 def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
-    """Return the reason if the server has imported, or may have imported, one of the changed files; otherwise ""."""
+    """Return why the server is outdated: it has, or may have, imported a changed file. Return "" if it has not."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"
     for file in changed:

@@ -212,7 +212,7 @@ class WarmSession:
         return cls(os.getpid(), Path(temporary_directory(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the session's directory. Raises WarmServerError if another user, who can see its name, was faster."""
+        """Create the session's directory. Raises WarmServerError if the name is taken by another user."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:

@@ -152,7 +152,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a run's guardian. Returns None in this process, and the function to call in the run's fork server."""
+        """Fork a run's guardian. Return None here; in the run's fork server, return the function to call there."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.runs_started += 1
@@ -231,7 +231,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # makes the server an orphan: the guardian of the run that starts it would kill a descendant
+        os._exit(0)  # makes the server an orphan, since the guardian of the run that starts it kills all descendants
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)

@@ -136,7 +136,7 @@ class Blame(NamedTuple):
 
 
 class RoleKind(enum.StrEnum):
-    """The role of an attempt among failures that happened together."""
+    """The role of a failed attempt when several attempts failed together."""
 
     CAUSE = "cause"
     SAME = "same"  # an independent failure with the same error as the cause

@@ -130,7 +130,7 @@ def has_uncalled_main() -> bool:
     except Exception:  # the program has no file, or the file is not Python code
         return False
     is_defined = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
-    # Strings are included, since a library may call the function by a name in a string.
+    # Names in string constants count, since a library may look up and call the function by its name.
     names = (getattr(node, kind, None) for node in ast.walk(tree) for kind in ("id", "attr", "value"))
     return is_defined and "main" not in names
 

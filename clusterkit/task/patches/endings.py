@@ -57,7 +57,7 @@ def remove_functions_later(module: Any, load: Any) -> None:
             while True:  # other threads may add names in the meantime
                 handle, name = dropped.popleft()
                 if handle == id(context._handle):  # otherwise, the function belonged to an earlier context
-                    # TensorFlow ignores failures of removals, too.
+                    # TensorFlow itself ignores that a function could not be removed.
                     with suppress(Exception):
                         plain(context, name)
 

@@ -146,7 +146,7 @@ PATCHES = {
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Apply the named patches to each module now, or when it is imported. `load` is the function of entry.py."""
+    """Apply the named patches to their modules, now or when a module is imported. `load` loads a file of task/."""
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)

@@ -144,8 +144,8 @@ class Step:
 def sources(tensor: Any) -> list[Any]:
     """Return the tensors from which a tensor of a graph is directly computed.
 
-    A branch of a condition is a separate graph; its placeholders stand for tensors of the outer graph. The outputs of
-    a function with a custom gradient (IdentityN) include its inputs.
+    A branch of a condition is a separate graph; its placeholders stand for tensors of the outer graph. IdentityN
+    passes each input on as the output of the same number, so such an output is computed from that input alone.
     """
     operation = tensor.op
     if operation.type == "Placeholder":

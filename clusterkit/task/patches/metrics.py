@@ -28,7 +28,7 @@ class Metrics:
         self.steps = steps
         self.unsent: dict[str, str] = {}  # maps the names of unsent metrics to values in JSON
         self.sent_at = 0.0
-        self.epochs_until = 0.0  # limits reports of epochs: each adds EPOCH_EVERY, at most up to the current time
+        self.epochs_until = 0.0  # a token bucket: a report adds EPOCH_EVERY, and waits while this is in the future
         self.late: Any = None  # the last epoch's logs, if EPOCH_EVERY has prevented their report
 
     def keep(self, metrics: Any) -> None:

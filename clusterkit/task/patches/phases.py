@@ -41,8 +41,8 @@ class ThreadState(_thread._local):
     read: frozenset[str] = frozenset()  # paths that the program has read without a function since the last save began
 
     def __init__(self) -> None:
-        self.depth: dict[str, int] = {}  # maps a phase to the number of its functions that are running, nested
-        self.reached = set[str]()  # the phases that have been reported since the outermost function began
+        self.depth: dict[str, int] = {}  # maps a phase to the number of its functions that are running; calls nest
+        self.reached = set[str]()  # the phases reported since the outermost running function began
 
 
 class Phases:

@@ -70,7 +70,7 @@ class Recorder:
         after = self.registry.iterations()
         if sum(after) == sum(before):
             if not self.has_begun and len(self.registry.entries) != len(self.variables):
-                self.keep()  # without an optimizer, the program may report its steps later
+                self.keep()  # for a program without an optimizer, which may report its first step later
             return
         begin, now = max(before, default=0), max(after)
         if not self.has_begun:

@@ -222,7 +222,7 @@ class Steps:
             self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
-        """Report the step of the weights that an evaluator has evaluated, read from its restored optimizer."""
+        """Report the step of the weights that were evaluated, which the optimizer has restored with them."""
         if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
             self.step = step
             self.send_step()
