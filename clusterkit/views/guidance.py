@@ -127,7 +127,8 @@ def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     task = "" if found.failure is None else f" {found.failure.task}"
     why, is_error = _broken(ledger)
     is_error |= not why and found.failure is not None and found.failure.exception is not None
-    return Guidance(why or _failure(found), todo, (f"clusterkit logs {run_id}{task}",), is_error=is_error)
+    logs = (f"clusterkit logs {run_id}{task}",)
+    return Guidance(why or _failure(found), f"{todo} To read the log:", logs, is_error=is_error)
 
 
 def end_guidance(
@@ -173,18 +174,18 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     show = (f"clusterkit show {run_id}",)
     kept = "" if result.checkpoint is None else printable(f" The last checkpoint is {result.checkpoint}.")
     if not report.recoveries:
-        return Guidance(why or "Nothing failed.", advice or f"Nothing.{kept}", show)
+        return Guidance(why or "Nothing failed.", f"{advice or f'Nothing.{kept}'} For details:", show)
     lost = sum(one.lost or 0 for one in report.recoveries)
     told = _recovered(report, lost)
     if advice:
         return Guidance(f"{told} {why}", advice)
     if repeated_steps(report):
-        return Guidance(told, f"To lose less next time, {remedy(result.loop)}.", show)
+        return Guidance(told, f"To lose less next time, {remedy(result.loop)}. For details:", show)
     less = "Nothing: no step was lost."
     if lost:
         most = max(one.lost or 0 for one in report.recoveries)
         less = f"Nothing. To train fewer than {number_of('step', most)} again, save checkpoints more often."
-    return Guidance(told, f"{less}{kept}", show)
+    return Guidance(told, f"{less}{kept} For details:", show)
 
 
 def _explained(result: RunResult) -> tuple[str, str]:

@@ -34,7 +34,7 @@ FIX = Explanation("row", task("worker:1"), "The rate is negative.", "Use a posit
 @pytest.mark.parametrize(
     ("result", "resume", "why", "todo", "commands"),
     [
-        (SUCCESS, None, "Nothing failed.", "Nothing.", ("clusterkit show r",)),
+        (SUCCESS, None, "Nothing failed.", "Nothing. For details:", ("clusterkit show r",)),
         (replace(SUCCESS, not_injected=(NotInjected("kill worker:1 @ step=9", "it has no step 9"),)), None,
          "Never injected: kill worker:1 @ step=9: it has no step 9.", "Give the fault a trigger that this run reaches.",
          ()),
@@ -71,7 +71,8 @@ def test_what_has_no_checkpoint_is_started_again() -> None:
     """With the command that started it; what can be resumed is resumed."""
     start = "clusterkit up train.py"
     failed = end_guidance(FAILED, RecoveryReport(), "r", None, start)
-    assert (failed.todo[-21:], failed.commands[0]) == (" Then start it again:", start)
+    then = " Then start it again:"
+    assert (failed.todo[-len(then) :], failed.commands[0]) == (then, start)
     assert end_guidance(FAILED, RecoveryReport(), "r", RESUME, start).commands[0] == RESUME
     stopped = replace(FAILED, state=RunState.TIMED_OUT)
     assert end_guidance(stopped, RecoveryReport(), "r", None, start).commands == (start,)
@@ -80,7 +81,7 @@ def test_what_has_no_checkpoint_is_started_again() -> None:
 def test_a_success_names_its_last_checkpoint() -> None:
     """Where the model is."""
     found = end_guidance(replace(SUCCESS, checkpoint="/models/ckpt-20"), RecoveryReport(), "r", None)
-    assert found.todo == "Nothing. The last checkpoint is /models/ckpt-20."
+    assert found.todo == "Nothing. The last checkpoint is /models/ckpt-20. For details:"
 
 
 def test_the_useful_half_of_a_keras_error_is_the_reason() -> None:
@@ -111,11 +112,12 @@ def recovered(*faults: str, saved: bool, times: int = 1) -> RecoveryReport:
     ("report", "why", "todo"),
     [
         (recovered(saved=True), "worker:1 was killed by SIGKILL. Recovered: 10 steps trained again.",
-         "Nothing. To train fewer than 10 steps again, save checkpoints more often."),
+         "Nothing. To train fewer than 10 steps again, save checkpoints more often. For details:"),
         (recovered(saved=False), "worker:1 was killed by SIGKILL. Recovered: 30 steps trained again.",
-         "To lose less next time, add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer."),
+         "To lose less next time, add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer. "
+         "For details:"),
         (recovered(saved=True, times=2), "worker:1 was killed by SIGKILL. Recovered 2 times: 11 steps trained again.",
-         "Nothing. To train fewer than 10 steps again, save checkpoints more often."),
+         "Nothing. To train fewer than 10 steps again, save checkpoints more often. For details:"),
     ],
 )  # fmt: skip
 def test_a_success_with_recoveries_says_what_was_lost(report: RecoveryReport, why: str, todo: str) -> None:
