@@ -113,5 +113,5 @@ const TYPES = ["chief", "worker", "ps", "evaluator"];
 function split(task) {
   const at = task.lastIndexOf(":");
   const type = TYPES.indexOf(task.slice(0, at));
-  return [type < 0 ? TYPES.length : type, Number(task.slice(at + 1)) || 0];
+  return [type < 0 ? TYPES.length : type, Number.parseInt(task.slice(at + 1), 10) || 0];
 }
