@@ -31,7 +31,7 @@ article { border-left: 4px solid var(--line); padding: 0 1rem; margin: 1rem 0; }
 article.fails { border-color: #d55e00; } article.plain { border: 0; padding: 0; margin: .3rem 0; }
 .plain :is(h3, p) { display: inline; font-size: 1rem; margin: 0 .6rem 0 0; } :target { outline: 2px solid #0072b2; }
 @media (max-width: 600px) { th, td, .matrix a { padding: .15rem .25rem; font-size: .8rem; }
-.matrix thead th { padding: .25rem 0; line-height: 1.2; } .matrix a { padding: .15rem .1rem; } }
+.matrix thead th { padding: .25rem 0; line-height: 1.2; } .matrix a { padding: .15rem 0; min-width: 24px; } }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: light-dark(#f4f4f4, #222); padding: .5rem; }
 """
 

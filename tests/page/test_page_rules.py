@@ -77,6 +77,21 @@ def test_rules_of_the_page(page: Browser) -> None:
     ]
 
 
+AXES = [
+    ("steps/s", "steps/s", 4.99, 5.0), ("steps/s", "steps/s", 5.0, 5.0), ("cpu", "%", 98.0, 98.5),
+    ("loss", "", 0.5, 0.5), ("loss", "", 0.1, 0.9), ("loss", "", -3.0, 2.0), ("accuracy", "", 0.0, 0.0),
+]  # fmt: skip
+
+
+def test_no_curve_runs_along_the_edge_of_its_chart(page: Browser) -> None:
+    """Above the highest value there is room, of the axis that is drawn; speeds and sizes begin at zero."""
+    script = "return args[0].map(([name, unit, low, high]) => m.rangeOf({name, unit}, low, high))"
+    for (_, unit, low, high), (bottom, top) in zip(AXES, module(page, "series", script, AXES), strict=True):
+        assert top - high >= 0.05 * (top - bottom)
+        assert bottom <= low
+        assert not unit or bottom == 0
+
+
 def test_hostile_lines_are_shown_in_bounded_pieces(page: Browser) -> None:
     """Random bytes with escapes: no control character is left, no class but the known ones, no more than fits."""
     seed = random.randrange(1 << 32)
