@@ -61,7 +61,7 @@ export function bytes(n) {
 /** A speed: `138`, `19.6`, `0.25`. */
 export function speed(n) {
   if (n == null) return NONE;
-  return n < 99.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
+  return n !== 0 && n < 99.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
 }
 
 /** A share of 1: `61 %`. */
