@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ def _wait_for_step(browser: Browser) -> None:
 
 def _save(browser: Browser, path: Path) -> None:
     shot = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
-    frequent = sorted(shot.getcolors(shot.width * shot.height), reverse=True)[:COLORS]
+    colors = Counter(zip(*[iter(shot.tobytes())] * 3, strict=True))
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for _, color in frequent for part in color])
+    palette.putpalette([part for color, _ in colors.most_common(COLORS) for part in color])
     shot.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
