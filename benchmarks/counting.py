@@ -12,9 +12,9 @@ from benchmarks.training import LONG
 
 # Steps that take some ten seconds, and the tasks that make them.
 SHAPES: dict[str, tuple[int, tuple[str, ...]]] = {
-    "ps": (6000, ("--workers", "2", "--ps", "1")),
+    "ps": (12000, ("--workers", "2", "--ps", "1")),
     "mwms": (6000, ("--workers", "2")),
-    "fit": (8000, ()),
+    "fit": (25000, ()),
 }
 UNCOUNTED = ("--progress-regex", r"^no line is like this: (\d+)$")  # in the place of what the tasks count
 

@@ -69,7 +69,7 @@ _NAMES = {
 }
 _HOME_OF = {name: f"clusterkit.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = ["__version__", *sorted(_HOME_OF)]
-_HOME_OF["load_ipython_extension"] = "clusterkit.notebook.extension"  # for IPython, which may not be installed
+_HOME_OF["load_ipython_extension"] = "clusterkit.notebook.magics"  # for IPython, which may not be installed
 
 
 def __getattr__(name: str) -> object:

@@ -145,6 +145,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         leaks = _leaks(home)
     failed = request.node.stash.get(FAILED, False)
     missed, alone = ([], []) if failed else (_never_injected(clusters.started), _trained_alone(clusters.started))
+    for doubt in dict.fromkeys(str(doubt) for result in _succeeded(clusters.started) for doubt in result.doubts):
+        request.node.warn(pytest.PytestWarning(f"The job did not train as meant: {doubt}"))
     if not (keep or leaks or missed or alone or request.node.stash.get(FAILED, False)):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:

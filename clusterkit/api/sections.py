@@ -14,10 +14,9 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
-from clusterkit.views.epochs import Epochs
 from clusterkit.views.naming import failed
-from clusterkit.views.repeats import Repeats, ShownTraceback
-from clusterkit.views.twins import without_times
+from clusterkit.views.prefixed import Epochs
+from clusterkit.views.repeats import Repeats, ShownTraceback, without_times
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Failed, Stalled
 from clusterkit.words.outcome import Failure

@@ -1,4 +1,4 @@
-"""Trials: runs the job of a campaign with different faults, and checks each result."""
+"""A series of runs of one job, such as a campaign: makes the job and its name from options, and does each run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from clusterkit.job.options import GivenOptions, JobOptions, Options, env_flags,
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
-from clusterkit.store.store import RunStore
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.store.store import RunStore, new_run_id
+from clusterkit.supervisor.prepare import prepare
+from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
@@ -39,6 +40,7 @@ NEVER_FAULT = "stop any for=1s @ step=99999999999"
 
 
 During = Callable[[Supervisor, RunDirectory], None]
+LONGEST_NAME = 40  # characters; run ids begin with this name
 
 
 def _do_nothing(supervisor: Supervisor, run: RunDirectory) -> None:
@@ -216,3 +218,19 @@ class Trials:
             file = Path(self.template.job.pcap)
             places["pcap"] = str(file.with_name(f"{file.stem}-{run_id}{file.suffix}"))
         return places
+
+
+def template_from(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
+    """Check the options; return the job and warnings for the user. Raises BadJob."""
+    prepared = prepare(options)
+    if prepared.job.watches:
+        raise BadJob(["--watch is not for series of runs: one that fails would wait for a change of its program."])
+    return JobTemplate(prepared.job, options.options), prepared.warnings
+
+
+def campaign_name(asked: JobTemplate, kind: str) -> str:
+    """Return the name of a campaign or an exam. The ids of its runs begin with this name. Raises BadJob."""
+    name = str(asked.options.get("run_id") or f"{kind}-{new_run_id()}")
+    if len(name) > LONGEST_NAME:
+        raise BadJob([f"--run-id has {len(name)} letters; the names of its runs need some more. Use {LONGEST_NAME}."])
+    return name

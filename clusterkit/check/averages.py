@@ -1,4 +1,4 @@
-"""Rules about averages that are over the rows of one worker, but have to be over the whole batch."""
+"""Rules about averages over the rows of one worker that have to be averages over the whole batch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from clusterkit.check.source import Source
 from clusterkit.words.model import Shape
 
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
+_MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
 _SCALES = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
 _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*batch\w*)?|local_batch\w*")
@@ -21,23 +22,27 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
     if is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
         for source in case.sources:
             for step in _replica_functions(source):
-                if (mean := _mean_under_tape(source, step)) is not None:
+                if (mean := _mean_under_tape(source, step, case.keras)) is not None:
                     tasks = len(case.job.training)
                     what = (
                         "The mean is over the rows of one worker, and the strategy adds up the gradients of the "
                         f"workers: with {case.tasks} they are {tasks} times too large."
                     )
-                    advice = "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
+                    advice = (
+                        "Divide it by self.distribute_strategy.num_replicas_in_sync, or use self.compute_loss."
+                        if step.name == "train_step" and step.args.args[:1] and step.args.args[0].arg == "self"
+                        else "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
+                    )
                     yield Hit(source.location(mean), what, advice)
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find datasets with batches of one worker's size, although the strategy splits each batch among the workers."""
+    """Find datasets whose batches have one worker's size, although the strategy splits each batch among the workers."""
     if not is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # in a dataset function, the size of one worker's batch is right
+            continue  # a function that creates a worker's dataset has to use the size of one worker's batch
         for _, call in source.calls():
             size = next(iter(call.args), None)
             name = size.id if isinstance(size, ast.Name) else ""
@@ -54,7 +59,10 @@ def is_gang(case: Case) -> bool:
 
 
 def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the file that are given to `strategy.run`."""
+    """Yield the functions of the file that the program or `fit` passes to `strategy.run`."""
+    for node in source.nodes:
+        if isinstance(node, ast.ClassDef) and not _MODELS.isdisjoint(map(source.dotted, node.bases)):
+            yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "train_step")
     for _, call in source.calls():
         first = next(iter(call.args), None)
         function = source.value(first.id) if isinstance(first, ast.Name) else None
@@ -62,19 +70,24 @@ def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
             yield function
 
 
-def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
-    """Return the call in a gradient tape's block that averages over the rows: a mean, or a loss with a reduction."""
+def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
+    """Return the call under a gradient tape that averages over rows: a mean, or a loss with a reduction; else None.
+
+    Losses of Keras 3 divide their mean by the number of replicas themselves.
+    """
     for block in ast.walk(step):
         if isinstance(block, ast.With) and "GradientTape" in ast.dump(block.items[0].context_expr):
             for node in ast.walk(block):
-                if isinstance(node, ast.Call) and (source.dotted(node.func) in _MEANS or _is_reduced(source, node)):
+                if isinstance(node, ast.Call) and (
+                    source.dotted(node.func) in _MEANS or (keras == 2 and _is_reduced(source, node))
+                ):
                     return node
     return None
 
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:
-    """Return whether the call is to a Keras loss that the file creates without a `reduction` argument."""
-    made = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
-    if not isinstance(made, ast.Call) or not _LOSS.fullmatch(source.dotted(made.func)):
+    """Return whether the call is that of a Keras loss that the file creates without the argument `reduction`."""
+    loss = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
+    if not isinstance(loss, ast.Call) or not _LOSS.fullmatch(source.dotted(loss.func)):
         return False
-    return not any(keyword.arg in ("reduction", None) for keyword in made.keywords)
+    return not any(keyword.arg in ("reduction", None) for keyword in loss.keywords)

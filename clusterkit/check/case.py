@@ -1,4 +1,4 @@
-"""The subject of the rules of `clusterkit check` (a program with its job), and the places to which a rule applies."""
+"""What the rules of `clusterkit check` examine (a program with its job), and the places to which a rule applies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUR_STRATEGY = "clusterkit.training.strategy"  # a function that returns a strat
 
 
 class HidingFile(NamedTuple):
-    """A file that hides a module: `random.py` hides `random`. `whose` describes the module in messages."""
+    """A file that hides a module, as `random.py` hides `random`. `whose` describes the module in messages."""
 
     file: str
     module: str
@@ -37,10 +37,10 @@ class Hit(NamedTuple):
 
 
 class Case(NamedTuple):
-    """The subject of the rules: the sources of a program, the program's own file first, and its job.
+    """The subject of the rules: the sources of a program, with the program's own file first, and its job.
 
-    `strict` makes rules ignore code that a run may not reach, such as branches. Explanations of a failure are not
-    `strict`, because such code may have failed.
+    If `strict` is True, rules ignore code that a run may not reach, such as branches. It is False for the explanation
+    of a failure, since such code may have failed.
     """
 
     sources: Sequence[Source]
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
     @property
     def tasks(self) -> str:
-        """The tasks for messages, such as `a chief, 2 workers and 1 ps`."""
+        """Return the tasks as text for messages, such as `a chief, 2 workers and 1 ps`."""
         counts = {kind: count for kind, count in self.job.counts.items() if count and kind is not TaskType.EVALUATOR}
         plural = {kind: "s" * (kind is TaskType.WORKER and count > 1) for kind, count in counts.items()}
         words = ["a chief" if kind is TaskType.CHIEF else f"{n} {kind}{plural[kind]}" for kind, n in counts.items()]
@@ -59,21 +59,21 @@ class Case(NamedTuple):
 
     @property
     def is_distributed(self) -> bool:
-        """Whether the tasks have to train together with TensorFlow."""
+        """Return whether the tasks have to train together with TensorFlow."""
         apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
         return self.job.shape is not Shape.SINGLE and not apart
 
     @property
     def joins(self) -> bool:
-        """Whether the strategy is certain to get the job's cluster, which the program may keep from it."""
+        """Return whether the strategy certainly gets the job's cluster: the program does not mention TF_CONFIG."""
         return self.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in self.sources)
 
     def severity(self, is_certain: bool = True) -> Severity:
-        """Return the severity of what fails in every run that reaches it, where every run does."""
+        """Return ERROR for code that certainly fails in every run, and WARNING for other code."""
         return Severity.ERROR if self.strict and is_certain else Severity.WARNING
 
     def fits(self) -> Iterator[tuple[Source, ast.Call]]:
-        """Yield the calls of `fit` on objects that the program also compiles, which are Keras models."""
+        """Yield the calls of `fit` on Keras models, that is, on objects that the program also compiles."""
         for source in self.sources:
             for call in source.model_calls("fit"):
                 if self.applies(source, call):
@@ -87,13 +87,13 @@ class Case(NamedTuple):
                     yield source, name, call
 
     def applies(self, source: Source, node: ast.AST) -> bool:
-        """Return whether every run evaluates the node, or `strict` is off."""
+        """Return whether rules apply to the node: every run evaluates it, or `strict` is False."""
         main, names = self.sources[0], (source.module, f".{source.module}")
         imported = source is main or any(main.is_certain(each) for each in main.nodes if _imports(each, names))
         return not self.strict or (imported and source.is_certain(node))
 
     def names(self, wanted: set[str]) -> set[str]:
-        """Return which of the wanted names the program uses."""
+        """Return those of the wanted names that the program uses."""
         return {source.dotted(node) for source in self.sources for node in source.nodes} & wanted
 
 

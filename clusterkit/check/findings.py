@@ -1,4 +1,4 @@
-"""Findings: problems at lines of a program and how to fix them, as values, as text and as JSON."""
+"""Findings: problems in a program, each with its line and its fix, as values, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from clusterkit.text.printable import printable
 
 
 class Severity(enum.StrEnum):
-    """An error is a line at which every run of the job fails; a warning is about runs that may succeed.
+    """ERROR is for a line at which every run of the job fails. WARNING is for a line with which runs may succeed.
 
-    `up` refuses only what is not valid Python. It starts a program with other errors, since the check knows neither
-    the packages that the program imports nor what it has in mind.
+    `up` refuses only programs that are not valid Python. It starts programs with other errors, since the check knows
+    neither the packages that a program imports nor the program's intention.
     """
 
     ERROR = "error"
@@ -51,12 +51,12 @@ class Finding:
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """Format one finding per line, as compilers do, and a summary line."""
+    """Format the findings, each in one line as in a compiler's output, and a summary line."""
     return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _summary(findings)])
 
 
 def as_json(program: str, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Convert the findings to a JSON document, with the number of errors and warnings."""
+    """Convert the findings to a JSON document, with the numbers of errors and warnings."""
     return {
         "program": program,
         "findings": [

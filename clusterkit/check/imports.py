@@ -1,4 +1,4 @@
-"""Finds the imports in a program's text and follows them to the program's own modules, not to installed packages."""
+"""Finds the imports in a program's text, and follows them to the program's own modules, not to installed packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# An import at the start of a line or statement: `from X import`, its names perhaps in parentheses, or `import`.
+# An import at the start of a line or statement: `from X import`, with or without parentheses, or `import X`.
 _IMPORT = re.compile(
     rb"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]*import\b[ \t]*(?:\(((?:[^)#]|#[^\n]*+)*+)|([\w ,\t]*))"
     rb"|import[ \t]+([\w., \t]+))",
@@ -20,12 +20,12 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OWN_PACKAGE = "clusterkit"  # not followed: sets no variables, and imports TensorFlow only if the program does
-MOST_FILES = 300  # files; no more are followed
+OWN_PACKAGE = "clusterkit"  # not followed, since it sets no variables, and imports TensorFlow only if the program does
+MOST_FILES = 300  # the maximum number of files that are followed
 
 
 class ProgramFile(NamedTuple):
-    """A file of a program: its text, the names that it imports, and its path."""
+    """A file of a program: the text, the names that the text imports, and the path."""
 
     text: bytes
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Followed(NamedTuple):
 def program_files(
     file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize
 ) -> list[ProgramFile]:
-    """Return a program's file and the files that it imports, as `follow` reads them."""
+    """Return a program's file and the files that it imports, in the order of `follow`."""
     return follow(file, root, packages, most).files
 
 
@@ -56,7 +56,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.
         others: more directories to import from.
     """
-    found, left_out = list[ProgramFile](), list[Path]()
+    files, left_out = list[ProgramFile](), list[Path]()
     roots, todo, seen = [*import_roots(root), *others], [], set[Path]()
     if file is not None and os.path.isfile(file):
         todo = [*packages, file]
@@ -74,11 +74,11 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
             continue
         most -= size
         names = tuple(_names(text))
-        found.append(ProgramFile(text, names, path))
+        files.append(ProgramFile(text, names, path))
         for name in names:
             if name.partition(".")[0] != OWN_PACKAGE:
                 todo += files_of(name, path, roots)
-    return Followed(found, [*left_out, *(path for path in dict.fromkeys(todo) if path not in seen)])
+    return Followed(files, [*left_out, *(path for path in dict.fromkeys(todo) if path not in seen)])
 
 
 def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
@@ -90,7 +90,7 @@ def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
 
 
 def program_of(job: JobSpec) -> tuple[Path | None, Path]:
-    """Return the program's file, if it can be found, and the directory from which it imports its own modules."""
+    """Return the program's file, or None, and the directory from which the program imports its own modules."""
     cwd = Path(job.setup.cwd or ".").absolute()
     if job.program.kind is ProgramKind.MODULE:
         return module_file(job.program.target, cwd), cwd
@@ -99,7 +99,7 @@ def program_of(job: JobSpec) -> tuple[Path | None, Path]:
 
 
 def module_file(name: str, root: Path) -> Path | None:
-    """Return the file that `python -m NAME` runs, if it is below `root` or PYTHONPATH."""
+    """Return the file that `python -m NAME` runs, if the file is in `root` or PYTHONPATH; otherwise None."""
     for place in (directory.joinpath(*name.split(".")) for directory in import_roots(root)):
         for path in (place / "__main__.py", place.with_name(f"{place.name}.py")):
             if os.path.isfile(path):
@@ -109,8 +109,8 @@ def module_file(name: str, root: Path) -> Path | None:
 
 def packages_of(job: JobSpec, root: Path) -> list[Path]:
     """Return the `__init__.py` files that `python -m NAME` executes before the module itself."""
-    found = files_of(job.program.target, root, import_roots(root)) if job.program.kind is ProgramKind.MODULE else []
-    return [path for path in found if path.name == "__init__.py"]
+    files = files_of(job.program.target, root, import_roots(root)) if job.program.kind is ProgramKind.MODULE else []
+    return [path for path in files if path.name == "__init__.py"]
 
 
 def import_roots(root: Path) -> list[Path]:
@@ -126,7 +126,7 @@ def _absolute(path: str) -> Path:
 
 
 def _names(text: bytes) -> Iterator[str]:
-    """Yield the imported names. `package.name` of `from package import name` may be a module or a function."""
+    """Yield the imported names. For `from package import name`, yield `package.name` too, which may be a module."""
     text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
     for source, enclosed, imported, plain in _IMPORT.findall(text):
         base = source.decode(errors="replace")
@@ -144,10 +144,10 @@ def files_of(name: str, importer: Path, roots: list[Path]) -> list[Path]:
     dots = len(name) - len(name.lstrip("."))
     if dots:
         roots = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
-    found = []
+    files = []
     for directory in roots:
         for part in name.lstrip(".").split("."):
-            found += [directory / part / "__init__.py", directory / f"{part}.py"]
+            files += [directory / part / "__init__.py", directory / f"{part}.py"]
             directory /= part
-    # Not Path.is_file, which raises for an unreadable directory and for a name that is too long.
-    return [path for path in found if os.path.isfile(path)]
+    # Path.is_file is not used, since it raises for an unreadable directory and for a name that is too long.
+    return [path for path in files if os.path.isfile(path)]

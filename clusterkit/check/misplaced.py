@@ -1,4 +1,4 @@
-"""Finds options of `up` that were typed after the program, which then receives them: `up train.py --workers 2`."""
+"""Finds options of `up` after the program, as in `up train.py --workers 2`: the program receives them instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTIONS_OF_UP = frozenset(
     | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is OptionKind.SWITCH}
     | {f"--{name}" for name in _OTHER_FLAGS}
 )
-_REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # as argparse, absl and click word it
+_REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # errors of argparse, absl and click
 
 
 def misplaced(args: Sequence[str]) -> list[str]:
@@ -27,9 +27,9 @@ def misplaced(args: Sequence[str]) -> list[str]:
 
 
 def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
-    """Return the problem and the fix if `text`, the program's error, shows that it rejected an option of `up`."""
-    given = [job.program.args, *(setup.args or () for setup in job.setups.values())]
-    names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + word_pattern(name), text)]
+    """Return the problem and the fix if the program has rejected an option of `up`. `text` is the program's error."""
+    arguments = [job.program.args, *(setup.args or () for setup in job.setups.values())]
+    names = [name for name in misplaced([*sum(arguments, ())]) if re.search(_REFUSED + word_pattern(name), text)]
     if not names:
         return None
     they = f"{listed(names)} {'is an option' if len(names) == 1 else 'are options'} of `clusterkit up`"

@@ -1,4 +1,4 @@
-"""A program's own files in their current state: their names and contents, and whether the program can run with them.
+"""The current state of a program's own files: their names and contents, and whether the program can run.
 
 The files may contain anything and change at any time. Files that are too large are not read.
 """
@@ -22,7 +22,7 @@ from clusterkit.check.parsing import has_own_python, is_text, syntax_error
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 8 << 20  # bytes; the limit for all files that are read, together
+MOST = 8 << 20  # bytes; the limit for the total size of the files that are read
 LONGEST_LINE = 100  # characters; longer lines are cut in messages
 _PACKAGES = {"site-packages", "dist-packages"}
 
@@ -52,19 +52,19 @@ class OwnFiles:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
-        """Return the directories of these files, and those between them and the program's directory."""
-        found = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
-        for path in [path for path in found if path.is_relative_to(self.root)]:
-            found.update(place for place in path.parents if place.is_relative_to(self.root))
-        return sorted({_existing(path) for path in found})
+        """Return the directories of these files, and all directories between these and the program's directory."""
+        directories = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
+        for path in [path for path in directories if path.is_relative_to(self.root)]:
+            directories.update(place for place in path.parents if place.is_relative_to(self.root))
+        return sorted({_existing(path) for path in directories})
 
 
 def own_files(job: JobSpec) -> OwnFiles:
     """Read the files of a job's program."""
     file, root = program_of(job)
     if job.program.kind is ProgramKind.COMMAND:
-        found = shutil.which(job.program.target)
-        file = Path(found) if found and "/" not in job.program.target else file
+        executable = shutil.which(job.program.target)
+        file = Path(executable) if executable and "/" not in job.program.target else file
         return _read(file, root, ())
     others = _added_paths()
     if job.program.kind is ProgramKind.MODULE and file is None:
@@ -72,15 +72,15 @@ def own_files(job: JobSpec) -> OwnFiles:
     places = [*import_roots(root), *others]
     preloaded = [path for name in job.preload for path in files_of(name, root / "-", places)]
     sources, left_out = follow(file, root, [*packages_of(job, root), *preloaded], MOST, others)
-    beyond = [path for path in left_out if _is_own(path) and path != file]  # `_read` notices changes of the program
+    beyond = [path for path in left_out if _is_own(path) and path != file]  # `_read` handles the program's own file
     link = None if job.program.kind is ProgramKind.MODULE else Path(job.setup.cwd or ".", job.program.target)
     return replace(_read(file, root, sources), omitted=tuple(beyond), link=link)
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
-    """Return why the program can't run any more, as a clause: a file is missing or not valid Python; else "".
+    """Return a clause if the program can't run any more, since a file is missing or not valid Python; otherwise "".
 
-    `before` are the files with which the program last could run; files unchanged since then are not checked again.
+    `before` are the files with which the program could last run. Files that have not changed since are not checked.
     """
     if now.program is None or now.program not in now.digests:
         return f"{job.program.target} is gone"
@@ -101,7 +101,7 @@ def _line(text: bytes, error: SyntaxError) -> str:
 
 
 def _missing(now: OwnFiles, before: OwnFiles) -> str:
-    """Return a clause about a removed module that one of the files imports unconditionally; else an empty string."""
+    """Return a clause about a removed module that one of the files imports unconditionally; otherwise ""."""
     removed = {path for path in before.digests if path not in now.digests and not os.path.isfile(path)}
     places = [*import_roots(now.root), *_added_paths()]
     for importer, text in now.texts.items() if removed else ():
@@ -114,7 +114,7 @@ def _missing(now: OwnFiles, before: OwnFiles) -> str:
 
 
 def _required_names(text: bytes) -> Iterator[str]:
-    """Yield the names that a file imports, except inside `try`, where it may handle their absence."""
+    """Yield the names that a file imports. Skip imports inside `try`, since the file may handle their absence."""
     tree: ast.AST | None = None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
         tree = ast.parse(text)
@@ -156,9 +156,9 @@ def _is_own(path: Path) -> bool:
 
 
 def _added_paths() -> list[Path]:
-    """Return the directories of editable installations in Python's path."""
-    found = [Path(entry) for entry in sys.path[1:] if os.path.isdir(entry)]
-    return [path for path in found if _is_own(path) and not path.is_relative_to(sys.base_prefix)]
+    """Return the directories of editable installations in `sys.path`."""
+    directories = [Path(entry) for entry in sys.path[1:] if os.path.isdir(entry)]
+    return [path for path in directories if _is_own(path) and not path.is_relative_to(sys.base_prefix)]
 
 
 def _existing(path: Path) -> Path:

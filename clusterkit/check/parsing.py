@@ -1,4 +1,4 @@
-"""Parses a program without running it: the only check of the program before `up` starts tasks."""
+"""Checks that a program is valid Python. This is the only check of the program before `up` starts tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return the syntax error of a source; None if this interpreter or perhaps the tasks' interpreter compiles it."""
+    """Return the syntax error of a source; None if this interpreter, or possibly that of the tasks, can compile it."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)
@@ -40,12 +40,12 @@ def syntax_error(text: bytes) -> SyntaxError | None:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether tasks run with another interpreter, which may accept another syntax."""
+    """Return whether tasks run with another interpreter than clusterkit, which may accept another syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:
-    """Return whether the file is Python source; Python also runs archives and compiled code."""
+    """Return whether the file is Python source, not an archive or compiled code, which Python also runs."""
     return path.suffix in (".py", ".pyw") or b"\0" not in text
 
 

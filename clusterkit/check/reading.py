@@ -1,4 +1,4 @@
-"""Reads and checks a job's program and its own modules, within limits, since the files may contain anything."""
+"""Reads and checks a job's program and its own modules. Sizes are limited, since the files may contain anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from importlib import metadata
 from itertools import islice
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
-from clusterkit.check.imports import import_roots, imports_tensorflow, program_files, program_of
+from clusterkit.check.imports import follow, import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules import check
+from clusterkit.check.rules import RULES, SILENT, check
 from clusterkit.check.source import Source
 from clusterkit.check.unmentioned import MOST
 from clusterkit.job.keras import LEGACY, YES
@@ -24,33 +24,46 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# Modules that Python loads before the program: a file with such a name does not hide them.
+MOST_AT_START = 100_000  # bytes; a run's start waits for the check of a program, which takes half a second for so many
+# Modules that Python loads before the program, so that a file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
 class NotChecked(ClusterkitError):
-    """The program can't be read as Python."""
+    """Raised if the program can't be read as Python."""
 
     exit_code = 2
 
 
-def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
+def doubts_of(job: JobSpec) -> list[Finding]:
+    """Return the findings with which a run of the job succeeds, but does not train as meant.
+
+    If the program can't be checked, return an empty list: a run does not depend on this check.
+    """
+    with suppress(Exception):  # the files may contain anything
+        if not follow(*program_of(job), packages=(), most=MOST_AT_START).left_out:
+            return findings_of(job, rules=SILENT)
+    return []  # files that were not read may make a finding wrong
+
+
+def findings_of(job: JobSpec, strict: bool = True, rules: Collection[str] = RULES) -> list[Finding]:
     """Check the program of a job. Raises NotChecked if the program is not Python or can't be read."""
     file, root = program_of(job)
-    found = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
-    if not found or not is_text(found[0].path, found[0].text):
+    files = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
+    if not files or not is_text(files[0].path, files[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
-    hides = list(_hiding_files(root)) if imports_tensorflow(found) else []
+    if not imports_tensorflow(files):
+        rules = {"undefined-name"}.intersection(rules)
+    hides = list(_hiding_files(root)) if "hides-module" in rules else []
     read: list[Source] = []
-    for text, _, path in found:
+    for text, _, path in files:
         try:
             read.append(Source(shown(path), _module(path, import_roots(root)), text, imported=bool(read)))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if not read:
                 return [_unreadable(job, path, error)]
     with suppress(RecursionError):
-        case = Case(read, job, _keras(job), hides, strict)
-        return check(case) if imports_tensorflow(found) else check(case, ["undefined-name"])
+        return check(Case(read, job, _keras(job), hides, strict), rules)
     return []
 
 
@@ -62,7 +75,7 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
 
 
 def _hiding_files(root: Path) -> Iterator[HidingFile]:
-    """Find files next to the program that hide a standard module or a package that TensorFlow requires."""
+    """Yield the files next to the program that hide a standard module or a package that TensorFlow requires."""
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
             module = name.removesuffix(".py")
@@ -78,7 +91,7 @@ def _hiding_files(root: Path) -> Iterator[HidingFile]:
 @functools.cache
 def _packages() -> set[str]:
     """Return the import names of TensorFlow, Keras and the packages that they require."""
-    found, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
+    packages, todo = {"tensorflow", "keras", "tf_keras", "numpy"}, ["tensorflow", "keras"]
     for name in tuple(todo):
         with suppress(metadata.PackageNotFoundError):
             todo += [re.split(r"[^\w.-]", line)[0] for line in metadata.requires(name) or () if "extra ==" not in line]
@@ -86,8 +99,8 @@ def _packages() -> set[str]:
         with suppress(metadata.PackageNotFoundError):
             distribution = metadata.distribution(name)
             listed = (distribution.read_text("top_level.txt") or "").split()
-            found |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
-    return found
+            packages |= {*listed} or {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
+    return packages
 
 
 def _keras(job: JobSpec) -> int:

@@ -1,4 +1,4 @@
-"""The rules of `clusterkit check`: each finds one kind of mistake."""
+"""The rules of `clusterkit check`. Each rule finds one kind of mistake."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from collections.abc import Iterable, Iterator
 from clusterkit.check.averages import batch_per_replica, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Finding, Location, Severity
-from clusterkit.check.servers import coordinator_everywhere, finite_data, fit_of_keras_3, unscoped_layer
+from clusterkit.check.servers import (
+    coordinator_everywhere,
+    finite_data,
+    fit_of_keras_3,
+    shard_of_one_pipeline,
+    unscoped_layer,
+)
 from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.source import Source
-from clusterkit.check.steps import mean_of_parts, undistributed_batches
+from clusterkit.check.steps import mean_of_parts, shard_twice, undistributed_batches
 from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
@@ -22,12 +28,12 @@ _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distrib
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
-_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware code
+_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # words in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
-# Callbacks that write files, with the argument for the path, in Keras 3; in Keras 2, they support several workers.
+# Maps callbacks that write files to their argument for the path. In Keras 2, the callbacks support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
-# Calls that initialize TensorFlow's context, as tested with TensorFlow 2.21. The Keras calls do so only in Keras 3.
+# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). Those of Keras do this only in Keras 3.
 _INITIALIZES = re.compile(
     r"tensorflow\.(?:constant|Variable|zeros|ones|fill|eye|range|linspace|cast|convert_to_tensor|identity|reshape|stack"
     r"|concat|expand_dims|squeeze|transpose|matmul|one_hot|print|(?:math\.)?reduce_\w+|random\.(?:normal|uniform"
@@ -60,7 +66,7 @@ def tf_config(case: Case) -> Iterator[Hit]:
 
 
 def no_cluster(case: Case) -> Iterator[Hit]:
-    """Find code that sets a TF_CONFIG without the key `cluster`, in which strategies find no other task."""
+    """Find code that sets a TF_CONFIG without the key `cluster`, so that strategies find no other task."""
     if case.job.tf_config is TfConfig.OURS or not case.is_distributed:
         return
     for source in case.sources:
@@ -98,7 +104,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]
-        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # a Server can make its own cluster
+        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # Servers may form another cluster
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
             resolver = source.constructor(call.args[0]) if call.args else ""
             severity = case.severity(resolver == _RESOLVER and case.joins)
@@ -115,7 +121,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
 
 
 def shared_file(case: Case) -> Iterator[Hit]:
-    """Find code with which every worker writes to the same path."""
+    """Find calls by which all workers write to the same path."""
     is_shared = case.job.shape is Shape.MULTI_WORKER and not case.names({"os.chdir"})
     for source in case.sources if is_shared and case.names({MULTI_WORKER, OUR_STRATEGY}) else ():
         for name, call in source.calls():
@@ -142,9 +148,9 @@ def no_strategy(case: Case) -> Iterator[Hit]:
 
 def no_scope(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model outside the scope of the program's strategy."""
-    made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
+    strategies = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
-    if not case.is_distributed or not made or used or any(source.may_escape(call) for source, call in made):
+    if not case.is_distributed or not strategies or used or any(source.may_escape(call) for source, call in strategies):
         return
     for source, fit in case.fits():
         what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
@@ -182,6 +188,7 @@ RULES = {
     "batch-per-replica": batch_per_replica,
     "mean-of-parts": mean_of_parts,
     "undistributed-batches": undistributed_batches,
+    "shard-twice": shard_twice,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
@@ -189,12 +196,20 @@ RULES = {
     "keras-3-fit": fit_of_keras_3,
     "unscoped-layer": unscoped_layer,
     "finite-data": finite_data,
+    "shard-of-one-pipeline": shard_of_one_pipeline,
     "undefined-name": undefined_name,
 }
 
+# The rules about mistakes with which a run succeeds, but does not train as meant. clusterkit/explain/silent.py has rows
+# with the same ids, which explain such a run at its end.
+SILENT = (
+    *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
+    *("undistributed-batches", "shard-twice", "shard-of-one-pipeline"),
+)
+
 
 def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
-    """Apply the rules with these ids, by default all."""
+    """Apply the rules with these ids, or all rules by default; return the findings."""
     return [
         Finding(id_, hit.location, hit.what, hit.advice, hit.word, hit.severity)
         for id_ in rules
@@ -210,14 +225,14 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
 
 
 def _keys_in_json(source: Source, value: ast.expr) -> set[str]:
-    """Return the keys of a dictionary that is written as JSON; none if they can't be known."""
+    """Return the keys of a dictionary that the expression converts to JSON; an empty set if the keys are unknown."""
     match value:
-        case ast.Call(func=func, args=[given, *_]) if source.dotted(func) == "json.dumps":
-            made: ast.AST | None = given
-            if isinstance(given, ast.Name):  # other uses of the name might change the dictionary
-                uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == given.id]
-                made = source.value(given.id) if len(uses) == 2 else None
-            keys = made.keys if isinstance(made, ast.Dict) else []
+        case ast.Call(func=func, args=[argument, *_]) if source.dotted(func) == "json.dumps":
+            dictionary: ast.AST | None = argument
+            if isinstance(argument, ast.Name):  # other uses of the name might change the dictionary
+                uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == argument.id]
+                dictionary = source.value(argument.id) if len(uses) == 2 else None
+            keys = dictionary.keys if isinstance(dictionary, ast.Dict) else []
             names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
             return names if len(names) == len(keys) else set()
     return set()

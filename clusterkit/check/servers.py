@@ -1,4 +1,4 @@
-"""Rules about programs on parameter servers: which task runs what, and what `fit` requires there."""
+"""Rules about programs with parameter servers: about the tasks that run the code, and about the use of `fit`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.check.source import Source, argument
 from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape
 
-_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # in code for a part of the tasks
+_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for certain tasks
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
     "TFRecordDataset",
     "TextLineDataset",
@@ -21,7 +21,7 @@ _STAYS_FINITE = {"shuffle", "batch", "padded_batch", "prefetch", "map", "cache",
 
 
 def coordinator_everywhere(case: Case) -> Iterator[Hit]:
-    """Find the coordinator's strategy in a program that workers and parameter servers run to the same line."""
+    """Find calls that create the coordinator's strategy in code that workers and parameter servers run, too."""
     told_apart = any(source.mentions(_SERVES) for source in case.sources)
     if case.job.servers is Servers.PROGRAM and _has_servers(case) and not told_apart:
         for source, _, call in case.calls(PARAMETER_SERVER):
@@ -38,30 +38,48 @@ def fit_of_keras_3(case: Case) -> Iterator[Hit]:
 
 
 def unscoped_layer(case: Case) -> Iterator[Hit]:
-    """Find layers with variables of their own, by `adapt`, that are created outside the scope that uses them."""
+    """Find layers that the program adapts, and uses in a strategy's scope, but creates outside the scope."""
     for source in case.sources if _has_servers(case) else ():
         for name in _adapted(source):
-            made = source.value(name)
-            is_layer = isinstance(made, ast.Call) and source.dotted(made.func).startswith("keras.layers.")
+            layer = source.value(name)
+            is_layer = isinstance(layer, ast.Call) and source.dotted(layer.func).startswith("keras.layers.")
             used = any(_in_scope(source, use) for use in source.uses(name))
-            if made is not None and is_layer and used and not _in_scope(source, made):
+            if layer is not None and is_layer and used and not _in_scope(source, layer):
                 what = "The layer is created and adapted outside the scope of the strategy: its variables are on no ps."
                 advice = "Create and adapt it within `with strategy.scope():`."
-                severity = _severity(case, source, made) if case.keras == 2 else Severity.WARNING
-                yield Hit(source.location(made), what, advice, severity=severity)
+                severity = _severity(case, source, layer) if case.keras == 2 else Severity.WARNING
+                yield Hit(source.location(layer), what, advice, severity=severity)
 
 
 def finite_data(case: Case) -> Iterator[Hit]:
-    """Find datasets that end, in `fit` and `evaluate` under parameter servers, whose workers do not keep in step."""
+    """Find finite datasets in `fit` and `evaluate` with parameter servers, since workers read at different speeds."""
     for source, call in _scoped_calls(case, "fit", "evaluate"):
         named = {keyword.arg: keyword.value for keyword in call.keywords}
-        given = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
-        for name, value in given.items():
+        datasets = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
+        for name, value in datasets.items():
             if _is_finite(source, value, set()):
                 what = f"The {name.replace('_', ' ')} ends, and workers read it at different speeds: OutOfRangeError."
                 steps = "validation_steps" if name != "data" else "steps_per_epoch" if _is_fit(call) else "steps"
                 more = "" if steps in named else f", and set {steps}"
                 yield Hit(source.location(call), what, f"Add .repeat() to the dataset{more}.", name)
+
+
+def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
+    """Find shards by the number of an input pipeline: on parameter servers, each worker has the only one.
+
+    With shuffle, each worker at least has an order of its own, as in TensorFlow's tutorial.
+    """
+    for source in case.sources if _has_servers(case) and case.names({PARAMETER_SERVER, OUR_STRATEGY}) else ():
+        calls = [call for _, call in source.calls()]
+        for call in () if any(getattr(call.func, "attr", "") == "shuffle" for call in calls) else calls:
+            is_shard = getattr(call.func, "attr", "") == "shard"
+            if is_shard and any(getattr(arg, "attr", "") == "input_pipeline_id" for arg in call.args):
+                what = (
+                    "On parameter servers, each worker is a pipeline by itself: num_input_pipelines is 1, and this "
+                    "shard is all of the data in each worker, in the same order."
+                )
+                advice = "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat()."
+                yield Hit(source.location(call), what, advice)
 
 
 def _adapted(source: Source) -> Iterator[str]:
@@ -82,15 +100,15 @@ def _is_fit(call: ast.Call) -> bool:
 def _scoped_calls(case: Case, *methods: str) -> Iterator[tuple[Source, ast.Call]]:
     """Yield the calls of these methods on models that the program creates or compiles in a strategy's scope.
 
-    Servers leave the program before these calls, so that not every task has to reach them.
+    It does not matter whether every task reaches the calls, since servers leave the program before.
     """
     if not _has_servers(case) or not case.names({PARAMETER_SERVER, OUR_STRATEGY}):
         return
     for source in case.sources:
         for call in source.model_calls(*methods):
             model = getattr(call.func, "value", None)
-            made = source.value(model.id) if isinstance(model, ast.Name) else None
-            if made is not None and _in_scope(source, made):
+            creation = source.value(model.id) if isinstance(model, ast.Name) else None
+            if creation is not None and _in_scope(source, creation):
                 yield source, call
 
 
@@ -99,16 +117,16 @@ def _severity(case: Case, source: Source, node: ast.AST) -> Severity:
 
 
 def _in_scope(source: Source, node: ast.AST) -> bool:
-    """Whether the node is in a block such as `with strategy.scope():`."""
+    """Return whether the node is in a block such as `with strategy.scope():`."""
     blocks = (each for each in source.enclosing(node) if isinstance(each, ast.With))
     heads = (getattr(item.context_expr, "func", None) for block in blocks for item in block.items)
     return any(getattr(head, "attr", "") == "scope" for head in heads)
 
 
 def _is_finite(source: Source, node: ast.AST | None, seen: set[str]) -> bool:
-    """Whether the value is certain to be a dataset that ends: a known source of data that is never repeated.
+    """Return whether the value is certainly a finite dataset: its source is finite, and it is never repeated.
 
-    `seen` collects the names on which the value depends; each needs to be looked at once, since all have to be finite.
+    `seen` collects the names on which the value depends. Each name is examined only once, since all have to be finite.
     """
     match node:
         case ast.Name(id=name) if name in seen:

@@ -1,4 +1,4 @@
-"""Rules about shuffles that each worker of a gang does in an order of its own, so that rows are lost."""
+"""Rules about shuffles that have a different order in each worker of a gang, so that rows are lost."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SHUFFLES = re.compile(r"(?:numpy\.random|random)\.(?:shuffle|permutation)")
 _SPLITS = "sklearn.model_selection.train_test_split"
 _MAKERS = {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
 _BATCHES = {"keras.utils.PyDataset", "keras.utils.Sequence"}
-MOST_ROUNDS = 20  # the maximum number of assignments against the order of lines through which rows are followed
-_SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # in code that divides rows
+MOST_ROUNDS = 20  # the maximum number of times that all assignments are processed, in the order of lines
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # words in code that divides rows
 
 
 def unseeded_shuffle(case: Case) -> Iterator[Hit]:
-    """Find datasets that are shuffled without a seed, if the patches that make tasks agree on a seed are off."""
+    """Find datasets that are shuffled without a seed, if --no-patches disables the seed that all tasks share."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
     for source in case.sources if is_gang and not case.names(_SEEDS) else ():
         for name, call in source.calls():
@@ -35,30 +35,30 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 
 
 def unseeded_rows(case: Case) -> Iterator[Hit]:
-    """Find shuffles without a seed, by other packages than TensorFlow, of rows that are divided among the workers."""
+    """Find rows that are shuffled without a seed, by another package than TensorFlow, and divided among the workers."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and case.is_distributed and case.names({MULTI_WORKER, OUR_STRATEGY})
     if not is_gang or any(source.mentions(_SHARDS) for source in case.sources):
         return
     seeds = any(_sets_seed(name, call) for source in case.sources for name, call in source.calls())
     for source in case.sources:
-        found = {
+        shuffles = {
             call: advice
             for name, call in source.calls()
             if (advice := _unseeded(source, name, call, seeds))
             and (case.applies(source, call) or any(_makers_around(source, call)))
         }
-        rows = _ShuffledRows(source, found) if found else None
+        rows = _ShuffledRows(source, shuffles) if shuffles else None
         reached = [rows.origin(each) for each in _training_rows(case, source)] if rows else []
         for call in dict.fromkeys(each for each in reached if each is not None):
             what = (
                 f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its "
                 "part: rows are lost, and others are trained twice."
             )
-            yield Hit(source.location(call), what, found[call])
+            yield Hit(source.location(call), what, shuffles[call])
 
 
 def _sets_seed(name: str, call: ast.Call) -> bool:
-    """Whether the call seems to seed NumPy or Python, perhaps in a function of another package."""
+    """Return whether the call seems to seed NumPy or Python. It may be the call of another package's function."""
     last = getattr(call.func, "attr", getattr(call.func, "id", ""))
     return "seed" in last.lower() and name != "tensorflow.random.set_seed"
 
@@ -66,7 +66,7 @@ def _sets_seed(name: str, call: ast.Call) -> bool:
 def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
     """Return how to seed a call that shuffles rows; "" if the call does not shuffle, or has a seed.
 
-    `seeds` is whether the program seeds the generators of NumPy and Python, which have no effect on others.
+    `seeds` is True if the program seeds the global generators of NumPy and Python. Other generators are independent.
     """
     by_all = "Call keras.utils.set_random_seed(1), with the same seed in all workers, before the first shuffle."
     if _SHUFFLES.fullmatch(name) or (name in ("random.sample", "numpy.random.choice") and _takes_all(call)):
@@ -75,22 +75,22 @@ def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
         seeded = seeds or any(keyword.arg in ("random_state", "shuffle", None) for keyword in call.keywords)
         return "" if seeded else "Give train_test_split() a random_state that is the same in all workers."
     if isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", "permutation", "permuted"):
-        made = _made(source, call.func.value)
-        if made is not None and source.dotted(made.func) in _MAKERS and not made.args and not made.keywords:
-            return f"Give {source.dotted(made.func).rpartition('.')[2]}() a seed that is the same in all workers."
+        maker = _maker_of(source, call.func.value)
+        if maker is not None and source.dotted(maker.func) in _MAKERS and not maker.args and not maker.keywords:
+            return f"Give {source.dotted(maker.func).rpartition('.')[2]}() a seed that is the same in all workers."
     return ""
 
 
 def _takes_all(call: ast.Call) -> bool:
-    """Whether the call draws all numbers of a range, or all items of a list, in a random order."""
+    """Return whether the call draws all numbers of a range, or all items of a list, in a random order."""
     if len(call.args) < 2:
         return False
     first, count = map(ast.unparse, call.args[:2])
     return first in (count, f"range({count})") or count == f"len({first})"
 
 
-def _made(source: Source, owner: ast.AST) -> ast.Call | None:
-    """Return the call that creates a generator: the value of a name or attribute that is bound once, or itself."""
+def _maker_of(source: Source, owner: ast.AST) -> ast.Call | None:
+    """Return the call that creates a generator, given the call, or a name or attribute that is bound once to it."""
     if isinstance(owner, ast.Name):
         owner = source.value(owner.id) or owner
     elif isinstance(owner, ast.Attribute):
@@ -106,7 +106,8 @@ def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
 class _ShuffledRows:
     """The variables of a file whose rows are in the order of an unseeded shuffle, each with the call that shuffles.
 
-    A variable is a name in the function that binds it. Assignments are followed in the order of lines, some rounds.
+    A variable is a name together with the function that binds it. Assignments are processed repeatedly, in the order
+    of lines, until nothing changes.
     """
 
     def __init__(self, source: Source, shuffles: Iterable[ast.Call]) -> None:
@@ -132,7 +133,7 @@ class _ShuffledRows:
         return next((each for each in functions if name in self._bound[each]), None), name
 
     def _bind(self, node: ast.Assign | ast.Return) -> None:
-        """Pass the order of a value on to the variables that it is assigned to, or the function that returns it."""
+        """Record the shuffle that orders a value for the variables to which it is assigned, or its function."""
         if (call := self.origin(node.value)) is None:
             return
         function = _function(self._source, node)
@@ -144,7 +145,7 @@ class _ShuffledRows:
                     self._origins.setdefault(self._variable(name, name.id), call)
 
     def origin(self, value: ast.AST | None) -> ast.Call | None:
-        """Return the shuffle that determines the order of a value's rows; None if the value has only sizes of them."""
+        """Return the shuffle that determines the order of a value's rows, or None. The size of rows has no order."""
         match value:
             case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
                 return None
@@ -160,14 +161,14 @@ def _function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.Lambda | N
 
 
 def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names that a shuffle gives another order: its argument, and the generator or batches around it."""
+    """Yield the names whose rows a call shuffles: its argument, and the generators and batch classes around it."""
     if getattr(call.func, "attr", getattr(call.func, "id", "")) == "shuffle":
         yield from (arg.id for arg in call.args[:1] if isinstance(arg, ast.Name))
     yield from _makers_around(source, call)
 
 
 def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names of the generators and the classes of batches that contain a call, which run it for each epoch."""
+    """Yield the names of the generators and batch classes that contain a call, and so execute it in each epoch."""
     for node in source.enclosing(call):
         yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
         if isinstance(node, ast.FunctionDef) and any(yields):

@@ -1,7 +1,7 @@
 """A program's file as a syntax tree: resolves names, and finds the nodes that every run evaluates.
 
-Nothing is executed, and imports are not followed. A name is resolved only if the file binds it once, or imports the
-same object under it each time; the rules ignore all other names.
+Nothing is executed, and imports are not followed. A name is resolved only if the file binds it once, or always imports
+the same object under this name. The rules ignore all other names.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
+LONGEST_NAME = 1000  # characters; a hostile file may chain thousands of attributes
 _NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every exception through
 
 
 class Source:
     """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError if it can't be parsed.
 
-    `imported`: it is a module, whose part under `__name__ == "__main__"` does not run.
+    `imported` is True for a module, in which code under `__name__ == "__main__"` does not run.
     """
 
     def __init__(self, file: str, module: str, text: bytes, imported: bool = False) -> None:
@@ -43,9 +44,10 @@ class Source:
         self._imports: defaultdict[str, set[str]] = defaultdict(set)
         self._values: defaultdict[str, list[ast.AST | None]] = defaultdict(list)
         self._uses: defaultdict[str, list[ast.AST]] = defaultdict(list)
-        self._declared = set[str]()  # with `global` or `nonlocal`
+        self._declared = set[str]()  # the names in `global` and `nonlocal` statements
         for node in self.nodes:
             self._bind(node)
+        self._names: dict[ast.AST | None, str] = {}
         self._certain: dict[ast.AST, bool] = {}
         self._ends: dict[ast.AST, bool] = {}
 
@@ -71,8 +73,8 @@ class Source:
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 self._declared.update(names)
             case ast.alias():
-                pass  # its import is above
-            case _ if isinstance(bound := getattr(node, "name", None), str):  # except, match, type parameters
+                pass  # handled together with its import statement
+            case _ if isinstance(bound := getattr(node, "name", None), str):  # in `except`, `match` or type parameters
                 self._values[bound].append(None)
 
     def location(self, node: ast.AST) -> Location:
@@ -80,12 +82,12 @@ class Source:
         return Location(self.file, getattr(node, "lineno", 1))
 
     def value(self, name: str) -> ast.AST | None:
-        """Return the value, function or class that the file binds the name to; None unless there is exactly one."""
+        """Return the only value, function or class to which the file binds the name; None if there is no single one."""
         values = self._values[name]
         return values[0] if len(values) == 1 and not self._imports[name] else None
 
     def values(self, name: str) -> list[ast.AST | None]:
-        """Return everything that the file binds the name to; None among them for what it can't be known."""
+        """Return everything to which the file binds the name. None stands for an unknown value."""
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
     def uses(self, name: str) -> list[ast.AST]:
@@ -99,40 +101,51 @@ class Source:
             node = parent
 
     def bound_names(self) -> set[str]:
-        """Return the names that the file binds or declares in any scope; `*` among them after a star import."""
+        """Return the names that the file binds or declares in any scope. A star import adds the name `*`."""
         return {name for names in (self._values, self._imports) for name, how in names.items() if how} | self._declared
 
     def dotted(self, node: ast.AST | None) -> str:
         """Return a node's full name, `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
-        rest, seen = "", set[ast.AST | None]()
-        while node not in seen:
-            seen.add(node)
+        name = _ALIAS.sub("", self._imported_name(node))
+        return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
+
+    def _imported_name(self, node: ast.AST | None) -> str:
+        """Return the import that a node's name begins with, with the attributes after it; empty if it has none."""
+        passed: dict[ast.AST | None, None] = {}
+        while node not in self._names and node not in passed:
+            passed[node] = None
             if isinstance(node, ast.Attribute):
-                rest, node = f".{node.attr}{rest}", node.value
+                node = node.value
+            elif isinstance(node, ast.Name) and len(self._imports[node.id]) == 1 and not self._values[node.id]:
+                self._names[node] = next(iter(self._imports[node.id]))
             elif isinstance(node, ast.Name):
-                if len(self._imports[node.id]) == 1 and not self._values[node.id]:
-                    name = _ALIAS.sub("", next(iter(self._imports[node.id])) + rest)
-                    return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
                 node = self.value(node.id)
-        return ""
+            else:
+                self._names[node] = ""
+        name = self._names.get(node, "")
+        for each in reversed(passed):
+            if isinstance(each, ast.Attribute):
+                name = f"{name}.{each.attr}" if name and len(name) < LONGEST_NAME else ""
+            self._names[each] = name
+        return name
 
     def constructor(self, node: ast.AST) -> str:
-        """Return the full name of the function that a value is made with; empty if unknown."""
-        made = self.value(node.id) if isinstance(node, ast.Name) else node
-        return self.dotted(made.func) if isinstance(made, ast.Call) else ""
+        """Return the full name of the function or class whose call creates a value; "" if unknown."""
+        call = self.value(node.id) if isinstance(node, ast.Name) else node
+        return self.dotted(call.func) if isinstance(call, ast.Call) else ""
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """Yield every call with the full name of its function."""
         return ((self.dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
     def model_calls(self, *names: str) -> Iterator[ast.Call]:
-        """Yield the calls of these methods on objects that the file also compiles, which are Keras models."""
+        """Yield the calls of these methods on Keras models, that is, on objects that the file also compiles."""
         methods = [(call.func, call) for _, call in self.calls() if isinstance(call.func, ast.Attribute)]
         compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}
         yield from (call for method, call in methods if method.attr in names and ast.dump(method.value) in compiled)
 
     def constant_texts(self, node: ast.AST | None) -> list[str] | None:
-        """Return the texts in a constant value; None if the value is not constant and may differ between tasks."""
+        """Return the texts in a constant value; None if the value is not constant, and so may differ between tasks."""
         match node:
             case ast.Constant(value=value):
                 return [value] if isinstance(value, str) else []
@@ -155,7 +168,7 @@ class Source:
         return any(isinstance(text, str) and words.search(text) for text in texts)
 
     def may_escape(self, node: ast.AST) -> bool:
-        """Return whether other code may use a value: it is an argument, a return value or an attribute."""
+        """Return whether other code may use a value, for example because it is an argument or a return value."""
         parent = self._parents.get(node)
         if not isinstance(parent, ast.Assign) or not all(isinstance(target, ast.Name) for target in parent.targets):
             return not isinstance(parent, ast.Expr)
@@ -163,7 +176,7 @@ class Source:
         return any(not isinstance(self._parents[use], ast.Attribute) for name in names for use in self._uses[name])
 
     def uncalled_function(self, name: str) -> ast.FunctionDef | None:
-        """Return the function of this name if the file only has definitions and imports, and never uses the name."""
+        """Return the function with this name if the file has only definitions and imports, and never uses the name."""
         function, module = self.value(name), self.nodes[0]
         plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *_DEFERRED)
         body = module.body if isinstance(module, ast.Module) else []
@@ -174,7 +187,7 @@ class Source:
         return None if named else function
 
     def nodes_before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the nodes that are always evaluated before `node`: the simple statements above it in its blocks."""
+        """Yield nodes that every run evaluates before `node`: those of simple statements above it in its blocks."""
         for earlier in self._statements_before(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
@@ -182,7 +195,7 @@ class Source:
     def is_certain(self, node: ast.AST) -> bool:
         """Return whether every run evaluates the node: the node is in no condition or loop, and no exit precedes it."""
         if node not in self._certain:
-            self._certain[node] = False  # the result for a function that only calls itself
+            self._certain[node] = False  # the result for a node in a function that only calls itself
             parent = self._parents.get(node)
             while parent is not None and self._always_evaluates(parent):
                 parent = self._parents.get(parent)
@@ -198,7 +211,7 @@ class Source:
             node = parent
 
     def _always_evaluates(self, parent: ast.AST) -> bool:
-        """Return whether evaluating the parent always evaluates its contents."""
+        """Return whether the contents of the parent are evaluated each time that the parent is evaluated."""
         match parent:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
                 return not self._imported
@@ -216,7 +229,7 @@ class Source:
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_exit_block(self, statement: ast.stmt) -> bool:
-        """Return whether a run may not continue after the statement, which may return, raise, exit or serve."""
+        """Return whether the statements below may not be reached: the statement may return, raise, exit or serve."""
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:
@@ -233,7 +246,7 @@ class Source:
 
 
 def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
-    """Return the argument of a call that is given by position or by name; None without it."""
+    """Return the argument of a call with this position or name; None if the call does not have it."""
     named = (keyword.value for keyword in call.keywords if keyword.arg == name)
     return call.args[index] if index < len(call.args) else next(named, None)
 

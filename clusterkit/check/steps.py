@@ -1,4 +1,4 @@
-"""Rules about the steps of custom training loops: the batches that they take, and the losses that they reduce."""
+"""Rules about the steps of custom training loops: about their batches, and about the reduction of their losses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from clusterkit.check.source import DISTRIBUTES, Source, argument
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum"}
 _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
 _REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")
-# In the names of values that are multiplied by the number of replicas.
+# Names of values that may be multiplied by the number of replicas: batch sizes and learning rates.
 _SCALED = re.compile(r"(?i)batch|(?<!st)rate|\blr\b")
+_TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
+_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # in code that divides by itself
 _Function = ast.FunctionDef | ast.Module
 
 
 def mean_of_parts(case: Case) -> Iterator[Hit]:
-    """Find reductions with MEAN of losses that each replica has already divided by the global batch size."""
+    """Find reductions by MEAN if each replica has already divided its loss by the global batch size."""
     for source in case.sources if is_gang(case) else ():
         if any(_multiplies(node) for node in source.nodes):
             continue  # the program may correct the mean
@@ -36,7 +38,7 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
 
 
 def undistributed_batches(case: Case) -> Iterator[Hit]:
-    """Find loops that pass the batches of a dataset to the replicas, and not those of the distributed dataset."""
+    """Find loops that pass the batches of the original dataset, not of the distributed dataset, to the replicas."""
     for source in case.sources if is_gang(case) else ():
         unused = {dataset: name for name, dataset in _distributed(source) if not _is_used(case, name)}
         if not unused or any(getattr(node, "attr", "") == "shard" for node in source.nodes):
@@ -48,18 +50,46 @@ def undistributed_batches(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(loop), what, f"Loop over {unused[dataset]}, which gives each its share.")
 
 
+def shard_twice(case: Case) -> Iterator[Hit]:
+    """Find datasets that the program divides among the workers, and that the strategy divides once more."""
+    if not is_gang(case) or any(source.mentions(_DIVIDES) for source in case.sources):
+        return
+    for source in case.sources:
+        taken = [argument(call, 0, "x") for _, call in source.calls() if getattr(call.func, "attr", "") in _TAKERS]
+        for shard in dict.fromkeys(found for rows in taken if (found := _shard_of(source, rows, set())) is not None):
+            if case.applies(source, shard):
+                what = (
+                    f"The dataset is divided here, and the strategy divides it once more: each of the tasks "
+                    f"({case.tasks}) trains on a part of its part, and the rest of the rows is lost."
+                )
+                advice = "Leave shard() out, or set options.experimental_distribute.auto_shard_policy to OFF."
+                yield Hit(source.location(shard), what, advice)
+
+
+def _shard_of(source: Source, rows: ast.AST | None, seen: set[str]) -> ast.Call | None:
+    """Return the call of `shard` from which a dataset is made, through methods of datasets and names bound once."""
+    match rows:
+        case ast.Name(id=name) if name not in seen:
+            return _shard_of(source, source.value(name), seen | {name})
+        case ast.Call(func=ast.Attribute(attr="shard"), args=[_, _]):
+            return rows
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return _shard_of(source, owner, seen)
+    return None
+
+
 def _multiplies(node: ast.AST) -> bool:
     """Return whether a value other than a batch size or a learning rate is multiplied by the number of replicas."""
     if not isinstance(node, ast.BinOp | ast.AugAssign) or not isinstance(node.op, ast.Mult):
         return False
     if any(isinstance(factor, ast.Constant) for factor in ast.iter_child_nodes(node)):
-        return False  # a batch size, too, as in `8 * strategy.num_replicas_in_sync`
+        return False  # probably also a batch size, as in `8 * strategy.num_replicas_in_sync`
     text = ast.unparse(node)
     return bool(_REPLICAS.search(text)) and not _SCALED.search(text)
 
 
 def _innermost(source: Source) -> Iterator[tuple[_Function, ast.Call]]:
-    """Yield the calls of `reduce`, each with the innermost function or the module around it."""
+    """Yield the calls of `reduce`, each with the innermost function that contains it, or the module."""
     around = dict[ast.Call, _Function]()
     for function in source.nodes:  # outer functions come first
         if isinstance(function, _Function):
@@ -78,8 +108,8 @@ def _is_part(source: Source, function: _Function, value: ast.expr | None) -> boo
     """Return whether the value is the result of a step that divides its loss by the global batch size."""
     run = _resolved(source, function, value)
     step = argument(run, 0, "fn") if isinstance(run, ast.Call) and getattr(run.func, "attr", "") == "run" else None
-    made = source.value(step.id) if isinstance(step, ast.Name) else None
-    return isinstance(made, ast.FunctionDef) and _divides(source, made)
+    replica_step = source.value(step.id) if isinstance(step, ast.Name) else None
+    return isinstance(replica_step, ast.FunctionDef) and _divides(source, replica_step)
 
 
 def _divides(source: Source, function: ast.FunctionDef, depth: int = 3) -> bool:
@@ -107,7 +137,7 @@ def _is_global_batch(node: ast.AST) -> bool:
 
 
 def _resolved(source: Source, function: _Function, node: ast.AST | None) -> ast.AST | None:
-    """Return the value of a name that the function, or else the file, binds once; other nodes as they are."""
+    """Return the value of a name that the function or, if not, the file binds once. Return other nodes unchanged."""
     if not isinstance(node, ast.Name):
         return node
     inside = [*ast.walk(function)]
@@ -130,7 +160,7 @@ def _binds(node: ast.AST, name: str) -> bool:
 
 
 def _distributed(source: Source) -> Iterator[tuple[str, str]]:
-    """Yield the names of distributed datasets, each with the name of the dataset that the strategy distributes."""
+    """Yield (distributed, original): the names of a distributed dataset and of the dataset that is distributed."""
     made = [node for node in source.nodes if isinstance(node, ast.Assign) and DISTRIBUTES in ast.dump(node.value)]
     results = {
         each.id for node in made for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)
@@ -159,7 +189,7 @@ def _is_used(case: Case, name: str) -> bool:
 
 
 def _runs(source: Source, loop: ast.For) -> bool:
-    """Return whether the loop passes its batches to `strategy.run`, itself or through a function of the file."""
+    """Return whether the loop passes its batches to `strategy.run`, directly or in a function of the file."""
     batch = _names(loop.target)
     for call in (node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
         if _runs_with(call, batch):
@@ -167,8 +197,8 @@ def _runs(source: Source, loop: ast.For) -> bool:
         function = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
         if isinstance(function, ast.FunctionDef):
             pairs = zip(function.args.args, call.args, strict=False)
-            given = {parameter.arg for parameter, value in pairs if isinstance(value, ast.Name) and value.id in batch}
-            if any(isinstance(node, ast.Call) and _runs_with(node, given) for node in ast.walk(function)):
+            names = {parameter.arg for parameter, value in pairs if isinstance(value, ast.Name) and value.id in batch}
+            if any(isinstance(node, ast.Call) and _runs_with(node, names) for node in ast.walk(function)):
                 return True
     return False
 

@@ -1,4 +1,4 @@
-"""Names that a program uses and nothing defines: Python raises NameError where it reaches one."""
+"""The rule about names that a program uses, but that nothing defines, so that Python raises NameError."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from clusterkit.check.findings import Severity
 from clusterkit.check.source import Source
 from clusterkit.text.spelling import closest
 
-_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # by Python, IPython and others
-_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # what may define any name, and
-_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # such attributes
+_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or tools
+_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # these may define any name
+_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # by these attributes, code may define any name
 _HANDLERS = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
 _VERSION_TESTS = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
 
 
 def undefined_name(case: Case) -> Iterator[Hit]:
-    """A name is used that no module of the program defines, in a place that a run may reach only after hours."""
+    """Find uses of names that no module of the program defines. A run may reach such a use only after hours."""
     if any(source.mentions(re.compile(r"^builtins$")) for source in case.sources):
         return
     nodes = (node for source in case.sources for node in source.nodes)
-    given = _KNOWN | {  # another module may define a name here, as in `config.DEBUG = True`
+    defined = _KNOWN | {  # another module may define a name here, as in `config.DEBUG = True`
         node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
     for source in case.sources:
-        for name, uses in _undefined_uses(source, given).items():
+        for name, uses in _undefined_uses(source, defined).items():
             sure = [use for use in uses if case.strict and case.applies(source, use)]
             use = (sure or uses)[0]
-            close = closest(name, given | source.bound_names())
+            close = closest(name, defined | source.bound_names())
             fate = "every run fails at this line" if sure else "a run fails when it gets to this line"
             yield Hit(
                 source.location(use),
@@ -42,23 +42,23 @@ def undefined_name(case: Case) -> Iterator[Hit]:
             )
 
 
-def _undefined_uses(source: Source, given: set[str]) -> dict[str, list[ast.Name]]:
-    """Return the uses of each name that the file binds in no scope, in order; none if it may bind names otherwise."""
+def _undefined_uses(source: Source, defined: set[str]) -> dict[str, list[ast.Name]]:
+    """Return the uses of each name that no scope of the file binds; {} if the file may bind names dynamically."""
     names = [node for node in source.nodes if isinstance(node, ast.Name)]
-    known = given | source.bound_names()
+    bound = defined | source.bound_names()
     defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING_ATTRIBUTES for node in source.nodes)
-    if defining or "*" in known or not _DEFINERS.isdisjoint(source.bound_names() | {node.id for node in names}):
+    if defining or "*" in bound or not _DEFINERS.isdisjoint(source.bound_names() | {node.id for node in names}):
         return {}
     skipped = {id(inner) for node in source.nodes for part in _unchecked_parts(node) for inner in ast.walk(part)}
-    found: dict[str, list[ast.Name]] = {}
+    uses: dict[str, list[ast.Name]] = {}
     for node in sorted(names, key=lambda node: (node.lineno, node.col_offset)):
-        if node.id not in known and id(node) not in skipped and not re.fullmatch("__.*__", node.id):
-            found.setdefault(node.id, []).append(node)
-    return found
+        if node.id not in bound and id(node) not in skipped and not re.fullmatch("__.*__", node.id):
+            uses.setdefault(node.id, []).append(node)
+    return uses
 
 
 def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a node in which an undefined name may be no mistake: annotations, and code that expects it."""
+    """Yield the parts of a node in which undefined names are allowed: annotations, and code that handles NameError."""
     match node:
         case ast.arg(annotation=ast.expr() as part) | ast.AnnAssign(annotation=part):
             yield part
@@ -73,5 +73,5 @@ def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
         case ast.If(test=test) | ast.IfExp(test=test):
             if _VERSION_TESTS.search(ast.dump(test)):
                 yield node
-    if type(node).__name__ in ("TypeAlias", "TypeVar"):  # evaluated only on demand; since Python 3.12
+    if type(node).__name__ in ("TypeAlias", "TypeVar"):  # since Python 3.12; evaluated only on demand
         yield node

@@ -1,4 +1,4 @@
-"""Warns about options of `up` that were typed after a program whose text does not mention them."""
+"""Warns about options of `up` after the program if the program's text does not mention these options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 300_000  # bytes; the limit for a program and its modules, together
+MOST = 300_000  # bytes; the limit for the total size of a program and its modules
 
 
 def unmentioned(job: JobSpec) -> str | None:

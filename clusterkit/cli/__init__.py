@@ -21,28 +21,28 @@ SECTIONS = {
     "Run": {
         "init": ("clusterkit.cli.init", "Write a job file, a program and a test to begin with."),
         "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
-        "check": ("clusterkit.cli.check", "Find mistakes in a program, without running it."),
-        "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),
-        "manifests": ("clusterkit.cli.manifests", "Print the job as Kubernetes objects."),
+        "check": ("clusterkit.cli.check:check", "Find mistakes in a program, without running it."),
+        "config": ("clusterkit.cli.config:config", "Print the job that `up` would run as a job file."),
+        "manifests": ("clusterkit.cli.config:manifests", "Print the job as Kubernetes objects."),
         "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
-        "wait": ("clusterkit.cli.wait:wait", "Wait until a run ends; exit with its exit code."),
-        "down": ("clusterkit.cli.wait:down", "Stop a live run."),
+        "wait": ("clusterkit.cli.signals:wait", "Wait until a run ends; exit with its exit code."),
+        "down": ("clusterkit.cli.signals:down", "Stop a live run."),
     },
     "Inspect": {
-        "ls": ("clusterkit.cli.ls", "List the runs."),
-        "ps": ("clusterkit.cli.ps", "List the tasks of a run."),
-        "top": ("clusterkit.cli.top", "Show the tasks of a live run, updated continuously."),
-        "logs": ("clusterkit.cli.logs", "Show the output of tasks."),
-        "events": ("clusterkit.cli.events", "Show the journal of a run."),
-        "show": ("clusterkit.cli.show", "Show how a run ended."),
-        "compare": ("clusterkit.cli.compare", "Compare runs: options, speed, goodput, and a metric by step."),
+        "ls": ("clusterkit.cli.ps:ls", "List the runs."),
+        "ps": ("clusterkit.cli.ps:ps", "List the tasks of a run."),
+        "top": ("clusterkit.cli.ps:top", "Show the tasks of a live run, updated continuously."),
+        "logs": ("clusterkit.cli.logs:logs", "Show the output of tasks."),
+        "events": ("clusterkit.cli.logs:events", "Show the journal of a run."),
+        "show": ("clusterkit.cli.show:show", "Show how a run ended."),
+        "compare": ("clusterkit.cli.show:compare", "Compare runs: options, speed, goodput, and a metric by step."),
         "explain": ("clusterkit.cli.explain", "Say why a run failed, and what to do about it."),
         "report": ("clusterkit.cli.report", "Write a run or a campaign to a file to keep."),
-        "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),
+        "stacks": ("clusterkit.cli.stacks:stacks", "Show the Python stacks of tasks."),
         "debug": ("clusterkit.cli.debug", "Connect this terminal to a task that waits in the debugger."),
-        "profile": ("clusterkit.cli.profile", "Write a TensorBoard profile of tasks while they train."),
-        "dashboard": ("clusterkit.cli.dashboard", "Show runs in a browser."),
-        "tensorboard": ("clusterkit.cli.tensorboard", "Show a run in TensorBoard."),
+        "profile": ("clusterkit.cli.stacks:profile", "Write a TensorBoard profile of tasks while they train."),
+        "dashboard": ("clusterkit.cli.dashboard:dashboard", "Show runs in a browser."),
+        "tensorboard": ("clusterkit.cli.dashboard:tensorboard", "Show a run in TensorBoard."),
     },
     "Act": {
         "kill": ("clusterkit.cli.signals:kill", "Send a signal to tasks."),
@@ -58,7 +58,7 @@ SECTIONS = {
         "chaos": ("clusterkit.cli.chaos", "Run a job many times with random faults."),
     },
     "Maintain": {
-        "doctor": ("clusterkit.cli.doctor", "Find problems with this machine and its packages."),
+        "doctor": ("clusterkit.cli.check:doctor", "Find problems with this machine and its packages."),
         "agent": ("clusterkit.cli.agent", "Run the tasks of this host for a supervisor elsewhere."),
         "warm": ("clusterkit.cli.warm", "Keep TensorFlow imported between runs."),
         "rm": ("clusterkit.cli.remove:rm", "Remove finished runs."),
@@ -130,11 +130,5 @@ def run(words: Sequence[str], asked: object = None) -> NoReturn:
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     open_streams()
     with exit_if_unwritten():
-        try:
-            name = "clusterkit" if sys.argv[0] == "-c" else None  # started by a Python process with `-c`
-            sys.exit(cli(words, name, auto_envvar_prefix="CLUSTERKIT", obj=asked))
-        except Exception:
-            from clusterkit.cli.terminal import exit_on_error  # imported late: `--help` does not need it
-
-            with exit_on_error():
-                raise
+        name = "clusterkit" if sys.argv[0] == "-c" else None  # started by a Python process with `-c`
+        sys.exit(cli(words, name, auto_envvar_prefix="CLUSTERKIT", obj=asked))

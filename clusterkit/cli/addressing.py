@@ -1,4 +1,4 @@
-"""Parses the run and the tasks that a command is for: `[RUN] [TASK]...`, or the run as `--run RUN`.
+"""Finds the run and the tasks that a command is for: `[RUN] [TASK]...`, or the run as `--run RUN`.
 
 A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any other first word names a run.
 """
@@ -6,6 +6,9 @@ A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any oth
 from __future__ import annotations
 
 import re
+import socket
+import sys
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,15 +18,23 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.help import Command, HelpOption
 from clusterkit.system.files import is_directory
 from clusterkit.text.spelling import closest
-from clusterkit.words.model import TaskType, tasks_named
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.model import Task, TaskType, tasks_named
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
+    from clusterkit.store.journal import RunEndWaiter
 
 ALL = "all"
 LIVE_OR_NEWEST = "the newest live run, or else the newest"
 A_TASK = "worker:1, worker for all of a type, or all"
 FIRST = "clusterkit.run"  # key in a click context's meta; set if the first word names the run
+
+
+class NoSuchTask(ClusterkitError):
+    """The run has no task of that name."""
+
+    exit_code = 2
 
 
 class RunId(click.ParamType[str]):
@@ -168,3 +179,67 @@ def _names_in(run: str | None) -> list[str]:
         return []
     tasks = info.job.tasks if info else ()
     return [*map(str, tasks), *dict.fromkeys(str(task.type) for task in tasks), ALL]
+
+
+def live_run(run: str | None) -> RunDirectory:
+    """Return the live run to act on. If its supervisor is on an engine's host, run this command there and exit.
+
+    This opens no port: the engine starts the command and admits only the run's user. Raises ClusterkitError.
+    """
+    chosen = choose(run, finished=False)
+    info = chosen.info()
+    if info is None or not info.allocation or info.host == socket.gethostname():
+        return chosen
+    from clusterkit.engines.base import engine_named
+
+    command = [sys.executable, "-m", "clusterkit", *sys.argv[1:]]
+    done = engine_named(info.job.hosts.engine).run_inside(info.allocation, info.host, command)
+    sys.stdout.buffer.write(done.stdout)
+    sys.stdout.flush()
+    sys.stderr.buffer.write(done.stderr)
+    sys.stderr.flush()
+    sys.exit(done.returncode)
+
+
+def end_waiter(run: RunDirectory) -> RunEndWaiter:
+    """Return a waiter for the end of a run, across all allocations that its engine gives the run."""
+    from clusterkit.engines.base import continues
+    from clusterkit.store.journal import RunEndWaiter
+
+    return RunEndWaiter(run, lambda: continues(run))
+
+
+def selector(names: Iterable[str]) -> Callable[[Task], bool]:
+    """Return a function that tests whether the names select a task; without names, every task is selected."""
+    wanted = set(names)
+    return lambda task: not wanted or bool(wanted & {ALL, str(task), str(task.type)})
+
+
+def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
+    """Return the named tasks of a run, for display. Raises NoSuchTask for a name that matches no task."""
+    tasks = _tasks_of(run)
+    for name in names:
+        if not any(map(selector([name]), tasks)):
+            raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
+    return list(filter(selector(names), tasks))
+
+
+def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
+    """Return the named tasks of a run, for a request; an empty list for `all`. Raises NoSuchTask for unknown tasks."""
+    wanted = list(dict.fromkeys(names))
+    if ALL in wanted:
+        return []
+    tasks, found = _tasks_of(run), list[str]()
+    for name in wanted:
+        of_type = [str(task) for task in tasks if task.type == name]
+        if not of_type and ":" not in name:
+            raise NoSuchTask(f"The run {run.run_id} has no task of the type {name}.")
+        if not of_type and tasks and name not in map(str, tasks):
+            raise NoSuchTask(f"The run {run.run_id} has no task {name}.")
+        found += of_type or [name]
+    return list(dict.fromkeys(found))
+
+
+def _tasks_of(run: RunDirectory) -> tuple[Task, ...]:
+    info = run.info()
+    return info.job.tasks if info else ()

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import Any
 
 import click
 
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.options import Duration
-from clusterkit.cli.terminal import exit_on_error, say
+from clusterkit.cli.help import DURATION, Command, Parsed, option
+from clusterkit.cli.terminal import say
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 
 PATIENCE = "60s"
 
 
-class Endpoint(click.ParamType[tuple[str, int]]):
-    """The supervisor's address, written `HOST:PORT`."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            host, port = split(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if not port:
-            self.fail(f"{value!r} has no port.", param, ctx)
-        try:
-            host.encode("idna")  # the system's resolver encodes names in the same way
-        except UnicodeError:
-            self.fail(f"{host!r} is not a host name.", param, ctx)
-        return host, port
+def _endpoint(text: str) -> tuple[str, int]:
+    """Parse the supervisor's address. Raises ValueError."""
+    host, port = split(text)
+    if not port:
+        raise ValueError(f"{text!r} has no port.")
+    try:
+        host.encode("idna")  # the system's resolver encodes names in the same way
+    except UnicodeError:
+        raise ValueError(f"{host!r} is not a host name.") from None
+    return host, port
 
 
 @click.command(
@@ -43,12 +32,12 @@ class Endpoint(click.ParamType[tuple[str, int]]):
     cls=Command,
     examples=[("agent --connect n1:7077 --key run/agents.pem", "On each host that a run waits for.")],
 )
-@option("--connect", type=Endpoint(), metavar="HOST:PORT", help="Where the run's supervisor waits for agents.")
+@option("--connect", type=Parsed("HOST:PORT", _endpoint), help="Where the run's supervisor waits for agents.")
 @option("--key", type=click.Path(), help="The run's key, agents.pem in its directory.")
 @option("--host", metavar="NAME", help="What the run calls this host.", show_default="its host name")
 @option(
     "--timeout",
-    type=Duration(),
+    type=DURATION,
     default=PATIENCE,
     help="How long to look for the supervisor, whose name is resolved anew each time.",
 )
@@ -71,24 +60,23 @@ def command(
 
     if connect is None or key is None:
         raise click.UsageError("An agent needs --connect and --key: the run that it is for.")
-    with exit_on_error():
-        if lifeline is not None:
-            check_lifeline(lifeline)
-        starter = None if engine is None else engine_named(engine)
+    if lifeline is not None:
+        check_lifeline(lifeline)
+    starter = None if engine is None else engine_named(engine)
 
-        def serve(guardian: int) -> int:
-            try:
-                agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
-            except (ClusterkitError, OSError) as error:  # for example, the key file is missing
-                say(error)
-                return 2
-            agent.heed_signals()
-            signals.listen(agent.put)
-            owner = {} if lifeline is None else {lifeline: "the supervisor"}
-            code = agent.run({guardian: "clusterkit's guardian process", **owner})
-            if starter is not None and agent.is_orphan:
-                signals.end_with(code)
-                starter.supervisor_lost()
-            return code
+    def serve(guardian: int) -> int:
+        try:
+            agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
+        except (ClusterkitError, OSError) as error:  # for example, the key file is missing
+            say(error)
+            return 2
+        agent.heed_signals()
+        signals.listen(agent.put)
+        owner = {} if lifeline is None else {lifeline: "the supervisor"}
+        code = agent.run({guardian: "clusterkit's guardian process", **owner})
+        if starter is not None and agent.is_orphan:
+            signals.end_with(code)
+            starter.supervisor_lost()
+        return code
 
-        sys.exit(guard(serve, lambda number, left: None))
+    sys.exit(guard(serve, lambda number, left: None))

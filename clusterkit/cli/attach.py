@@ -8,16 +8,15 @@ from collections.abc import Sequence
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
+from clusterkit.cli.addressing import OnTasks, choose, end_waiter, tasks_shown
 from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
-from clusterkit.cli.params import tasks_shown
-from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
+from clusterkit.cli.terminal import say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.takeover import account_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalReader, Stamped, events_of
+from clusterkit.store.journal import JournalReader, Stamped, events_of, follow
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
@@ -96,23 +95,16 @@ def command(
 
     With TASKs, only their output is shown. Ctrl-C detaches; the run continues.
     """
-    from clusterkit.views.console import Show
-    from clusterkit.views.narrate import Level
-
     level = Level.WARNING if quiet else Level[log_level.upper()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with exit_on_error():
-        chosen = choose(run, finished=False)
-        only = frozenset(map(str, tasks_shown(chosen, tasks))) if tasks else frozenset[str]()
-        show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color), group=status_group(quiet))
-        watched = LiveConsole(chosen, show, level, tail)
+    chosen = choose(run, finished=False)
+    only = frozenset(map(str, tasks_shown(chosen, tasks))) if tasks else frozenset[str]()
+    show = Show(tasks=not quiet, only=only, noise=all_output, color=use_color(color), group=status_group(quiet))
+    watched = LiveConsole(chosen, show, level, tail)
     sys.exit(_until_over(watched))
 
 
 def _until_over(watched: LiveConsole) -> int:
-    from clusterkit.cli.live_runs import end_waiter
-    from clusterkit.store.journal import follow
-
     try:
         for _ in follow(watched.show, end_waiter(watched.run).is_over):
             pass

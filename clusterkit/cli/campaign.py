@@ -11,12 +11,10 @@ from types import FrameType
 
 from clusterkit import __version__
 from clusterkit.chaos.model import Outcome
-from clusterkit.chaos.record import RecordWriter, campaign_json
-from clusterkit.chaos.runner import Campaign, CampaignSettings
+from clusterkit.chaos.runner import Campaign, CampaignSettings, RecordWriter, campaign_json
 from clusterkit.chaos.text import baseline_line, failure, interruption, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
-from clusterkit.cli.params import echo_json
-from clusterkit.cli.terminal import echo, is_screen
+from clusterkit.cli.terminal import echo, echo_json, is_screen
 from clusterkit.store.store import RunStore
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING

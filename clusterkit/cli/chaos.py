@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.help import option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.terminal import exit_on_error, say
+from clusterkit.cli.help import Parsed, option
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
+from clusterkit.cli.terminal import say
 from clusterkit.words.faults import FaultAction, no_action
 
 if TYPE_CHECKING:
@@ -33,25 +32,20 @@ class Number(click.FloatRange):
         return number
 
 
-class Actions(click.ParamType[tuple[FaultAction, ...]]):
-    """Names of fault actions, such as `kill,stop`."""
-
-    name = "actions"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[FaultAction, ...]:
-        names = [name.strip() for name in str(value).split(",") if name.strip()]
-        for name in names:
-            if name not in set(FaultAction):
-                self.fail(no_action(name), param, ctx)
-        if not names:
-            self.fail("no action is named.", param, ctx)
-        return tuple(dict.fromkeys(map(FaultAction, names)))
+def _fault_actions(text: str) -> tuple[FaultAction, ...]:
+    """Parse names of fault actions, such as `kill,stop`."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in set(FaultAction):
+            raise ValueError(no_action(name))
+    if not names:
+        raise ValueError("no action is named.")
+    return tuple(dict.fromkeys(map(FaultAction, names)))
 
 
 @click.command(
     "chaos",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("chaos --workers 2 --ps 1 train.py", "30 runs with random faults."),
         ("chaos --runs 5 --actions kill,stop --workers 2 train.py", "Fewer runs, and only these faults."),
@@ -59,7 +53,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
     ),
 )
 @option("--runs", type=click.IntRange(1, MOST_RUNS), default=30, metavar="N", help="How many runs.")
-@option("--actions", type=Actions(), metavar="A,B", help="Which faults.", show_default="all that the job can have")
+@option("--actions", type=Parsed("A,B", _fault_actions), help="Which faults.", show_default="all that the job can have")
 @option("--rate", type=Number(1, 50), default=2.0, metavar="N", help="Faults in a run, on average.")
 @option(
     "--parallel",
@@ -101,22 +95,21 @@ def command(
     the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
     what was broken as the cause. The faults of a run that does not are reduced to the fewest that still make it fail.
     """
-    from clusterkit.chaos.campaign_template import campaign_name, template_from
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings
+    from clusterkit.chaos.trial import campaign_name, template_from
     from clusterkit.cli.campaign import run_campaign
 
-    with exit_on_error():
-        asked, warnings = template_from(given(values))
-        for warning in warnings:
-            say(warning)
-        name = campaign_name(asked, "chaos")
-        seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
-        terms = CampaignSettings(
-            name, runs, seed, _actions(asked.job, actions), rate, parallel or _usual_parallel(asked.job), shrunk,
-            Measure(metric, tolerance), keep, fail_fast,
-        )  # fmt: skip
-        sys.exit(run_campaign(asked, terms, as_json))
+    asked, warnings = template_from(given(values))
+    for warning in warnings:
+        say(warning)
+    name = campaign_name(asked, "chaos")
+    seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
+    terms = CampaignSettings(
+        name, runs, seed, _actions(asked.job, actions), rate, parallel or _usual_parallel(asked.job), shrunk,
+        Measure(metric, tolerance), keep, fail_fast,
+    )  # fmt: skip
+    sys.exit(run_campaign(asked, terms, as_json))
 
 
 def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:

@@ -1,4 +1,4 @@
-"""`clusterkit check`."""
+"""`clusterkit check` and `doctor`: find what is wrong with a program, and with this machine, before a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import sys
 
 import click
 
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.help import Command, json_option, option
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
+from clusterkit.cli.terminal import color_option, echo, echo_json, use_color
 
 _JOB = (  # the options that change what the rules find
     *("file", "module", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "restart_scope"),
@@ -20,13 +19,12 @@ _JOB = (  # the options that change what the rules find
 @click.command(
     "check",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=[("check --workers 2 train.py", "As a job with two workers."), ("check -f job.toml", "")],
 )
 @job_options(*_JOB)
 @program_argument
 @json_option
-def command(as_json: bool, **values: object) -> None:
+def check(as_json: bool, **values: object) -> None:
     """Find mistakes in PROGRAM for this job. Starts nothing, and imports nothing of it.
 
     Exits with 1 if it finds an error: every run of the job fails there. `up` refuses only invalid Python.
@@ -36,11 +34,45 @@ def command(as_json: bool, **values: object) -> None:
     from clusterkit.check.reading import findings_of
     from clusterkit.supervisor.prepare import prepare
 
-    with exit_on_error():
-        job = prepare(given(values), must_parse=False).job
-        findings = findings_of(job)
+    job = prepare(given(values), must_parse=False).job
+    findings = findings_of(job)
     if as_json:
         echo_json(document(str(job.program), findings))
     else:
         echo(as_text(findings), nl=False)
     sys.exit(any(finding.severity is Severity.ERROR for finding in findings))
+
+
+@click.command(
+    "doctor",
+    cls=Command,
+    examples=(
+        ("doctor", "Examine this machine."),
+        ("doctor --workers 8 --ps 2", "And whether such a job fits."),
+        ("doctor --python ~/venv/bin/python", "With the packages of another interpreter."),
+    ),
+)
+@job_options("file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "network",
+             "cpus_per_task", "gpus_per_task")  # fmt: skip
+@option("--deep", is_flag=True, help="Run a small job too, of two workers: ten to thirty seconds.")
+@json_option
+@color_option
+def doctor(as_json: bool, deep: bool, color: bool | None, **values: object) -> None:
+    """Examine Python, its packages, the machine and the environment, and say what to do where something is wrong.
+
+    With the options of a job, or a job file, it also says whether the machine has enough for it.
+    Exits with 1 where something is wrong.
+    """
+    from clusterkit.doctor.diagnosis import Rating, as_text
+    from clusterkit.doctor.diagnosis import as_json as document
+    from clusterkit.doctor.facts import collect_facts
+    from clusterkit.doctor.rules import diagnose
+    from clusterkit.supervisor.prepare import gather
+
+    found = diagnose(collect_facts(gather(given(values)), deep))
+    is_colored = use_color(color)
+    if as_json:
+        echo_json(document(found))
+    else:
+        echo(as_text(found, is_colored), nl=False, color=is_colored)
+    sys.exit(any(one.grade is Rating.WRONG for one in found))

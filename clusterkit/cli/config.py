@@ -1,25 +1,22 @@
-"""`clusterkit config`."""
+"""`clusterkit config` and `manifests`: print the job, as a job file and as Kubernetes objects."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import cast
 
 import click
 
-from clusterkit.cli.help import option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.params import json_option
-from clusterkit.cli.terminal import echo, exit_on_error, say
-
-if TYPE_CHECKING:
-    from clusterkit.supervisor.prepare import Prepared
+from clusterkit import __version__
+from clusterkit.cli.help import json_option, option
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
+from clusterkit.cli.terminal import echo, say
+from clusterkit.supervisor.prepare import Prepared, gather, prepare
 
 
 @click.command(
     "config",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("config --workers 2 train.py > job.toml", "Write a job file. Then: clusterkit up -f job.toml"),
         ("config -f job.toml --tasks", "What each task gets."),
@@ -34,23 +31,21 @@ if TYPE_CHECKING:
     help="Show what is hidden: the values of variables, and credentials in URLs.",
 )
 @json_option
-def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
+def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
     """Print the job as a job file, with absolute paths, that `up -f` accepts. Starts nothing.
 
     With --json, print everything that is known of the job and of its tasks. The batch script that `up` submits to an
     engine is added, as comments.
     """
-    from clusterkit.supervisor.prepare import gather, prepare
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
     from clusterkit.words.secrets import without_secrets
 
-    with exit_on_error():
-        gathered = gather(given(values))
-        prepared = prepare(gathered)
-        if as_json:
-            text = resolved_json(prepared, show_secrets)
-        else:
-            text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
+    gathered = gather(given(values))
+    prepared = prepare(gathered)
+    if as_json:
+        text = resolved_json(prepared, show_secrets)
+    else:
+        text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
     hides = not (show_secrets or as_json) and without_secrets(prepared.job) != prepared.job
     hidden = ["Something is hidden in this job file. With --show-secrets it is complete."] if hides else []
     for warning in (*prepared.warnings, *hidden):
@@ -68,3 +63,62 @@ def _batch_script(prepared: Prepared) -> str:
     script = engine_named(job.hosts.engine).script(job, prepared.run_id or new_run_id()) if job.hosts.count else ""
     lines = ["", "What `up` submits:", "", *script.splitlines()] if script else []
     return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)
+
+
+@click.command(
+    "manifests",
+    cls=JobCommand,
+    examples=(
+        ("manifests --workers 4 -o job.yaml train.py", "A JobSet. Then: kubectl apply -f job.yaml"),
+        ("manifests --hosts 2 --claim runs --no-secret -f job.toml > job.yaml", "Without the run's key, for a "
+         "repository. A comment says how to make it."),
+    ),
+)  # fmt: skip
+@option(
+    "--image",
+    metavar="NAME",
+    default=f"tf-clusterkit:{__version__}",
+    help="The image of all pods, with the program in it.",
+)
+@option("--namespace", metavar="NAME", help="The namespace of the objects.", show_default="kubectl's")
+@option("--storage", metavar="CLASS", help="The storage class of the volume, which has to support ReadWriteMany.")
+@option("--storage-size", metavar="SIZE", help="The size of the volume.", show_default="10Gi")
+@option("--claim", metavar="NAME", help="A volume claim that exists, instead of a new one.")
+@option("--memory", metavar="SIZE", help="Memory of each pod that runs tasks.")
+@option("--env-from", metavar="SECRET", multiple=True, help="A Secret whose keys are variables of all pods.")
+@click.option("--no-secret", "secret", flag_value="out", default="too", help="Leave out the Secret of the run's key.")
+@click.option("--only-secret", "secret", flag_value="only", help="Print only that Secret, for the run of --run-id.")
+@option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
+@job_options()
+@program_argument
+def manifests(
+    image: str,
+    namespace: str | None,
+    storage: str | None,
+    storage_size: str | None,
+    claim: str | None,
+    memory: str | None,
+    env_from: tuple[str, ...],
+    secret: str,
+    output: str | None,
+    **values: object,
+) -> None:
+    """Print the job as Kubernetes objects. Starts nothing, and talks to no cluster.
+
+    A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks: --hosts
+    many, or one for each task that computes. PROGRAM and all paths are those of the image. The documents contain the
+    run's key: see --no-secret.
+    """
+    from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
+    from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private
+
+    hosts = cast(int | None, values.get("hosts"))
+    own = ManifestFlags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
+    seen = output is None and sys.stdout.isatty()
+    job = gather(given(values))
+    is_key = own.secret is Secret.ONLY
+    text = key_text(key_request(job, own), seen) if is_key else manifest_text(manifest_from(job, own), seen)
+    if output is not None:
+        write_private(output, text)
+    if output is None:
+        echo(text, nl=False)

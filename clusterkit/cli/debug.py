@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
-from clusterkit.cli.params import tasks_shown
-from clusterkit.cli.terminal import exit_on_error
+from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory, RunInfo
@@ -35,12 +33,11 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
     from clusterkit.words.errors import ClusterkitError
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with exit_on_error():
-        chosen = choose(run, finished=False)
-        info = _info(chosen)
-        if info is not None and info.job.hosts.count:
-            raise ClusterkitError("Tasks of a job on several hosts can't be debugged.")
-        sys.exit(DebugConsole(chosen, tasks_shown(chosen, tasks)).serve())
+    chosen = choose(run, finished=False)
+    info = _info(chosen)
+    if info is not None and info.job.hosts.count:
+        raise ClusterkitError("Tasks of a job on several hosts can't be debugged.")
+    sys.exit(DebugConsole(chosen, tasks_shown(chosen, tasks)).serve())
 
 
 def _info(run: RunDirectory) -> RunInfo | None:

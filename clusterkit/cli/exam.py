@@ -11,33 +11,27 @@ from urllib.parse import quote
 
 import click
 
-from clusterkit.cli.help import option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import Duration, given, job_options, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, say
+from clusterkit.cli.help import DURATION, Parsed, option
+from clusterkit.cli.options import JobCommand, given, job_options, program_argument
+from clusterkit.cli.terminal import echo, echo_json, say
 
 if TYPE_CHECKING:
     from clusterkit.exam.examiner import Examiner
     from clusterkit.page.report_file import RunsReport
 
 
-class CellName(click.ParamType[str]):
-    """The name of a cell, such as `survival/kill/worker:1/saving-rename`."""
+def _cell(text: str) -> str:
+    """Check the name of a cell, such as `survival/kill/worker:1/saving-rename`."""
+    from clusterkit.exam.model import Chapter
 
-    name = "cell"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from clusterkit.exam.model import Chapter
-
-        if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", str(value)):
-            self.fail(f"{value!r} is not a cell. An exam names its cells, such as resume/killed-between-checkpoints.")
-        return str(value)
+    if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", text):
+        raise ValueError(f"{text!r} is not a cell. An exam names its cells, such as resume/killed-between-checkpoints.")
+    return text
 
 
 @click.command(
     "exam",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("exam --workers 2 train.py", "All chapters, in at most six minutes."),
         ("exam --quick --workers 2 --ps 1 train.py", "One minute."),
@@ -47,13 +41,13 @@ class CellName(click.ParamType[str]):
 @option("--quick", is_flag=True, help="One fault per phase, in about a minute.")
 @option(
     "--budget",
-    type=Duration(),
+    type=DURATION,
     metavar="TIME",
     help="Start no new cell after this time.",
     show_default="6m, or 1m with --quick",
 )
 @option("--wide", is_flag=True, help="Compare one worker with twice as many as asked for, too.")
-@option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
+@option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine this cell alone.")
 @option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML, and its runs beside it.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")
@@ -81,23 +75,22 @@ def command(
     Python's random another one in each worker of a gang; TensorFlow's operations are made deterministic, and dropout is
     off where one worker is compared with several.
     """
-    with exit_on_error():
-        from clusterkit.cli.report import STDOUT, check_output
-        from clusterkit.exam.setup import make_examiner
+    from clusterkit.cli.report import STDOUT, check_output
+    from clusterkit.exam.setup import make_examiner
 
-        if output == STDOUT:
-            raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
-        if output is not None:
-            check_output(output, force)
-        examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
-        for warning in warnings:
-            say(warning)
-        path = None if output is None else Path(output)
-        pages = None if path is None else _pages(examiner, path, force)
-        code = _run(examiner, as_json, pages)
-        if path is not None and pages is not None:
-            _write_page(examiner, path, pages, as_json)
-        sys.exit(code)
+    if output == STDOUT:
+        raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
+    if output is not None:
+        check_output(output, force)
+    examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
+    for warning in warnings:
+        say(warning)
+    path = None if output is None else Path(output)
+    pages = None if path is None else _pages(examiner, path, force)
+    code = _run(examiner, as_json, pages)
+    if path is not None and pages is not None:
+        _write_page(examiner, path, pages, as_json)
+    sys.exit(code)
 
 
 def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:
@@ -117,7 +110,6 @@ def _beside(path: Path) -> Path:
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     """Run the exam, print each cell when it has ended, and return the exit code. `pages` gets the run of each cell."""
     from clusterkit.cli.campaign import Stopped, stopping_on_signals
-    from clusterkit.cli.params import echo_json
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from clusterkit.cli.addressing import RunId
-from clusterkit.cli.help import Command
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
+from clusterkit.cli.help import Command, json_option
+from clusterkit.cli.terminal import echo, echo_json, terminal_width
 from clusterkit.system.files import is_directory, is_file
 from clusterkit.words.errors import ClusterkitError
 
@@ -55,13 +54,12 @@ def command(what: str | None, as_json: bool) -> None:
     A log is a FILE or standard input (-). It may come from anywhere, such as `kubectl logs`, and its lines may name
     their tasks.
     """
-    with exit_on_error():
-        if what is None and _is_redirected():
-            what = STDIN
-        if what is not None and not is_directory(what) and (what == STDIN or os.sep in what or is_file(what)):
-            _explain_log(what, as_json)
-        else:
-            _explain_run(what, as_json)
+    if what is None and _is_redirected():
+        what = STDIN
+    if what is not None and not is_directory(what) and (what == STDIN or os.sep in what or is_file(what)):
+        _explain_log(what, as_json)
+    else:
+        _explain_run(what, as_json)
 
 
 def _is_redirected() -> bool:

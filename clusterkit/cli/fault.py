@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import OnRun, RunId
-from clusterkit.cli.help import option
-from clusterkit.cli.live_runs import live_run
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.addressing import OnRun, RunId, live_run
+from clusterkit.cli.help import json_option, option
+from clusterkit.cli.terminal import echo, echo_json
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.faults import ON_STORAGE, SYNONYMS, FaultAction
+from clusterkit.words.faults import ON_STORAGE, SYNONYMS, Fault, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
-    from clusterkit.words.faults import Fault
 
 
 class BadFault(ClusterkitError):
@@ -86,11 +83,10 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
       every=10s, every=50steps, every=checkpoint; with a probability: p=0.5;
       for `up --fault` alone, phase=saving, phase=restoring:2 and others
     """
-    with exit_on_error():
-        faults = _parse(texts)
-        if not faults and not heal:
-            raise BadFault("No fault given. Write one, such as 'kill worker:1', or use --heal.")
-        chosen, answers = _request(run, faults, heal)
+    faults = _parse(texts)
+    if not faults and not heal:
+        raise BadFault("No fault given. Write one, such as 'kill worker:1', or use --heal.")
+    chosen, answers = _request(run, faults, heal)
     if as_json:
         echo_json(answers)
         return

@@ -1,10 +1,10 @@
-"""Formats help, and defines a group that imports a command only when it is used, so that `--help` is fast."""
+"""Options and their types, help, and a group that imports a command only when it is used, so that `--help` is fast."""
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,16 @@ class Command(click.Command):
             args = args[:1]
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Errors of clusterkit become messages and exit codes."""
+        try:
+            return super().invoke(ctx)
+        except Exception:
+            from clusterkit.cli.terminal import exit_on_error  # imported late: `--help` does not need it
+
+            with exit_on_error():
+                raise
+
     def is_short(self, ctx: click.Context) -> bool:
         """Whether the help omits options or commands."""
         return bool(self.usual) and EVERYTHING not in ctx.meta
@@ -103,6 +113,7 @@ class Group(Command, click.Group):
     """A group of commands whose help ends with `examples`."""
 
     word = "command"
+    command_class = Command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, unless the help is short, and the commands."""
@@ -112,6 +123,39 @@ class Group(Command, click.Group):
 
 
 option = partial(click.option, cls=HelpOption, show_default=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Parsed(click.ParamType[Any]):
+    """A type whose values `parse` makes of texts. It raises ValueError, with a sentence, for an invalid text."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _seconds(text: str) -> float:
+    """Parse `10s`, `1m30s`, `7d` or a number of seconds."""
+    from clusterkit.text.durations import seconds  # imported here: `--help` does not need it
+
+    return seconds(text)
+
+
+DURATION = Parsed("duration", _seconds)
+port_option = option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port to listen on.",
+    show_default="a free port",
+)
 
 
 Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its module and its short help

@@ -10,12 +10,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.help import Command, Parsed, option
+from clusterkit.cli.terminal import echo
 from clusterkit.system.files import why_not_reached
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import closest
@@ -33,23 +32,14 @@ class CannotWriteFiles(ClusterkitError):
     exit_code = 2
 
 
-class Example(click.ParamType[str]):
-    """The name of an example program, with or without `.py`."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        name, known = str(value).removesuffix(".py"), dict(examples())
-        if name not in known:
-            close = closest(name, known)
-            hint = f" Did you mean {close}?" if close else ""
-            self.fail(f"There is no example {name!r}. There are {', '.join(known)}.{hint}", param, ctx)
-        return name
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(name) for name, _ in examples() if name.startswith(incomplete)]
+def _example(text: str) -> str:
+    """Check the name of an example program, which may end in `.py`."""
+    name, known = text.removesuffix(".py"), dict(examples())
+    if name not in known:
+        close = closest(name, known)
+        hint = f" Did you mean {close}?" if close else ""
+        raise ValueError(f"There is no example {name!r}. There are {', '.join(known)}.{hint}")
+    return name
 
 
 @click.command(
@@ -61,20 +51,24 @@ class Example(click.ParamType[str]):
     ),
 )
 @click.argument("given", default=".", metavar="[DIR]")
-@option("--example", type=Example(), metavar="NAME", help="Copy this example program instead.")
+@option(
+    "--example",
+    type=Parsed("name", _example),
+    help="Copy this example program instead.",
+    shell_complete=lambda ctx, param, begin: [name for name, _ in examples() if name.startswith(begin)],
+)
 def command(given: str, example: str | None) -> None:
     """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
-    with exit_on_error():
-        if not given:
-            raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
-        directory = Path(given)
-        if example is None:
-            files = {name: (STARTER / name).read_bytes() for name in FILES}
-            commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
-        else:
-            files, missing = _files_of(example)
-            commands = dict(examples())[example]
-        write(directory, files)
+    if not given:
+        raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
+    directory = Path(given)
+    if example is None:
+        files = {name: (STARTER / name).read_bytes() for name in FILES}
+        commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
+    else:
+        files, missing = _files_of(example)
+        commands = dict(examples())[example]
+    write(directory, files)
     change = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
     echo(printable(f"Wrote {', '.join(files)} {f'to {directory}' if change else 'here'}. Try it:"))
     echo("".join(f"    {printable(line)}\n" for line in [*change, *commands]), nl=False)

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clusterkit.cli.live_runs import end_waiter
-from clusterkit.cli.params import selector
+from clusterkit.cli.addressing import end_waiter, selector
 from clusterkit.engines.base import may_continue
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory

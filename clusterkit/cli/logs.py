@@ -1,59 +1,45 @@
-"""`clusterkit logs`."""
+"""`clusterkit logs` and `events`: the output of a run's tasks, and the run's journal."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
-from clusterkit.cli.help import option
-from clusterkit.cli.params import json_option, tasks_shown
-from clusterkit.cli.terminal import color_option, echo, exit_on_error, say, use_color
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, end_waiter, tasks_shown
+from clusterkit.cli.help import Parsed, json_option, option
+from clusterkit.cli.terminal import color_option, echo, say, use_color
+from clusterkit.store.journal import JournalLine, JournalReader, follow
 from clusterkit.text import durations
-
-if TYPE_CHECKING:
-    from clusterkit.views.loglines import LogLine
+from clusterkit.views.loglines import LogLine, LogText, moment
 
 BATCH = 2000  # lines printed in one write
 
 
-class Since(click.ParamType[float]):
-    """A wall time, written `30s` (ago) or `2024-01-31T12:00:00`."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return time.time() - durations.seconds(value)
-        except ValueError:
-            pass
-        try:
-            return datetime.datetime.fromisoformat(value).timestamp()
-        except ValueError:
-            self.fail(
-                f"{value!r} is neither a duration such as 30s nor a time such as 2024-01-31T12:00:00.", param, ctx
-            )
+def _since(text: str) -> float:
+    """Parse a wall time, written `30s` (ago) or `2024-01-31T12:00:00`."""
+    with suppress(ValueError):
+        return time.time() - durations.seconds(text)
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither a duration such as 30s nor a time such as 2024-01-31T12:00:00."
+        ) from None
 
 
-class Pattern(click.ParamType[re.Pattern[str]]):
-    """A regular expression."""
-
-    name = "regex"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> re.Pattern[str]:
-        try:
-            return re.compile(value)
-        except (re.error, RecursionError, OverflowError) as error:
-            self.fail(f"{value!r:.200} is not a regular expression: {error}.", param, ctx)
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{text!r:.200} is not a regular expression: {error}.") from None
 
 
 @click.command(
@@ -68,25 +54,23 @@ class Pattern(click.ParamType[re.Pattern[str]]):
 )
 @option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
 @option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
-@option("--since", type=Since(), help="Only output since then: 30s ago, or a time.")
+@option("--since", type=Parsed("time", _since), help="Only output since then: 30s ago, or a time.")
 @option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged.")
-@option("--grep", type=Pattern(), metavar="RE", help="Only lines that match this regular expression.")
+@option("--grep", type=Parsed("RE", _pattern), help="Only lines that match this regular expression.")
 @option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
 @option("--all-output", is_flag=True, help="Show TensorFlow's noise, too, as --grep and --json do.")
 @option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
 @color_option
 @json_option
-def command(
+def logs(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
     grep: re.Pattern[str] | None, timestamps: bool, all_output: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the output of a run's tasks."""
     from clusterkit.cli.log_reader import LogReader, LogSelection
-    from clusterkit.views.loglines import LogText
 
-    with exit_on_error():
-        chosen = choose(run, finished=True)
-        shown = tasks_shown(chosen, tasks)
+    chosen = choose(run, finished=True)
+    shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
     reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep, not (all_output or as_json)))
@@ -101,3 +85,42 @@ def command(
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
     while batch := list(islice(lines, BATCH)):
         yield batch
+
+
+@click.command(
+    "events",
+    cls=OnTasks,
+    usual=LIVE_OR_NEWEST,
+    examples=[("events -f", "Follow the newest run."), ("events worker:1", "What concerns one task.")],
+)
+@option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
+@json_option
+def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
+    """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
+    chosen = choose(run, finished=True)
+    names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
+    journal = JournalReader(chosen)
+    for entries in follow(journal.new, end_waiter(chosen).is_over) if following else [journal.new()]:
+        _print(entries, names, as_json)
+
+
+def _print(entries: Iterable[JournalLine], names: set[str] | None, as_json: bool) -> None:
+    lines = [_line(entry, as_json) for entry in entries if names is None or _concerns(entry.message) & names]
+    if text := "".join(f"{line}\n" for line in lines if line is not None):
+        echo(text, nl=False)
+
+
+def _line(entry: JournalLine, as_json: bool) -> str | None:
+    from clusterkit.views.timeline import event_text
+
+    if as_json:
+        return json.dumps(entry.message)
+    event = entry.event()
+    return None if event is None else event_text(*event, moment)
+
+
+def _concerns(message: dict[str, Any]) -> set[str]:
+    """Return the names of the tasks that an event concerns."""
+    failure, tasks = message.get("failure"), message.get("tasks")
+    names = [message.get("task"), failure.get("task") if isinstance(failure, dict) else None]
+    return {name for name in [*names, *(tasks if isinstance(tasks, list) else ())] if isinstance(name, str)}

@@ -1,25 +1,28 @@
-"""Options of commands: job options, made from the table of options, and display options."""
+"""Options of commands: job options, made from the table of options, and display options; and commands on a job."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
+from pathlib import Path
 from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
 
-from clusterkit.cli.help import option
-from clusterkit.cli.terminal import color_in
+from clusterkit.cli.help import DURATION, Command, Parsed, option
+from clusterkit.cli.terminal import color_in, is_screen, say
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
-from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
-Command = Callable[..., Any]
-Decorator = Callable[[Command], Command]
+Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
 DISPLAY = "Output"  # heading of the display options in the help
 PROBLEMS = "clusterkit.problems"  # key in a click context's meta; holds the problems of each option by its name
+USUAL_FILE = "job.toml"
+USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
 
 
 class CollectingType(click.ParamType[Any]):
@@ -46,54 +49,24 @@ class CollectingType(click.ParamType[Any]):
         return self._kind.shell_complete(ctx, param, incomplete)
 
 
-class Duration(click.ParamType[float]):
-    """Seconds, from `10s`, `1m30s`, `7d` or a number."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return durations.seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class EnvPair(click.ParamType[tuple[str, str]]):
-    """`NAME=VALUE`, or `NAME` to pass on its value here, which keeps the value out of the command line."""
-
-    name = "NAME[=VALUE]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not name:
-            self.fail(f"{value!r} is not of the form NAME=VALUE or NAME.", param, ctx)
-        if not equals and name not in os.environ:
-            self.fail(f"There is no variable {name} here to pass on. Set it, or write {name}=VALUE.", param, ctx)
-        return name, text if equals else os.environ[name]
-
-
-class TaskFilter(click.ParamType[str]):
-    """`worker:1`, or `worker` for all of a type."""
-
-    name = "task"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return tasks_named(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def _variable(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`, or `NAME` to pass on its value here, which keeps the value out of the command line."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE or NAME.")
+    if not equals and name not in os.environ:
+        raise ValueError(f"There is no variable {name} here to pass on. Set it, or write {name}=VALUE.")
+    return name, value if equals else os.environ[name]
 
 
 _TYPES: Mapping[OptionKind, click.ParamType[Any]] = {
     OptionKind.NUMBER: click.INT,
-    OptionKind.DURATION: Duration(),
-    OptionKind.VARIABLES: EnvPair(),
+    OptionKind.DURATION: DURATION,
+    OptionKind.VARIABLES: Parsed("NAME[=VALUE]", _variable),
 }
 only_option = option(
     "--only",
-    type=CollectingType(TaskFilter()),
+    type=CollectingType(Parsed("task", tasks_named)),
     multiple=True,
     group=DISPLAY,
     help="Show only these tasks; the logs keep all.",
@@ -122,7 +95,7 @@ def job_options(*names: str) -> Decorator:
     return _with_options([_option(OPTIONS[name]) for name in names or OPTIONS])
 
 
-def display_options(command: Command) -> Command:
+def display_options(command: Function) -> Function:
     """Add the display options to a command."""
     return _with_options([
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
@@ -134,7 +107,7 @@ def display_options(command: Command) -> Command:
 
 
 def _with_options(options: Sequence[Decorator]) -> Decorator:
-    def add(command: Command) -> Command:
+    def add(command: Function) -> Function:
         for one in reversed(options):
             command = one(command)
         return command
@@ -159,3 +132,58 @@ def given(values: Mapping[str, object]) -> GivenOptions:
 def _valid(value: object) -> object:
     """Return the valid values of an option; None without any."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value
+
+
+class JobCommand(Command):
+    """Also accepts a job file in place of the program; without a program, reads ./job.toml. Both print a message."""
+
+    usual = frozenset(USUAL_OPTIONS.split())
+    allow_interspersed_args = False  # options after the program are the program's own
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            args = self._with_file(ctx, args)
+        rest = super().parse_args(ctx, args)
+        program: tuple[str, ...] = ctx.params.get("program") or ()
+        if program[1:2] == ("--",) and program[0].endswith(".py"):  # other launchers separate arguments with `--`
+            ctx.params["program"] = (program[0], *program[2:])
+        is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
+        if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL_FILE).is_file():
+            ctx.params["file"] = USUAL_FILE if _is_wanted(ctx) else None
+        return rest
+
+    def _with_file(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        """Return the arguments, with `-f` inserted before a job file that is given in place of the program."""
+        try:
+            given = self.make_parser(ctx).parse_args(list(args))[0]
+        except click.NoSuchOption as error:
+            raise self._with_hint(error, args, ctx) from None
+        words = list(args)
+        program = given["program"] if isinstance(given.get("program"), tuple | list) else ()
+        if program and program[0].endswith(".toml") and "file" not in given:
+            at = len(words) - len(program)
+            say(f"{program[0]} is a job file: clusterkit {ctx.info_name} -f {program[0]}")
+            words[at - (words[at - 1 : at] == ["--"]) : at] = ["-f"]
+            return self._with_file(ctx, words)
+        return words
+
+    def _with_hint(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
+        """Return the error; if options of another launcher precede the program, with an explanation of each."""
+        from clusterkit.job.other_launchers import hint_for  # imported here, for errors only
+
+        own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
+        before = takewhile(lambda word: word != "--" and not word.endswith(".py"), args)
+        names = dict.fromkeys(word.partition("=")[0] for word in before if word.startswith("-"))
+        found = {name: why for name in names if name not in own and (why := hint_for(name, own))}
+        if not any(name.startswith(error.option_name) for name in found):
+            return error
+        told = "\n".join(f"No such option {name!r}. {why}" for name, why in found.items())
+        return click.NoSuchOption(error.option_name, told, ctx=ctx)
+
+
+def _is_wanted(ctx: click.Context) -> bool:
+    """Whether to read ./job.toml: ask the user on a terminal; otherwise print a message and return True."""
+    if sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr):
+        return click.confirm(f"No program is given. Read {USUAL_FILE}?", default=True, err=True)
+    say(f"No program is given, so {USUAL_FILE} is read: clusterkit {ctx.info_name} -f {USUAL_FILE}")
+    return True

@@ -5,23 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from clusterkit.cli.addressing import RunId
-from clusterkit.cli.help import Command, option
-from clusterkit.cli.options import Duration
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say
+from clusterkit.cli.help import DURATION, Command, json_option, option
+from clusterkit.cli.terminal import echo, echo_json, is_screen, say
+from clusterkit.store.campaigns import CampaignFile
+from clusterkit.store.cleaning import reap_strays, remove
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import NoSuchRun, RunStore, newest_first
 from clusterkit.words.errors import ClusterkitError
-
-if TYPE_CHECKING:
-    from clusterkit.store.campaigns import CampaignFile
-    from clusterkit.store.directory import RunDirectory
-    from clusterkit.store.store import RunStore
-
-
 from clusterkit.words.model import number_of
 
 
@@ -31,10 +26,6 @@ from clusterkit.words.model import number_of
 @json_option
 def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
     """Remove finished runs with everything in their directories, or the records of campaigns. Live ones are refused."""
-    from clusterkit.store.campaigns import CampaignFile
-    from clusterkit.store.directory import RunDirectory
-    from clusterkit.store.store import RunStore
-
     store, found, problems = RunStore(), list[RunDirectory | CampaignFile](), list[ClusterkitError]()
     for name in dict.fromkeys(runs):
         try:
@@ -46,8 +37,6 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
     """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
-    from clusterkit.store.store import NoSuchRun
-
     found = store.find_any(name)
     if prefix or name == (whole := _id(found)) or _confirm(name, whole):
         return found
@@ -71,24 +60,19 @@ def _is_on_terminal() -> bool:
         ("prune --keep 20 --dry-run", "Show what would go if 20 stayed."),
     ),
 )
-@option("--older-than", type=Duration(), metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
+@option("--older-than", type=DURATION, metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
 @option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs but the newest N.")
 @option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove old finished runs, selected by --older-than, --keep, or both, and the records of campaigns likewise."""
-    from clusterkit.store.store import RunStore, newest_first
-
     if older_than is None and keep is None:
         raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
     now, store = time.time(), RunStore()
-    with exit_on_error():
-        over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
-        chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
-        ended = sorted(
-            (one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True
-        )
-        campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
+    over = [run for run in newest_first(store.all()) if run.is_over()][keep or 0 :]
+    chosen = [run for run in over if now - run.changed() >= (older_than or 0.0)]
+    ended = sorted((one for one in store.campaigns() if not one.is_live()), key=lambda one: one.changed(), reverse=True)
+    campaigns = [one for one in ended[keep or 0 :] if now - one.changed() >= (older_than or 0.0)]
     _remove([*chosen, *campaigns], [], as_json, dry_run)
 
 
@@ -96,9 +80,6 @@ def _remove(
     chosen: Iterable[RunDirectory | CampaignFile], problems: list[ClusterkitError], as_json: bool, dry_run: bool = False
 ) -> NoReturn:
     """Remove the chosen runs and campaigns, print the ids of those that were removed and all problems, and exit."""
-    from clusterkit.store.campaigns import CampaignFile
-    from clusterkit.store.cleaning import remove
-
     removed = list[str]()
     for one in chosen:
         try:
@@ -117,8 +98,6 @@ def _remove(
 
 
 def _id(one: RunDirectory | CampaignFile) -> str:
-    from clusterkit.store.directory import RunDirectory
-
     return one.run_id if isinstance(one, RunDirectory) else one.campaign_id
 
 
@@ -126,10 +105,7 @@ def _id(one: RunDirectory | CampaignFile) -> str:
 @option("--all", "everywhere", is_flag=True, help="Also for runs in other state directories.")
 def command(everywhere: bool) -> None:
     """Kill the processes of runs that lost their supervisor."""
-    from clusterkit.store.cleaning import reap_strays
-
-    with exit_on_error():
-        counts = reap_strays(everywhere)
+    counts = reap_strays(everywhere)
     for run_id, count in counts.items():
         echo(f"Ended {number_of('process', count)} of the run {run_id}.")
     if not counts:

@@ -7,18 +7,19 @@ import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.addressing import OnRun, RunId
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import echo, exit_on_error, write_as_it_is
-
-if TYPE_CHECKING:
-    from clusterkit.store.campaigns import CampaignFile
-    from clusterkit.store.directory import RunDirectory
+from clusterkit.cli.terminal import echo, write_as_it_is
+from clusterkit.store.campaigns import CampaignFile
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
+from clusterkit.system.files import why_not_reached
+from clusterkit.views.tables import size
+from clusterkit.words.errors import RunDirectoryError
 
 FORMATS = ("html", "md")
 USUAL_NAMES = {"html": "report.html", "md": "report.md"}
@@ -34,8 +35,6 @@ class RunOrCampaign(RunId):
     what = "The id of a run or a campaign"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.store.store import RunStore
-
         campaigns = [] if ctx.params.get("words") else RunStore().campaigns()
         found = [CompletionItem(one.campaign_id) for one in campaigns if one.campaign_id.startswith(incomplete)]
         return [*super().shell_complete(ctx, param, incomplete), *found]
@@ -74,42 +73,33 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
     lines around incidents.
     """
     from clusterkit.page.report_file import Format, report
-    from clusterkit.store.store import RunStore
 
     kind = kind or ENDINGS.get(Path(output or "").suffix, "html")
     output = USUAL_NAMES[kind] if output is None else output
-    with exit_on_error():
-        if output != STDOUT:
-            check_output(output, force)
-        store = RunStore()
-        subject = store.newest_any() if run is None else store.find_any(run)
-        text = report(subject, Format(kind), store).encode()
-        if output == STDOUT:
-            write_as_it_is(text)
-            sys.exit(0)
-        write_output(Path(output), text)
+    if output != STDOUT:
+        check_output(output, force)
+    store = RunStore()
+    subject = store.newest_any() if run is None else store.find_any(run)
+    text = report(subject, Format(kind), store).encode()
+    if output == STDOUT:
+        write_as_it_is(text)
+        sys.exit(0)
+    write_output(Path(output), text)
     echo(f"Wrote {output} ({_size(len(text))}): {_name(subject)}.")
 
 
 def _name(subject: RunDirectory | CampaignFile) -> str:
-    from clusterkit.store.campaigns import CampaignFile
-
     if isinstance(subject, CampaignFile):
         return f"the campaign {subject.campaign_id}"
     return f"the run {subject.run_id}"
 
 
 def _size(count: int) -> str:
-    from clusterkit.views.tables import size
-
     return size(count)
 
 
 def check_output(output: str, force: bool) -> None:
     """Raise ClusterkitError if the file should not be written."""
-    from clusterkit.system.files import why_not_reached
-    from clusterkit.words.errors import RunDirectoryError
-
     path = Path(output)
     if not output:
         raise RunDirectoryError("-o is empty. Name a file, or leave it out.")
@@ -136,8 +126,6 @@ def _is_other_file(path: Path) -> bool:
 
 def write_output(path: Path, data: bytes) -> None:
     """Replace a regular file atomically, or write to a device or pipe. Raises ClusterkitError."""
-    from clusterkit.words.errors import RunDirectoryError
-
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(data)

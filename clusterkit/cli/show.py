@@ -1,21 +1,31 @@
-"""`clusterkit show`."""
+"""`clusterkit show` and `compare`: how a run ended, and runs side by side."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import click
 
-from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
-from clusterkit.cli.help import option
-from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, terminal_width, use_color
-
-if TYPE_CHECKING:
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.views.step_use import StepUse
-    from clusterkit.words.account import Account
-    from clusterkit.words.outcome import RunResult
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, RunId, choose
+from clusterkit.cli.help import Command, json_option, option
+from clusterkit.cli.snapshot import RunSnapshot
+from clusterkit.cli.terminal import echo, echo_json, say, terminal_width, use_color
+from clusterkit.ledger.takeover import account_of, result_of
+from clusterkit.store.journal import JournalReader
+from clusterkit.store.store import RunStore
+from clusterkit.store.usage import UsageReader
+from clusterkit.views.comparison import compared, comparison
+from clusterkit.views.goodput import goodput_lines, startup_lines, straggler_lines
+from clusterkit.views.listing import tasks_table
+from clusterkit.views.naming import measured
+from clusterkit.views.recoveries import recovery_lines
+from clusterkit.views.report import report
+from clusterkit.views.step_use import StepUse, step_lines, step_use
+from clusterkit.views.timeline import timeline, timeline_text
+from clusterkit.words import wire
+from clusterkit.words.account import Account
+from clusterkit.words.outcome import RunResult
+from clusterkit.words.secrets import without_secrets
 
 
 @click.command(
@@ -26,19 +36,9 @@ if TYPE_CHECKING:
 )
 @json_option
 @option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
-def command(run: str | None, as_json: bool, startup: bool) -> None:
+def show(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
-    from clusterkit.cli.snapshot import RunSnapshot
-    from clusterkit.ledger.takeover import account_of, result_of
-    from clusterkit.store.journal import JournalReader
-    from clusterkit.store.usage import UsageReader
-    from clusterkit.views.step_use import step_use
-    from clusterkit.views.timeline import timeline, timeline_text
-    from clusterkit.words import wire
-    from clusterkit.words.secrets import without_secrets
-
-    with exit_on_error():
-        look = RunSnapshot(choose(run, finished=True))
+    look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
     recovered = account_of(look.run)
     events = JournalReader(look.run).events()
@@ -72,14 +72,6 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: StepUse | None, color: bool) -> str:
     """The report of a finished run; of another one its tasks and its recoveries so far."""
-    from clusterkit.views.goodput import goodput_lines
-    from clusterkit.views.listing import tasks_table
-    from clusterkit.views.naming import measured
-    from clusterkit.views.recoveries import recovery_lines
-    from clusterkit.views.report import report
-    from clusterkit.views.step_use import step_lines
-    from clusterkit.views.stragglers import straggler_lines
-
     if result is not None:
         return report(result, look.run, color, recovered=recovered, use=use)
     word, text = look.activity
@@ -94,9 +86,41 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: 
 
 
 def _show_startup(recovered: Account) -> None:
-    from clusterkit.views.goodput import startup_lines
-
     if recovered.startup is None:
         echo("The result of this run was written by a version that did not record its start-up.")
     else:
         echo("\n".join(startup_lines(recovered.startup, terminal_width())))
+
+
+@click.command(
+    "compare",
+    cls=Command,
+    examples=[
+        ("compare", "The last two runs of the same program."),
+        ("compare 20261122-080115 20261122-091500", ""),
+    ],
+)
+@click.argument("runs", nargs=-1, type=RunId(), metavar="[RUN]...")
+@option("--metric", metavar="NAME", help="The metric to show by step.", show_default="loss")
+@json_option
+def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
+    """Compare runs, finished or live: options, speed, goodput, and a metric by step, side by side.
+
+    A run is given by its id, or as the newest run of a program: compare slow.py fast.py. By default, the last two runs
+    of the same program.
+    """
+    from clusterkit.job.options import texts_of
+
+    found = []
+    store = RunStore()
+    chosen = [*map(store.find_or_newest, dict.fromkeys(runs))]
+    for look in map(RunSnapshot, chosen or store.last_two()):
+        job, events = look.info.job if look.info else None, JournalReader(look.run).events(clock="m")
+        one = compared(look.run.run_id, look.state, job, events)
+        found.append(one if job is None else replace(one, options=texts_of(job), args=job.program.args))
+    if not runs:
+        say(f"The last two runs of {found[1].options['program']} are compared.")
+    if as_json:
+        echo_json([wire.encode(run) for run in found])
+    else:
+        echo(comparison(found, metric, terminal_width()), nl=False)

@@ -1,37 +1,38 @@
-"""`clusterkit kill`, `pause`, `unpause` and `restart`: requests about tasks to a live run."""
+"""`clusterkit wait`, `down`, `kill`, `pause`, `unpause` and `restart`: requests to a live run, and its end."""
 
 from __future__ import annotations
 
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.addressing import OnTasks, choose
-from clusterkit.cli.help import option
-from clusterkit.cli.live_runs import live_run
-from clusterkit.cli.params import echo_json, json_option, tasks_of
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run, tasks_of
+from clusterkit.cli.help import DURATION, Parsed, json_option, option
+from clusterkit.cli.terminal import echo, echo_json
+from clusterkit.store.control import Client, NotLive, signal_guardian
+from clusterkit.store.journal import RunEndWaiter, follow
+from clusterkit.text.printable import printable
+from clusterkit.words import wire
+from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot
 
 RESTART_TIMEOUT = 60.0  # seconds; the time that tasks get to restart, in addition to the grace period
+ANSWER_WITHIN = 3.0  # seconds that a supervisor has to answer
 
 
-class SignalName(click.ParamType[int]):
-    """A signal, written `TERM`, `SIGTERM` or `15`."""
-
-    name = "signal"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value).upper()
-        if text.isdecimal() and 1 <= int(text) <= 64:
-            return int(text)
-        try:
-            return signal.Signals[text if text.startswith("SIG") else f"SIG{text}"].value
-        except KeyError:
-            self.fail(f"{value!r} is not a signal. Write TERM, SIGTERM or 15.", param, ctx)
+def _signal(text: str) -> int:
+    """Parse a signal, written `TERM`, `SIGTERM` or `15`."""
+    name = text.upper()
+    if name.isdecimal() and 1 <= int(name) <= 64:
+        return int(name)
+    try:
+        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"].value
+    except KeyError:
+        raise ValueError(f"{text!r} is not a signal. Write TERM, SIGTERM or 15.") from None
 
 
 @click.command(
@@ -44,7 +45,7 @@ class SignalName(click.ParamType[int]):
         ("kill 2026 ps:0", "In the run whose id begins with 2026."),
     ),
 )
-@option("-s", "--signal", "number", type=SignalName(), default="KILL", metavar="SIG", help="The signal.")
+@option("-s", "--signal", "number", type=Parsed("signal", _signal), default="KILL", metavar="SIG", help="The signal.")
 @json_option
 def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Send a signal to every process of the tasks. The run handles the outcome as it would any other failure.
@@ -79,23 +80,18 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
     """Restart tasks, together with those in their restart scope. This does not use up the restart budget."""
     from clusterkit.cli.snapshot import RunSnapshot
 
-    with exit_on_error():
-        snapshot = RunSnapshot(choose(run, finished=False))
+    snapshot = RunSnapshot(choose(run, finished=False))
     attempts = {str(task): of.attempt for task, of in snapshot.status.tasks.items()}
     answer = _request(snapshot.run.run_id, "restart", tasks)
     if not no_wait:
-        with exit_on_error():
-            _wait_for_attempts(snapshot, {name: attempts.get(name, 0) + 1 for name in answer["tasks"]})
+        _wait_for_attempts(snapshot, {name: attempts.get(name, 0) + 1 for name in answer["tasks"]})
     _print_answer(answer, as_json, "is restarting" if no_wait else "restarted")
 
 
 def _request(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    from clusterkit.store.control import Client
-
-    with exit_on_error():
-        chosen = live_run(run)
-        with Client(chosen) as client:
-            return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
+    chosen = live_run(run)
+    with Client(chosen) as client:
+        return client.call(verb, tasks=tasks_of(chosen, tasks), **more)
 
 
 def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
@@ -108,9 +104,6 @@ def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Wait until each task runs its attempt in `wanted` or a later one. Raises ClusterkitError on failure."""
-    from clusterkit.store.journal import RunEndWaiter, follow
-    from clusterkit.words.errors import ClusterkitError
-
     late = list(wanted)
     patience = RESTART_TIMEOUT + (look.info.job.limits.grace if look.info else 0)
     try:
@@ -126,3 +119,57 @@ def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     except TimeoutError:
         raise ClusterkitError(f"{', '.join(late)} did not restart in time. See `clusterkit ps`.") from None
     raise ClusterkitError(f"The run {look.run.run_id} ended before {', '.join(late)} restarted.")
+
+
+@click.command("wait", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("wait --json", "")])
+@json_option
+def wait(run: str | None, as_json: bool) -> None:
+    """Wait until a run ends, and exit with its exit code."""
+    chosen = choose(run, finished=True)
+    end_waiter(chosen).is_over()
+    result = chosen.result()
+    code = 1 if result is None else result.exit_code
+    state = "lost" if result is None else result.word
+    if as_json:
+        missed = [] if result is None else wire.encode(result.not_injected)
+        echo_json({"run_id": chosen.run_id, "state": state, "exit_code": code, "not_injected": missed})
+    else:
+        echo(f"The run {chosen.run_id} {'was lost' if state == 'lost' else state} (exit code {code}).")
+        for one in () if result is None else result.not_injected:
+            echo(printable(f"Never injected: {one.fault}: {one.why}."))
+    sys.exit(code)
+
+
+@click.command(
+    "down",
+    cls=OnRun,
+    examples=[("down", "Stop the newest live run."), ("down --kill 2026", "At once, by the beginning of its id.")],
+)
+@option("--kill", is_flag=True, help="Skip the grace period.")
+@option(
+    "-t",
+    "--timeout",
+    type=DURATION,
+    help="Kill what still runs after this time.",
+    show_default="the run's grace period",
+)
+@json_option
+def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
+    """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
+    chosen = live_run(run)
+    was_live, life = chosen.is_live(), RunEndWaiter(chosen)
+    try:
+        with Client(chosen, ANSWER_WITHIN) as client:
+            client.call("down", force=kill)
+            if not life.is_over(timeout):
+                client.call("down", force=True)
+    except NotLive:
+        # Either the run has ended, or its supervisor does not answer; in that case, the guardian ends the run.
+        if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
+            raise
+    life.is_over()
+    result = chosen.result()
+    if as_json:
+        echo_json({"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.word})
+    else:
+        echo(f"The run {chosen.run_id} {'was stopped' if was_live else 'had already ended'}.")

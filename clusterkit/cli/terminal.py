@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,8 @@ from typing import Any
 import click
 
 from clusterkit.cli.help import option
-from clusterkit.text.printable import printable_lines
-from clusterkit.text.wrapping import at_words
-from clusterkit.views.colors import HELP, wants_color
-from clusterkit.views.screen import has_terminal
+from clusterkit.text.printable import at_words, printable_lines
+from clusterkit.views.screen import COLORS_HELP, has_terminal, wants_color
 from clusterkit.views.screen import is_screen as is_screen
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.model import number_of
@@ -23,7 +22,7 @@ from clusterkit.words.model import number_of
 HOME, CLEAR_TO_THE_RIGHT, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR_SCREEN = f"{HOME}\x1b[2J"
 
-color_in = partial(option, "--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
+color_in = partial(option, "--color/--no-color", default=None, help=COLORS_HELP, show_default="colors on a terminal")
 color_option = color_in()
 
 
@@ -36,6 +35,11 @@ def _size() -> os.terminal_size:
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
     """Print text; `color` keeps the colors in the text. Callers remove line ends within fields."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # color=True: click keeps escapes
+
+
+def echo_json(value: Any) -> None:
+    """Print a JSON document, indented for human readers."""
+    echo(json.dumps(value, indent=2))
 
 
 def say(text: Any) -> None:

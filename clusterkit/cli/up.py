@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from clusterkit.cli import run
 from clusterkit.cli.help import option
-from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say, status_group, use_color
+from clusterkit.cli.options import JobCommand, display_options, given, job_options, only_option, program_argument
+from clusterkit.cli.terminal import echo, is_screen, say, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import GivenOptions
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 @click.command(
     "up",
     cls=JobCommand,
-    context_settings={"allow_interspersed_args": False},
     examples=(
         ("up --workers 2 train.py", "Two workers."),
         ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
@@ -65,14 +66,13 @@ def command(
 
     asked: ApiRequest | None = click.get_current_context().obj
     lifeline, session = (None, None) if asked is None else asked[1:]
-    with exit_on_error():
-        only = tuple(filter(None, only))  # an invalid task was parsed as None
-        options = given(values) if asked is None else merged(given(values), asked.job)
-        prepared = prepare(options, only) if asked else _prepare(options, only)
-        prepared = _check_continues(prepared, detach) if continues else prepared
-        prepared = _on_terminal(prepared, detach or lifeline is not None)
-        if lifeline is not None:
-            check_lifeline(lifeline)
+    only = tuple(filter(None, only))  # an invalid task was parsed as None
+    options = given(values) if asked is None else merged(given(values), asked.job)
+    prepared = prepare(options, only) if asked else _prepare(options, only)
+    prepared = _check_continues(prepared, detach) if continues else prepared
+    prepared = _on_terminal(prepared, detach or lifeline is not None)
+    if lifeline is not None:
+        check_lifeline(lifeline)
     _submit(prepared, options, detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
@@ -81,8 +81,7 @@ def command(
         sys.exit(up(prepared, display, lifeline, session))
     from clusterkit.cli.detached import up_detached
 
-    with exit_on_error():
-        sys.exit(up_detached(prepared, display, not no_wait, lifeline))
+    sys.exit(up_detached(prepared, display, not no_wait, lifeline))
 
 
 def _check_continues(prepared: Prepared, detach: bool) -> Prepared:
@@ -122,16 +121,15 @@ def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
     engine = engine_named(job.hosts.engine)
     if not engine.submits():
         return
-    with exit_on_error():
-        run_id, given = prepared.run_id or new_run_id(), gather(options).options
-        if env := dict(job.setup.env):  # includes the variables that a Python process has passed
-            given["env"] = env
-        shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
-        follow = engine.submit(job, run_id, (shown, secret), say)
-        if not detach:
-            sys.exit(follow())
-        echo(run_id)
-        sys.exit(0)
+    run_id, given = prepared.run_id or new_run_id(), gather(options).options
+    if env := dict(job.setup.env):  # includes the variables that a Python process has passed
+        given["env"] = env
+    shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
+    follow = engine.submit(job, run_id, (shown, secret), say)
+    if not detach:
+        sys.exit(follow())
+    echo(run_id)
+    sys.exit(0)
 
 
 def _prepare(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
@@ -145,3 +143,16 @@ def _prepare(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
 
     hint = unmentioned(prepared.job)
     return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))
+
+
+def main() -> None:
+    """Run the job that a Python process requests on standard input, quietly unless the command line says otherwise.
+
+    Options in the request override options in the environment.
+    """
+    import pickle  # imported here: the command itself does not need it
+
+    asked: ApiRequest = pickle.load(sys.stdin.buffer)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    run(sys.argv[1:] or ["up", "--quiet", "--no-color"], asked)

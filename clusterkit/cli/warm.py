@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
-from clusterkit.cli.help import Group, option
-from clusterkit.cli.options import Duration
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.help import DURATION, Group, option
+from clusterkit.cli.terminal import echo
+from clusterkit.system.files import make_private
+from clusterkit.warm.warm_client import SharedServer, all_servers, description, warm_dir
+from clusterkit.warm.warm_client import stop as end
+from clusterkit.words.errors import BadJob
 
 IDLE = "30m"
 
@@ -22,28 +25,22 @@ def command() -> None:
 
 @command.command()
 @option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
-@option("--idle", type=Duration(), default=IDLE, help="Stop after this time without a run.")
+@option("--idle", type=DURATION, default=IDLE, help="Stop after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.job.spec import preload_problems
     from clusterkit.warm.choice import launch_to_share
-    from clusterkit.warm.warm_client import SharedServer, warm_dir
-    from clusterkit.words.errors import BadJob
 
-    with exit_on_error():
-        if problems := [*preload_problems(preload)]:
-            raise BadJob(problems)
-        server = SharedServer(warm_dir(), launch_to_share(preload)).start(idle)
+    if problems := [*preload_problems(preload)]:
+        raise BadJob(problems)
+    server = SharedServer(warm_dir(), launch_to_share(preload)).start(idle)
     echo(f"The warm server is up (pid {server['pid']}; the imports took {server['seconds']:.1f} s).")
 
 
 @command.command()
 def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
-    from clusterkit.warm.warm_client import all_servers, description
-
-    with exit_on_error():
-        found = list(all_servers())
+    found = list(all_servers())
     for path, server in found:
         echo(f"{path.stem}  {description(server)}")
     if not found:
@@ -54,11 +51,7 @@ def status() -> None:
 @command.command()
 def stop() -> None:
     """Stop the warm servers. The runs that they started continue."""
-    from clusterkit.warm.warm_client import all_servers
-    from clusterkit.warm.warm_client import stop as end
-
-    with exit_on_error():
-        found = list(all_servers())
+    found = list(all_servers())
     for path, server in found:
         if "pid" in server and end(path):
             echo(f"The warm server {path.stem} (pid {server['pid']}) was stopped.")
@@ -80,10 +73,7 @@ def auto(off: bool) -> None:
     `up` starts it, and so do tests, exams and notebooks. It stays for 15 minutes without a run, and ends when the
     terminal closes in which it was started.
     """
-    from clusterkit.system.files import make_private
     from clusterkit.warm.shared_servers import AUTO_FILE
-    from clusterkit.warm.warm_client import all_servers, warm_dir
-    from clusterkit.warm.warm_client import stop as end
 
     try:
         make_private(warm_dir())
@@ -95,6 +85,5 @@ def auto(off: bool) -> None:
     if not off:
         echo("The next run starts a warm server, which stays for 15 minutes without a run. To end it: warm stop")
         return
-    with exit_on_error():
-        stopped = [end(path) for path, server in all_servers() if server.get("kept")]
+    stopped = [end(path) for path, server in all_servers() if server.get("kept")]
     echo("Runs no longer keep a warm server." + (" The one that was up is stopped." if any(stopped) else ""))

@@ -1,4 +1,4 @@
-"""Breaks a run when a task has reached a step: injects a fault, or stops the run as `clusterkit down` does."""
+"""Breaks a run after a task's step: injects a fault, or stops the run as `clusterkit down` does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-CHECK_EVERY = 0.02  # seconds between two checks; a held task waits much longer than this after its step
+CHECK_EVERY = 0.02  # seconds between two checks; a task waits much longer than this after its step
 MARK = b'{"kind": "held", '
 LONGEST = 4096  # bytes; the maximum length of a line about a step
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """The break after a task's step: a fault in the grammar of `--fault` or, if `fault` is empty, a stop of the run."""
+    """A break after a task's step: `fault`, in the grammar of `--fault`, or a stop of the run if `fault` is empty."""
 
     task: Task
     step: int
@@ -31,24 +31,24 @@ class Interruption:
 
     @property
     def hold(self) -> str:
-        """The entry of --record that makes the task wait after the step."""
+        """Return the entry of --record that makes the task wait after the step."""
         return f"hold={_file_name(self.task)}/{self.step}"
 
 
 @dataclass(slots=True)
 class Interrupter:
-    """Breaks a run at each of several steps in turn. `grace` is the grace period of the tasks if the run is stopped.
+    """Breaks a run after each of several steps in turn. If the run is stopped, its tasks have the grace period `grace`.
 
-    With `by_reports`, a step is reached when a task reports it. Coordinators need this, since they compute no steps.
+    If `by_reports` is True, a step is reached when a task reports it. Coordinators need this: they compute no steps.
     """
 
     breaks: Sequence[Interruption]
     grace: float
     by_reports: bool = False
-    missed_breaks: str = ""  # why a break could not be carried out
+    missed_breaks: str = ""  # the reason why a break was not possible
 
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
-        """Watch the run until all breaks were carried out, or until the run ends."""
+        """Watch the run, and break it after each step, until the last break or until the run ends."""
         for one in self.breaks:
             watch = _ReportReader(run, one) if self.by_reports else _HoldReader(run, one)
             while not watch.is_reached():
@@ -72,14 +72,14 @@ class Interrupter:
 
 @dataclass(slots=True)
 class _HoldReader:
-    """Reads the lines that a task's attempts write when they wait after a step. The lines may be malformed."""
+    """Reads the lines that a task's attempts write when they begin to wait after a step. Lines may be malformed."""
 
     run: RunDirectory
     one: Interruption
     _read: dict[Path, int] = field(default_factory=dict)
 
     def is_reached(self) -> bool:
-        """Whether, since the last call, the task has begun to wait after the step."""
+        """Return whether the task has begun to wait after the step since the last call."""
         return self.one.step in list(self._new())
 
     def _new(self) -> Iterator[object]:
@@ -97,14 +97,14 @@ class _HoldReader:
 
 @dataclass(slots=True)
 class _ReportReader:
-    """Reads the steps that tasks report, from the journal."""
+    """Reads the journal for steps that tasks report."""
 
     run: RunDirectory
     one: Interruption
     _reader: JournalReader | None = None
 
     def is_reached(self) -> bool:
-        """Whether, since the last call, a task has reported the step or a later step."""
+        """Return whether a task has reported the step, or a later step, since the last call."""
         self._reader = self._reader or JournalReader(self.run)
         return any(isinstance(event, Progressed) and event.step >= self.one.step for _, event in self._reader.events())
 

@@ -1,4 +1,4 @@
-"""Equality: compares one worker with several, and finds the kind of mistake that explains a difference."""
+"""The chapter equality: compares one worker with several, and finds the kind of mistake that explains a difference."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from clusterkit.exam.differences import CONSTANT, Difference, comparable, first_differences, norm
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, VariableState, distance, is_same
+from clusterkit.exam.recording import (
+    CONSTANT,
+    Difference,
+    Recording,
+    VariableState,
+    comparable,
+    distance,
+    first_differences,
+    is_same,
+    norm,
+)
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-AGREEMENT = 1e-6  # the allowed difference between a gang's workers, as a share of the variable's norm
+AGREEMENT = 1e-6  # the allowed difference of a variable between a gang's workers, as a share of the variable's norm
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
@@ -29,15 +38,15 @@ _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. D
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     """Compare a job with one worker and the same job with several workers. The leader is the first of `several`."""
-    found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
-    if any(finding.code not in ("workers-differ", "shared-file") for finding in found) or other_order(one, several):
-        return found  # the two jobs compute different things, so don't compare weights
+    findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
+    if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
+        return findings  # the two jobs train on different rows or in another order, so weights can't be compared
     differing = first_differences(one, several[0])
-    return found + ([explanation(differing, several)] if differing else [])
+    return findings + ([explanation(differing, several)] if differing else [])
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Whether the program draws random numbers during training, as a changed generator state shows."""
+    """Return whether the program draws random numbers during training, judging by the states of its generators."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
@@ -134,7 +143,7 @@ def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
 
 
 def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bool:
-    """Whether both counts have the same rows and total. A row's counts may differ by 1, for an incomplete epoch."""
+    """Return whether the rows and totals are equal. The counts of a row may differ by 1, for an incomplete epoch."""
     if one_counts.keys() != several_counts.keys() or one_counts.total() != several_counts.total():
         return False
     return all(abs(several_counts[row] - times) <= 1 for row, times in one_counts.items())
@@ -188,7 +197,7 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """Return the kind of mistake that explains which variables differ first, and by how much."""
+    """Return a finding with the kind of mistake that explains which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
@@ -233,14 +242,14 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
 
 
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
-    """Return a step, since the last equal state, in which the workers have different numbers of rows, or None."""
+    """Return the first step since the last recorded state in which workers have different numbers of rows, or None."""
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)
     return next((step for step in steps if len({len(one.rows.get(step, ())) for one in several}) > 1), None)
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """Return N or 1/N if all updates differ by this factor, or None. Slots may differ by the factor's square."""
+    """Return the factor N or 1/N by which all updates differ, or None. Optimizer slots may differ by its square."""
     return next(
         (factor for factor in (float(workers), 1 / workers) if all(_fits_factor(one, factor) for one in differing)),
         None,

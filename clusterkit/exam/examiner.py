@@ -1,4 +1,4 @@
-"""The examiner: does the runs of an exam, chapter by chapter, and yields the result of each cell."""
+"""The examiner: runs the job for each cell of an exam, chapter by chapter, and yields the result of each cell."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Examiner:
     trials: Trials
     report: Report
     until: float  # monotonic seconds; no more cells are examined after this time
-    longest: float = 0.0  # seconds; timeout of the first run, 0 for the job's own timeout
+    longest: float = 0.0  # seconds; the timeout of the first run, or 0 for the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phase_limit: Sequence[str] | None = None  # phases of the chapter survival; None for all
-    disk: bool = False  # True if this machine can fill up a checkpoint directory
-    wide: bool = False  # True to compare one worker also with twice the job's number of workers
+    phase_limit: Sequence[str] | None = None  # the phases in which the chapter survival injects faults; None for all
+    disk: bool = False  # True if this machine can make a checkpoint directory full
+    wide: bool = False  # True to compare one worker, in addition, with twice the job's number of workers
 
     def examine(self) -> Iterator[CellResult]:
-        """Examine the program. If it can't be examined, set `report.invalid_reason` and stop early."""
+        """Examine the program, and yield the results. If this is impossible, set `report.invalid_reason` and return."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed)
         try:
             yield from self._chapters(runs)
@@ -103,14 +103,14 @@ class Examiner:
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
-        """Remove all runs except those of failed cells and, if the program could not be examined, the last run."""
+        """Remove the exam's runs, except those of failed cells. Keep the last run if the program can't be examined."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
             if run not in failed and not (self.report.invalid_reason and run == started[-1]):
                 self.trials.remove(run)
 
     def _repeat(self, runs: ExamRuns, unbroken: ExaminedRun, again: ExaminedRun) -> CellResult:
-        """Compare two runs of the same job, to learn how exactly other runs can be compared."""
+        """Compare two unbroken runs of the job, which shows how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.succeeded:
             return judge(
@@ -125,7 +125,7 @@ class Examiner:
         if first is None or second is None or first.end is None or second.end is None:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
         kinds = differing_kinds(first.end, second.end)
-        found = [
+        findings = [
             ExamFinding(
                 "not-deterministic",
                 f"Two unbroken runs with the same seed end with another {name}: the program is not deterministic, and "
@@ -134,7 +134,7 @@ class Examiner:
             )
             for name in list(kinds.values())[:1]
         ]
-        return judge(cell, found, *ids, notes=notes)
+        return judge(cell, findings, *ids, notes=notes)
 
     def _equality(self, runs: ExamRuns, again: ExaminedRun) -> Iterator[CellResult]:
         job, workers = runs.job, workers_of(runs.job)
@@ -156,12 +156,12 @@ class Examiner:
             yield self.report.add(_compare(runs, cell, alone, several, number, notes))
 
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        # If one worker and several workers compute different things, their results can't be compared.
+        # If several workers compute something else than one worker, their results can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
-        for way in _interruption_plans(runs.job, runs.baseline, compares):
-            if self._is_wanted(way.cell):
+        for plan in _interruption_plans(runs.job, runs.baseline, compares):
+            if self._is_wanted(plan.cell):
                 why = _saves_nothing(again)
-                yield self.report.add(not_reached(way.cell, why) if why else _resume_result(runs, way, exact))
+                yield self.report.add(not_reached(plan.cell, why) if why else _resume_result(runs, plan, exact))
 
     def _survival(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         compared = exact if self.report.passed(Chapter.RESUME) else None
@@ -198,16 +198,16 @@ def _compare(
         return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
-    found = equality(one, several.tasks)
+    findings = equality(one, several.tasks)
     why = other_order(one, several.tasks) or ("" if one.states or one.end else "no variables were seen")
-    if why and not found:
+    if why and not findings:
         return not_reached(cell, why, *ids)
     uncounted = () if one.rows else ("rows were not counted",)
-    return judge(cell, found, *ids, notes=(*notes, *uncounted))
+    return judge(cell, findings, *ids, notes=(*notes, *uncounted))
 
 
 def _saves_nothing(unbroken: ExaminedRun) -> str:
-    """Return a reason if no task saved a checkpoint in the unbroken run, or "". Only `fit` has logs of epochs."""
+    """Return the reason why nothing can be resumed if no task saved a checkpoint in the unbroken run; otherwise ""."""
     if Phase.SAVING in unbroken.phases():
         return ""
     return SAVES_NOTHING + (IN_FIT if any(task.logs for task in unbroken.tasks) else IN_A_LOOP)
@@ -238,29 +238,31 @@ def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Ite
         yield _InterruptionPlan(cell, Interruption(leader, middle), others, compares)
 
 
-def _resume_result(runs: ExamRuns, way: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
-    """Break a run, continue it if it was stopped, and compare its end with the unbroken run's end."""
-    broken = last = runs.run(way.cell.name, {}, way.one)
+def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
+    """Break a run, continue it if it was stopped, and compare its end with that of the unbroken run."""
+    broken = last = runs.run(plan.cell.name, {}, plan.one)
     ids = [broken.run_id]
     if broken.missed_breaks:
-        return not_reached(way.cell, broken.missed_breaks, *ids)
+        return not_reached(plan.cell, broken.missed_breaks, *ids)
     if broken.succeeded and all(recording.attempt == 1 for recording in broken.tasks):
-        return not_reached(way.cell, "the training ended before it was stopped", *ids)
+        return not_reached(plan.cell, "the training ended before it was stopped", *ids)
     if Phase.SAVED not in broken.phases(attempt=1):
-        return not_reached(way.cell, f"nothing had been saved at step {way.one.step}, where it was interrupted", *ids)
-    if not way.one.fault and not broken.succeeded:
-        changes = {} if way.workers is None else with_workers(runs.job, way.workers)
-        last = runs.run(f"{way.cell.name}-resumed", {**changes, "resume": broken.run_id})
+        return not_reached(plan.cell, f"nothing had been saved at step {plan.one.step}, where it was interrupted", *ids)
+    if not plan.one.fault and not broken.succeeded:
+        changes = {} if plan.workers is None else with_workers(runs.job, plan.workers)
+        last = runs.run(f"{plan.cell.name}-resumed", {**changes, "resume": broken.run_id})
         ids.append(last.run_id)
     if not last.succeeded:
-        return judge(way.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
+        return judge(plan.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
     reference, continued = None if exact is None else runs.leader(exact), runs.leader(last)
-    found = list[ExamFinding]()
+    findings = list[ExamFinding]()
     if reference is not None and continued is not None:
-        found = resumption(reference, continued) if way.workers is None else resumption_by_others(reference, continued)
-    if not found and way.compares and (reference is None or continued is None or way.workers is not None):
-        found = list(runs.metric(last))
-    return judge(way.cell, found, *ids)
+        findings = (
+            resumption(reference, continued) if plan.workers is None else resumption_by_others(reference, continued)
+        )
+    if not findings and plan.compares and (reference is None or continued is None or plan.workers is not None):
+        findings = list(runs.metric(last))
+    return judge(plan.cell, findings, *ids)
 
 
 def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) -> CellResult:
@@ -271,8 +273,8 @@ def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) 
         return not_reached(one.cell, broken.missed_breaks, broken.run_id)
     if one.action is FaultAction.MEMORY and broken.state is RunState.TIMED_OUT:
         return not_reached(one.cell, HANGS, broken.run_id)
-    left = find_leaks(runs.trials.store, broken.run_id).sentences
-    said = violations(job, runs.baseline, broken.run.result, broken.run.events, left)
+    leaks = find_leaks(runs.trials.store, broken.run_id).sentences
+    violated = violations(job, runs.baseline, broken.run.result, broken.run.events, leaks)
     differing = ""
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(broken)
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
@@ -281,6 +283,6 @@ def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) 
     recoveries = ledger_of(job, broken.run.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
-    findings = [*survival_findings(broken.run.result, said, starts_anew, differing)]
-    found = judge(one.cell, findings or old_checkpoint_findings(broken.run.events, recoveries), broken.run_id)
-    return replace(found, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)
+    findings = [*survival_findings(broken.run.result, violated, starts_anew, differing)]
+    result = judge(one.cell, findings or old_checkpoint_findings(broken.run.events, recoveries), broken.run_id)
+    return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

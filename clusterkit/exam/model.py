@@ -1,4 +1,4 @@
-"""The values of an exam: its chapters, its cells and their results, and the verdict."""
+"""An exam as values: its chapters, its cells with their results, and the verdict."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Chapter(enum.StrEnum):
 class Grade(enum.StrEnum):
     PASSED = "passed"
     FAILED = "failed"
-    NOT_REACHED = "not reached"  # the fault or the comparison was not possible; the reason is in the result
-    SKIPPED = "skipped"  # not examined, since the time was up
+    NOT_REACHED = "not reached"  # the fault or the comparison was not possible; the result contains the reason
+    SKIPPED = "skipped"  # the cell was not examined, since the exam's time was up
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One test of an exam. Its text is a value of the option `--cell`: `survival/kill/worker:1/saving-rename`."""
+    """One test of an exam. Its text, such as `survival/kill/worker:1/saving-rename`, is a value for `--cell`."""
 
     chapter: Chapter
     name: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ExamFinding:
-    """A mistake in the program: `code` names the kind, `text` describes the observation, `remedy` the correction."""
+    """A mistake in the program. `code` is the kind, `text` describes the observation, `remedy` is the correction."""
 
     code: str
     text: str
@@ -49,9 +49,9 @@ class ExamFinding:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The result of a cell. `runs` are the ids of its runs, `reason` is why it was not reached or was skipped.
+    """The result of a cell. `runs` are the ids of its runs. `reason` is why the cell was not reached, or was skipped.
 
-    `seconds` is the duration of the longest recovery, `lost` the number of steps that were computed again.
+    `seconds` is the duration of the longest recovery, and `lost` is the number of steps that were computed again.
     """
 
     cell: Cell
@@ -65,19 +65,19 @@ class CellResult:
 
 
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
-    """Return the result of a cell that was reached, which has passed if there are no findings."""
-    found = tuple(findings)
-    return CellResult(cell, Grade.FAILED if found else Grade.PASSED, found, runs=runs, notes=tuple(notes))
+    """Return the result of a cell that was reached. The cell has passed if there are no findings."""
+    mistakes = tuple(findings)
+    return CellResult(cell, Grade.FAILED if mistakes else Grade.PASSED, mistakes, runs=runs, notes=tuple(notes))
 
 
 def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
-    """Return the result of a cell that proves nothing about the program."""
+    """Return the result of a cell that was not reached, so that it proves nothing about the program."""
     return CellResult(cell, Grade.NOT_REACHED, reason=reason, runs=runs)
 
 
 @dataclass(slots=True)
 class Report:
-    """The results of an exam so far. `invalid_reason` is why the program could not be examined, if so.
+    """The results of an exam so far. If the program could not be examined, `invalid_reason` is the reason.
 
     `budget` is the time in seconds after which no more cells are examined.
     """
@@ -96,31 +96,31 @@ class Report:
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
     def unseen(self) -> list[Chapter]:
-        """Return the chapters of which no cell has passed or failed."""
+        """Return the chapters that have cells, but in which no cell has passed or failed."""
         reached = {one.cell.chapter for one in self.results if one.grade in (Grade.PASSED, Grade.FAILED)}
         return [chapter for chapter in Chapter if self.results_of(chapter) and chapter not in reached]
 
     def is_first(self, result: CellResult) -> bool:
-        """Whether the result has no reason, or no earlier cell of its chapter has the same one."""
+        """Return whether the result's reason, if any, has not already occurred in the chapter."""
         alike = (one for one in self.results_of(result.cell.chapter) if one.reason == result.reason)
         return not result.reason or next(alike, result) is result
 
     def passed(self, chapter: Chapter) -> bool:
-        """Whether at least one cell of the chapter has passed and none has failed."""
+        """Return whether at least one cell of the chapter has passed, and none has failed."""
         return self.count(Grade.PASSED, chapter) > 0 and self.count(Grade.FAILED, chapter) == 0
 
     @property
     def exit_code(self) -> int:
-        """1 if a cell failed; 4 if the program could not be examined or no cell passed; 0 otherwise."""
+        """Return 1 if a cell failed; 4 if the program could not be examined, or no cell passed; 0 otherwise."""
         if self.count(Grade.FAILED):
             return 1
         return 4 if self.invalid_reason or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
-        """Add a result, without the remedies of findings that an earlier cell of the chapter already has."""
-        known = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
-        short = tuple(replace(one, remedy="") if one.text in known else one for one in result.findings)
-        self.results.append(replace(result, findings=short))
+        """Add a result, and return it. A remedy is left out if an earlier cell of the chapter has the same finding."""
+        earlier = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
+        shortened = tuple(replace(one, remedy="") if one.text in earlier else one for one in result.findings)
+        self.results.append(replace(result, findings=shortened))
         return self.results[-1]
 
     def verdict(self) -> str:
@@ -129,6 +129,6 @@ class Report:
         passed, failed, skipped = (self.count(one) for one in (Grade.PASSED, Grade.FAILED, Grade.SKIPPED))
         missing = [f"{count} not reached"] if (count := self.count(Grade.NOT_REACHED)) else []
         missing += [f"{skipped} not run within {compact(self.budget)}"] if skipped else []
-        said = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
-        said += f"; {', '.join(missing)}" if missing else ""
-        return said + (f", among them all of {listed(unseen)}." if (unseen := self.unseen()) else ".")
+        text = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
+        text += f"; {', '.join(missing)}" if missing else ""
+        return text + (f", among them all of {listed(unseen)}." if (unseen := self.unseen()) else ".")

@@ -1,7 +1,7 @@
-"""An exam as a page: the verdict, each chapter, survival as a matrix of faults and phases, and each finding.
+"""An exam as an HTML page: the verdict, each chapter, survival as a matrix of faults and phases, and each finding.
 
-The page is one HTML file without scripts, so it needs neither a server nor a network. Text from programs is escaped.
-A cell's sign leads to the page of its run, if there is one, or else to what was found.
+The page is one file without scripts, so it needs neither a server nor a network. Text from programs is escaped. The
+sign of a cell is a link to the page of its run or, if there is none, to the cell's details on this page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
 _FIRST = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)
-# Okabe and Ito's colors, which can be distinguished with any color blindness. Each grade also has a sign.
+# The colors of Okabe and Ito, which color-blind people can distinguish. Each grade has a sign, too.
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ccc, #444); --soft: light-dark(#666, #aaa); }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
@@ -37,7 +37,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: light-dark(#f4
 
 
 def page(report: Report, replay: Replay, links: Mapping[str, str] | None = None) -> str:
-    """Return the page; `links` are the addresses of the runs' pages, by run id."""
+    """Return the page. `links` maps run ids to the addresses of the runs' pages."""
     links = links or {}
     mark = mark_of(report)
     head = (
@@ -89,7 +89,7 @@ def _sign(result: CellResult | None, links: Mapping[str, str]) -> str:
 
 
 def _details(result: CellResult, replay: Replay, links: Mapping[str, str]) -> str:
-    """Return a cell's result, with links to its runs and, if it failed, the commands that repeat it and show them."""
+    """Return a cell's result and links to its runs. A failed cell also has commands to repeat it and show its runs."""
     failed = result.grade is Grade.FAILED
     kind = "fails" if failed else "" if result.notes or result.findings else "plain"
     facts = [_graded(result), *recovery_of(result)]

@@ -1,6 +1,6 @@
 """Reads the recordings of a run's tasks.
 
-The tasks write the files and may be killed at any moment, so unreadable entries are skipped.
+A task that writes its recording may be killed at any moment, so unreadable entries are skipped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes; longer lines are skipped
-LARGEST = 1 << 30  # bytes; larger files with values are skipped
+LARGEST = 1 << 30  # bytes; larger files with values of variables are skipped
 
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
     """Read the recordings of a run, by task and attempt."""
-    found = {}
+    recorded = {}
     for path in sorted(directory.glob("*.jsonl")):
         name, _, attempt = path.stem.rpartition(".")
         kind, _, index = name.rpartition("-")
@@ -32,8 +32,8 @@ def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
         recording = Recording(task, number)
         for line in _lines(path):
             _read_line(recording, line, directory)
-        found[task, number] = recording
-    return found
+        recorded[task, number] = recording
+    return recorded
 
 
 def by_task(recorded: Mapping[tuple[Task, int], Recording]) -> list[Recording]:
@@ -74,7 +74,7 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
-        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # none with Keras on JAX
+        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # not with Keras on JAX
             state = VariableState(step, variables)
             match line.get("moment"):
                 case "begin":

@@ -1,4 +1,4 @@
-"""Resume: compares a job that was stopped and continued with an unbroken run, and finds state that was not saved."""
+"""The chapter resume: compares a continued run with an unbroken run, and finds state that was not saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, is_same
 
-# From a kind of variable to the finding's code, a clause for the message, and the remedy, in the order of findings.
+# Maps a kind of variable to the finding's code, a clause for the message, and the remedy, in the order of findings.
 _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (
@@ -27,42 +27,42 @@ _BACKUP = (
     "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
     "epoch and the position in the data."
 )
-_BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of what Backup restores
-ROUNDING = 1e-5  # the allowed relative difference of metrics, whose sums may have a different order after a resume
+_BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of findings that Backup prevents
+ROUNDING = 1e-5  # the allowed relative difference of metrics, which may be summed in a different order after a resume
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
-    """Return findings about a continued attempt, from its state at the beginning, its rows, its length and its end."""
-    found = _forgotten(unbroken, continued)
+    """Return findings about a continued attempt: about its first state, its rows, its length and its final state."""
+    findings = _forgotten(unbroken, continued)
     if not unbroken.logs:
-        return found
-    return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in found]
+        return findings
+    return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in findings]
 
 
 def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     begun = continued.begin
-    found = list(_state_findings(unbroken, continued))
-    if begun is not None and begun.step == 0 and found:
-        return found  # the step count began at 0 again, so later states can't be compared
-    found += _length(unbroken, continued)
-    found += _position_findings(unbroken, continued)
-    if not found:
-        found += _end_findings(unbroken, continued)
-    return found
+    findings = list(_state_findings(unbroken, continued))
+    if begun is not None and begun.step == 0 and findings:
+        return findings  # the steps are counted from 0 again, so later states can't be compared
+    findings += _length(unbroken, continued)
+    findings += _position_findings(unbroken, continued)
+    if not findings:
+        findings += _end_findings(unbroken, continued)
+    return findings
 
 
 def resumption_by_others(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """Return findings about an attempt that continued with a different number of workers.
 
-    Random state, rows and the learning rate are not compared: generators have a state per replica, each worker has
-    different rows, and many programs scale the learning rate with the workers. The number of steps is not compared if
-    a worker has as many rows per step as before, since the global batch then grows with the workers.
+    Random states, rows and the learning rate are not compared: generators have a state for each replica, each worker
+    has different rows, and many programs scale the learning rate with the workers. The number of steps is not compared
+    if each worker has as many rows in a step as before, since the global batch then grows with the workers.
     """
     others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
-    found = [one for one in _state_findings(unbroken, continued) if one.code not in others]
+    findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
     common = unbroken.rows.keys() & continued.rows.keys()
     grows = any(len(unbroken.rows[step]) == len(continued.rows[step]) > 0 for step in common)
-    return found or ([] if grows else list(_length(unbroken, continued)))
+    return findings or ([] if grows else list(_length(unbroken, continued)))
 
 
 def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
@@ -98,7 +98,7 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
 
 
 def _differs_later(kind: str, unbroken: Recording, continued: Recording, since: int) -> bool:
-    """Whether variables of the kind still differ at the next step that both runs recorded; true without such a step."""
+    """Return whether variables of this kind differ at the next step that both runs recorded; True if there is none."""
     step = min((step for step in unbroken.states.keys() & continued.states.keys() if step > since), default=None)
     return step is None or kind in differing_kinds(unbroken.states[step], continued.states[step])
 
@@ -108,11 +108,11 @@ def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
     return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
 
 
-def differing_kinds(expected: VariableState, found: VariableState) -> dict[str, str]:
-    """Return the kinds of variables that differ, each with the first such variable, in the order of EXACT."""
+def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str, str]:
+    """Return the kinds of variables that differ, each with the name of the first one, in the order of EXACT."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
-        got = found.variables.get(name)
+        got = actual.variables.get(name)
         if wanted.kind in EXACT and got is not None and not wanted.on_read and not is_same(wanted.values, got.values):
             kinds.setdefault(wanted.kind, name)
     return {kind: kinds[kind] for kind in EXACT if kind in kinds}

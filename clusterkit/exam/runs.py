@@ -1,4 +1,4 @@
-"""Does the runs of an exam, reads their recordings, and compares their metrics with those of the unbroken run."""
+"""Runs the job for an exam, reads the recordings, and compares metrics with those of the unbroken run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
-MOST_CHECKPOINTS = 20  # tasks also record their state at this number of checkpoints, where runs may continue
+MOST_CHECKPOINTS = 20  # the number of checkpoints at whose steps tasks also record their state
 WIDTH = 200  # columns; the maximum width of an error's line
-SPREAD = 3.0  # the allowed difference, as a multiple of the difference between two unbroken runs
+SPREAD = 3.0  # the allowed difference of a metric, as a multiple of the difference between two unbroken runs
 
 
 @dataclass(frozen=True, slots=True)
 class ExaminedRun:
-    """A finished run with the recordings of its tasks' last attempts; `missed_breaks`: why a fault was not injected."""
+    """A finished run, and its tasks' last recordings. `missed_breaks` is the reason if a fault was not injected."""
 
     run: FinishedRun
     tasks: Sequence[Recording] = ()
@@ -44,17 +44,17 @@ class ExaminedRun:
 
     @property
     def state(self) -> RunState | None:
-        """The final state of the run; None if the run left no result."""
+        """Return the final state of the run; None if the run left no result."""
         return None if self.run.result is None else self.run.result.state
 
     def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
-        """Return the phases that a task reached in an attempt; None stands for any task or any attempt."""
+        """Return the phases that a task (None: any) has reached in an attempt (None: any)."""
         reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
     def failure_text(self) -> str:
-        """Why the run failed, with an explanation or the error's last line, and the path of the log."""
+        """Return why the run failed, with an explanation or the error's last line, and the path of the log."""
         result = self.run.result
         if result is None or result.cause is None:
             return "; ".join(self.run.why).rstrip(".")
@@ -66,7 +66,7 @@ class ExaminedRun:
 
 
 class ExamRuns:
-    """Does the runs of an exam, all with the same seed."""
+    """Runs the job for an exam, each time with the same seed."""
 
     def __init__(self, trials: Trials, name: str, seed: int) -> None:
         self.trials, self.name, self.seed = trials, name, seed
@@ -80,15 +80,15 @@ class ExamRuns:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether two runs can end with identical values. With parameter servers, updates are asynchronous."""
+        """Return whether two runs can end with identical values, unlike asynchronous runs with parameter servers."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
     def run(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
     ) -> ExaminedRun:
-        """Do a run with `breaks` and with `fault`, which has its own trigger. `words` are more entries of --record."""
+        """Run the job with `breaks`, and with `fault` at its trigger. `words` are additional entries of --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # While a fault waits for a step, tasks report each step at once.
+        # While the fault NEVER_FAULT waits for its step, tasks report each step at once.
         faults = [NEVER_FAULT, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
@@ -100,21 +100,21 @@ class ExamRuns:
         return ExaminedRun(run, by_task(recordings(run.run.recorded)), missed)
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
-        """Use an unbroken run as the baseline for all other runs."""
+        """Compare all later runs with this unbroken run."""
         assert unbroken.run.result is not None
         self.baseline = baseline_of(unbroken.run.result, unbroken.run.events)
         self.trials.limit(self.baseline.duration)
 
     def allow_variation(self, again: ExaminedRun) -> None:
-        """Derive the allowed difference of metrics from a repetition of the unbroken run."""
+        """Derive the allowed difference of metrics from a second unbroken run."""
         self._spread = self._metric_distance(again) or 0.0
 
     def leader(self, examined: ExaminedRun) -> Recording | None:
-        """Return the leader's recording, or else the recording of the first task; None without recordings."""
+        """Return the recording of the leader or, without one, of the first task; None if there are no recordings."""
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
     def metric(self, examined: ExaminedRun) -> Iterator[ExamFinding]:
-        """Yield a finding if a run's metric differs from the baseline's by more than is allowed."""
+        """Yield a finding if a run's metric differs too much from that of the unbroken run."""
         name, apart = Measure().metric_in(self.baseline), self._metric_distance(examined)
         if name is None or apart is None:
             return
@@ -125,7 +125,7 @@ class ExamRuns:
             yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
     def _metric_distance(self, examined: ExaminedRun) -> float | None:
-        """Return the difference between a run's metric and the unbroken run's metric; None without finite values."""
+        """Return how much a run's metric differs from the unbroken run's; None if one of them is unknown."""
         name = Measure().metric_in(self.baseline)
         value = None if name is None else last_metrics(examined.run.events).get(name)
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])
@@ -135,7 +135,7 @@ class ExamRuns:
 
 
 def workers_of(job: JobSpec) -> int:
-    """Return how many workers train. A gang's chief counts as a worker, a coordinator does not."""
+    """Return the number of workers that train. The chief of a gang counts as a worker, a coordinator does not."""
     has_servers = job.shape is Shape.PARAMETER_SERVER
     return job.counts.get(TaskType.WORKER, 0) if has_servers else len(job.steppers)
 

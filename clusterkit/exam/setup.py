@@ -1,4 +1,4 @@
-"""Builds an exam from options: its job, its cells, and the time that it may take."""
+"""Builds an exam from options: its job, its cells and its time limit."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from contextlib import ExitStack
 from typing import Unpack
 
 from clusterkit.api.options import Keywords, check_names, gathered
-from clusterkit.chaos.campaign_template import campaign_name, template_from
-from clusterkit.chaos.trial import Trials
+from clusterkit.chaos.trial import Trials, campaign_name, template_from
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
 from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
-BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds; by default, and with `quick`, no more cells are examined after this time
+BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds; the default time after which no more cells are examined, and with `quick`
 
 
 def make_examiner(
@@ -28,7 +27,7 @@ def make_examiner(
     keep: bool = False,
     wide: bool = False,
 ) -> tuple[Examiner, tuple[str, ...]]:
-    """Return an exam that is ready to begin, and warnings for the user. Raises BadJob."""
+    """Return an exam that has not begun, and warnings for the user. Raises BadJob."""
     asked, warnings = template_from(options)
     name = campaign_name(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
@@ -42,7 +41,7 @@ def make_examiner(
 
 
 def examine_program(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
-    """Examine a program. When the stack `ends` is closed, live runs are ended. Raises BadJob and TypeError."""
+    """Examine a program. When the stack `ends` is closed, the exam ends its live runs. Raises BadJob and TypeError."""
     args = options.pop("args", ())
     check_names(options)
     examiner, _ = make_examiner(gathered(program, args, options), quick)

@@ -1,4 +1,4 @@
-"""Survival: chooses which faults to inject in which phases, and checks the conditions that must hold afterwards."""
+"""The chapter survival: chooses faults and phases, and checks the conditions that must hold after each fault."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
-PAUSE_SECONDS = 4  # seconds; the duration of stops and partitions, except in a step
-PARTITION_SECONDS = 15  # the duration of stops and partitions in a step: TensorFlow misses heartbeats after 10 s
+PAUSE_SECONDS = 4  # seconds; the duration of lasting faults in phases other than "step"
+PARTITION_SECONDS = 15  # seconds; the duration of lasting faults in "step": TensorFlow misses heartbeats after 10 s
 DISK_SECONDS = 3  # seconds; the duration of the fault disk-full
 
-# Cells that need no run: the recording of the unbroken run shows what an interruption would leave behind.
+# Cells that need no run of their own: the recording of the unbroken run shows the damage by an interruption.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
 EXPORT = Cell(Chapter.SURVIVAL, "interrupted/exporting")
 
@@ -43,7 +43,7 @@ _LASTING_FAULTS = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase. `breaks` are injected after steps; `fault` has the syntax of `--fault`."""
+    """A fault for one task in one phase: `breaks` after steps, and `fault`, as for `--fault`, with its own trigger."""
 
     cell: Cell
     action: FaultAction
@@ -54,23 +54,23 @@ class SurvivalCell:
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
-    """Return all cells, the most informative first. `disk` is True if checkpoint directories can be filled up."""
-    found = []
+    """Return all cells, the most informative first. `disk` is True if a checkpoint directory can be made full."""
+    cells = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
         if action is not FaultAction.PARTITION or is_virtual:
             for task in _victims(job):
                 for phase in [one for one in phases if one in _SERVER_PHASES or not job.is_server(task)]:
-                    found.append(_cell(job, baseline, action, task, phase))
+                    cells.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
         full = f"{FaultAction.DISK_FULL} for={DISK_SECONDS}s @ phase={Phase.SAVING_OPEN}"
-        found.append(SurvivalCell(cell, FaultAction.DISK_FULL, job.leader, Phase.SAVING_OPEN, fault=full))
-    return [cell for cell in found if cell.breaks or cell.fault]
+        cells.append(SurvivalCell(cell, FaultAction.DISK_FULL, job.leader, Phase.SAVING_OPEN, fault=full))
+    return [cell for cell in cells if cell.breaks or cell.fault]
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
-    """Yield a task of each kind: the leader, the last other training task, the last server."""
+    """Yield one task of each kind: the leader, the last of the other training tasks, and the last server."""
     yield job.leader
     others = [task for task in job.training if task != job.leader]
     servers = [task for task in job.tasks if job.is_server(task) and task not in others]
@@ -117,7 +117,7 @@ def old_checkpoint_findings(events: Timed, recoveries: Iterable[Recovery]) -> It
 
 
 def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for each task that renames a file before the file is synced, as seen in an unbroken run."""
+    """Yield a finding for each task that renamed a file before it was synced, given the tasks of an unbroken run."""
     for recording in tasks:
         for path in sorted(path for path, synced in recording.renamed.items() if not synced)[:1]:
             yield ExamFinding(
@@ -129,7 +129,7 @@ def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for each task that overwrites a model in place, as seen in an unbroken run."""
+    """Yield a finding for each task that overwrote a model in place, given the tasks of an unbroken run."""
     for recording in tasks:
         for path in sorted(recording.replaced)[:1]:
             yield ExamFinding(
@@ -141,14 +141,14 @@ def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def why_unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
-    """Return why a cell's phase can't be reached, or "" if the task reached the phase in the unbroken run."""
+    """Return why a cell's phase can't be reached; "" if the phase is among those that the unbroken run reached."""
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
     return f"{one.task} never reaches the phase {one.phase}"
 
 
 def middle_step(baseline: Baseline) -> int | None:
-    """Return a step between two checkpoints near the middle of the training; None without steps."""
+    """Return a step between two checkpoints, near the middle of the training; None if there are too few steps."""
     last = baseline.last_step
     if not last or last < 2:
         return None
@@ -163,8 +163,8 @@ def middle_step(baseline: Baseline) -> int | None:
 def other_step(baseline: Baseline, middle: int) -> int | None:
     """Return the step after a checkpoint near the step `middle`; None without a checkpoint.
 
-    The newest checkpoint before `middle` is used only if no other exists. The checkpoint's own step would be too
-    early, since many programs report a step before they save the checkpoint.
+    The newest checkpoint before `middle` is used only if there is no other. The step of the checkpoint itself would be
+    too early, since many programs report a step before they save the checkpoint.
     """
     last = baseline.last_step or 0
     saved = sorted(step for step in baseline.checkpoints if 0 < step < last - 1)
@@ -176,11 +176,11 @@ def other_step(baseline: Baseline, middle: int) -> int | None:
 def survival_findings(
     result: RunResult | None, violations: Sequence[str], began_anew: bool = False, differing: str = ""
 ) -> Iterator[ExamFinding]:
-    """Yield findings after a fault, from violated invariants and `differing`, a variable that differs."""
+    """Yield findings about a run after a fault: its failure, violated invariants, or a variable that differs."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
-        told = () if result is None else result.explanations
-        yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
+        hints = () if result is None else result.explanations
+        yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(hints[0]) if hints else "")
         return
     for text in violations:
         yield ExamFinding("began-anew" if began_anew else "result-differs", text)

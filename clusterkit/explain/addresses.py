@@ -24,7 +24,7 @@ ROWS: tuple[Row, ...] = (
         "tf-config-without-lists",
         "TypeError: The tasks for job 'worker' must be a list or a dictionary from integers to strings.",
         r"TypeError: The tasks for job '(?P<type>\w+)' must be a list|`cluster` must be a dictionary mapping "
-        r"one or more job names",
+        r"one or more job names|TypeError: Task address .{1,200} must be bytes or unicode",
         "In the cluster that the program gives, each type of task needs a list of addresses.",
         f'{_LEAVE}{{{{"worker": ["host1:2222", "host2:2222"]}}}}.',
         example=_TWO,
@@ -53,6 +53,32 @@ ROWS: tuple[Row, ...] = (
         "The program gives {address} as the address of a task, which is not host:port.",
         f"{_LEAVE}host:port, such as host1:2222, without http:// or grpc:// and without a path.",
         example=_TWO,
+    ),
+    Row(
+        "host-not-found",
+        "UnavailableError: DNS resolution failed for worker-1:2222: C-ares status is not ARES_SUCCESS",
+        r"(?:DNS resolution failed for (?:service: )?\"?|Address lookup failed for )(?P<host>[^\s:\"]{1,253})"
+        r"|[Nn]ame resolution failure",
+        "{task} gives another task's address as {host}, a name that its machine cannot look up.",
+        "Try it there: getent hosts {host}. In Kubernetes, the service's name must fit the pods' "
+        "(HOST.NAMESPACE.svc and the cluster's own domain); elsewhere, put IP addresses into TF_CONFIG, or the name "
+        "into /etc/hosts.",
+        reported=("kubeflow/trainer#770", "yahoo/TensorFlowOnSpark#33", "tensorflow/tensorflow#17852"),
+        example=_TWO,
+        over=("peer-gone",),
+    ),
+    Row(
+        "proxy-between-tasks",
+        "UnavailableError: Trying to connect an http1.x server (Received http2 header with status: 403)",
+        r"Trying to connect an http1\.x server|[Rr]eceived http2 header with status: \d+"
+        r"|HTTP proxy returned response code|Failed to connect to HTTP proxy",
+        "{task} reaches the other tasks through a proxy, as http_proxy or https_proxy in its environment says, and the "
+        "proxy does not pass on the connections of tasks.",
+        "Take the variables away: unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY, or clusterkit up "
+        "--env http_proxy= --env https_proxy= --env grpc_proxy=.",
+        reported=("tensorflow/tensorflow#15274", "tensorflow/tensorflow#50626"),
+        example=_TWO,
+        over=("peer-gone",),
     ),
     Row(
         "task-not-in-the-cluster",
@@ -111,10 +137,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "type-of-task-not-in-the-job",
         "KeyError: 'chief' (KeyError: 'ps'), at TF_CONFIG's cluster",
-        r"^KeyError: '(?P<type>chief|ps|evaluator)'",
+        r"^KeyError: '(?P<type>chief|ps|evaluator|master)'",
         "{line} looks for the tasks of type {type} in the cluster, which has none.",
         "Add them, as in clusterkit up --chief or --ps 1; a job without a chief has worker:0 in its place, and no task "
-        "sees an evaluator in its cluster.",
+        "sees an evaluator in its cluster. master is the old name of chief.",
         when=calling(r"(?i)cluster|tf_config"),
         example=_TWO,
     ),

@@ -1,15 +1,33 @@
-"""Rows about checkpoints and saved models that cannot be read."""
+"""Rows about checkpoints and saved models that cannot be read, and about training that is over already."""
 
 from __future__ import annotations
 
 from clusterkit.explain.frames import calling, showing
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _WHOLE = "Restore an older one, and write with tf.train.CheckpointManager or clusterkit.training.Checkpointer: "
 _LOADS = showing(r"load_model\b|/saving/|deserializ")
 
+
+def _no_epoch(evidence: Evidence) -> Words | None:
+    """Condition: the error is at a line that reads a history of `fit`, and the task has made no step."""
+    made_none = evidence.first.step is None if evidence.job is not None else "KeyError: 'loss'" in evidence.first.text
+    return calling(r"(?i)hist\w*(?:\.history)?\b.*\[")(evidence) if made_none else None
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "history-is-empty",
+        "KeyError: 'loss', at history.history['loss'][-1] after model.fit",
+        r"^KeyError: '(?P<name>\w+)'",
+        "fit had no epoch left to make, so that its history is empty at {line}: an earlier attempt or run has made all "
+        "epochs, from which Backup resumed, or initial_epoch is not below epochs.",
+        "Guard the line: losses = history.history.get('{name}'); print(losses[-1]) if losses else None. To train "
+        "longer, pass more epochs to fit.",
+        when=_no_epoch,
+        example=("--workers", "2"),
+    ),
     Row(
         "checkpoint-cut-off",
         "file is too short to be an sstable; DataLossError: … Checksum does not match",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import calling, through
+from clusterkit.explain.frames import calling, showing, through
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -50,10 +50,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-without-batches",
         "IndexError: list index out of range in get_static_batch_dim, from experimental_distribute_dataset",
-        r"^IndexError: list index out of range",
-        "{line} distributes a dataset that has no batches to divide between the workers.",
-        "Add .batch(rows of all workers together) to the dataset.",
-        when=through("in get_static_batch_dim"),
+        r"^IndexError: list index out of range|Unable to get batched dataset from the input dataset",
+        "{line} distributes a dataset that has no batches to divide between the workers, or divides its batches again.",
+        "Add .batch(rows of all workers together) to the dataset, as its last operation but prefetch.",
+        when=showing("in get_static_batch_dim|Unable to get batched dataset"),
         example=_TWO,
     ),
     Row(
@@ -67,7 +67,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "per-replica-value-as-a-tensor",
         "ValueError: It looks like you are using a PerReplica object while not inside a replica context",
-        r"ValueError: It looks like you are using a PerReplica object while not inside a replica context",
+        r"ValueError: It looks like you are using a PerReplica object while not inside a replica context"
+        r"|ValueError: Attempt to convert a value \(PerReplica:",
         "{line} uses a PerReplica, a value for each replica, as one tensor.",
         "strategy.reduce('SUM', value, axis=None), or strategy.experimental_local_results(value)",
         example=_TWO,

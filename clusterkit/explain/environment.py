@@ -80,7 +80,9 @@ ROWS: tuple[Row, ...] = (
         r"|(?:CUDNN|CUBLAS)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|cuDNN failed to initialize"
         r"|failed to create cublas handle",
         "A tensor does not fit into the memory that {task} has left, on its GPU or its machine.",
-        "Make batches or the model smaller, or start fewer tasks: clusterkit doctor --workers N estimates the need.",
+        "Make batches smaller or start fewer tasks: clusterkit doctor --workers N estimates the need. Give each task "
+        "GPUs of its own (--gpus-per-task 1), and memory as needed: tf.config.experimental.set_memory_growth(gpu, "
+        "True).",
         example=_TWO,
     ),
     Row(
@@ -89,6 +91,25 @@ ROWS: tuple[Row, ...] = (
         r"^EOFError: EOF when reading a line",
         "{line} reads standard input, which tasks do not have.",
         "Pass the answer as an argument or in a variable: clusterkit up --env NAME=VALUE.",
+        example=_ONE,
+    ),
+    Row(
+        "file-system-of-a-package",
+        "UnimplementedError: File system scheme 's3' not implemented (file: 's3://bucket/path')",
+        r"File system scheme '(?P<scheme>[\w+.-]{1,30})' not implemented(?: \(file: '(?P<file>[^'\n]{1,300})'\))?",
+        "TensorFlow itself cannot read or write {scheme}://: {line} needs a package for it.",
+        "pip install tensorflow-io, in the release for this TensorFlow, and import tensorflow_io at the top; or "
+        "copy the files (aws s3 sync, hdfs dfs -get), or mount them, and use a path of the machine.",
+        reported=("yahoo/TensorFlowOnSpark#115",),
+        example=_ONE,
+    ),
+    Row(
+        "no-space-left",
+        "OSError: [Errno 28] No space left on device",
+        r"No space left on device|Disk quota exceeded",
+        "The disk that {line} writes to is full, or the quota on it is.",
+        "df -h PATH and df -i PATH show it. Keep fewer checkpoints (max_to_keep=2) and write them to a larger disk; "
+        "clusterkit prune removes old runs. In a container, /tmp and /dev/shm have limits of their own.",
         example=_ONE,
     ),
     Row(
@@ -102,9 +123,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "no-more-threads",
         "RuntimeError: can't start new thread",
-        r"RuntimeError: can't start new thread",
+        r"RuntimeError: can't start new thread|'std::system_error'\s+what\(\): +Resource temporarily unavailable",
         "{task} cannot start a thread: a limit of processes (ulimit -u, or its container's) or of memory is reached.",
-        "Raise the limit, start fewer tasks, or set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS with --env.",
+        "Raise the limit (ulimit -u 65536), start fewer tasks, or write --env TF_NUM_INTEROP_THREADS=2 --env "
+        "TF_NUM_INTRAOP_THREADS=2; leave out jit_compile=True, which starts threads of its own.",
         example=_ONE,
     ),
     Row(

@@ -9,15 +9,16 @@ from pathlib import Path
 from clusterkit.check.findings import Finding
 from clusterkit.explain.errors import error_text
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
+from clusterkit.explain.silent import RAN_OUT
 from clusterkit.machine.blame import was_killed
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import end_of
-from clusterkit.text.frames import is_own
+from clusterkit.text.lines import is_own
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.account import Startup
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult
 from clusterkit.words.reports import Look
 
 LOG = 1 << 18  # bytes; the maximum read from the end of a log
@@ -53,6 +54,7 @@ def evidence_of(
         stuck=_hung(run, Look.STARTUP) if cause is None else (),
         stalled=_hung(run, Look.STALL) if cause is not None and cause.exit.asked is Asked.STALL else (),
         undistributed=result.undistributed,
+        ran_out=result.short and _ran_out(run, result, job),
     )
 
 
@@ -75,12 +77,15 @@ def _overcome(result: RunResult, job: JobSpec) -> Iterator[Failure]:
             yield Failure(done.task, done.attempt, done.exit, done.ended or 0.0, step=done.last_step)
         yield from result.unfinished
         return
-    causes = [
-        ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE and ended.fault is None
-    ]
-    for ended in causes[-1:] if result.state is RunState.SUCCEEDED else ():
+    for ended in result.overcome[-1:]:
         if ended.exit is not None and ended.ended is not None:
             yield Failure(ended.task, ended.attempt, ended.exit, ended.ended, step=ended.last_step)
+
+
+def _ran_out(run: RunDirectory, result: RunResult, job: JobSpec) -> bool:
+    """Return whether Keras logged, in the leader's last attempt, that the data ended."""
+    attempts = [ended.attempt for ended in result.attempts if ended.task == job.leader]
+    return bool(attempts) and any(RAN_OUT in line for line in _log(run.log(job.leader, max(attempts))))
 
 
 def _connected(*stages: float | None) -> bool:

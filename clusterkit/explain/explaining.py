@@ -12,20 +12,25 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
-from clusterkit.words.outcome import RoleKind, RunResult, RunState
+from clusterkit.words.outcome import RunResult, RunState
 
 WITHIN = 2.0  # seconds; the time limit for reading the log and the program's files
 
 
 def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Account) -> RunResult:
-    """Return the result, with explanations if the run has a problem and rows of the table match it."""
-    if not _went_wrong(result):
+    """Return the result, with explanations if rows of the table match the run.
+
+    A run without a problem is matched only against the rows about runs that succeed but do not train as meant.
+    """
+    if result.state not in (RunState.SUCCEEDED, RunState.FAILED, RunState.TIMED_OUT):
         return result
+    wrong = _went_wrong(result)
     try:  # the time limit does not include these imports
         from clusterkit.check.reading import findings_of
         from clusterkit.explain.evidence import evidence_of
         from clusterkit.explain.matching import explain
         from clusterkit.explain.row import Evidence
+        from clusterkit.explain.table import SILENT, TABLE
     except Exception:  # clusterkit may have been reinstalled while the job ran
         return result
     gathered = list[Evidence]()
@@ -33,17 +38,15 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
     def gather() -> None:
         gathered.append(evidence_of(run, result, job, account.startup))
         with suppress(Exception):  # `check` may fail, since the program's files may contain anything
-            gathered.append(replace(gathered[0], findings=tuple(findings_of(job, strict=False))))
+            gathered.append(replace(gathered[0], findings=tuple(findings_of(job, strict=not wrong))))
 
     with suppress(OSError):  # raised if the system cannot start another thread
         start_thread("explain", gather, lambda crashed: None).join(WITHIN)
-    explanations = explain(gathered[-1]) if gathered else ()
+    explanations = explain(gathered[-1], TABLE if wrong else SILENT) if gathered else ()
     return replace(result, explanations=tuple(explanations), finding=str(explanations[0])) if explanations else result
 
 
 def _went_wrong(result: RunResult) -> bool:
     """Return whether the run has a problem to explain. A failure due to an injected fault needs no explanation."""
-    if result.state is not RunState.SUCCEEDED:
-        return result.state in (RunState.FAILED, RunState.TIMED_OUT)
-    causes = (ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE)
-    return result.undistributed is not None or bool(result.unfinished) or any(ended.fault is None for ended in causes)
+    failed = result.state is not RunState.SUCCEEDED
+    return failed or result.undistributed is not None or bool(result.unfinished or result.overcome)

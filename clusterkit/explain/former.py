@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from clusterkit.explain.former_names import NAMES
+from clusterkit.explain.former_names import NAMES, REPLACED
 from clusterkit.explain.row import Condition, Evidence, Words
 
 _PARAGRAPH = re.compile(r"^(\S+): (.*(?:\n  .*)*)", re.MULTILINE)
@@ -41,3 +41,24 @@ def former(root: str) -> Condition:
 def names() -> dict[str, frozenset[str]]:
     """Return the removed names of each module, as in `tensorflow.train`."""
     return {module: frozenset(listed.split()) for module, listed in _PARAGRAPH.findall(NAMES)}
+
+
+def replaced(root: str, otherwise: str) -> Condition:
+    """Return the condition `former(root)`, which has a value {advice}, too, if a single name replaces the name.
+
+    `otherwise` is a clause with another way.
+    """
+
+    def holds(evidence: Evidence) -> Words | None:
+        words = former(root)(evidence)
+        new = None if words is None else replacements().get(words["full"])
+        return words if words is None or new is None else {**words, "advice": f"Write {new}; {otherwise}."}
+
+    return holds
+
+
+@cache
+def replacements() -> dict[str, str]:
+    """Return what to write instead of a removed name, as in `tf.train.Saver`."""
+    pairs = (line.partition(": ") for line in REPLACED.strip().split("\n"))
+    return {name: new for name, _, new in pairs}

@@ -9,12 +9,13 @@ keras.backend: experimental function get_graph get_session image_dim_ordering in
 keras.callbacks: BaseLogger SidecarEvaluatorModelExport experimental
 keras.constraints: RadialConstraint radial_constraint
 keras.layers: AbstractRNNCell BatchNormalizationV1 BatchNormalizationV2 CuDNNGRU CuDNNLSTM DenseFeatures
-  LocallyConnected1D LocallyConnected2D StackedRNNCells_v2 convolutional core experimental merge normalization
-  recurrent
+  LocallyConnected1D LocallyConnected2D SequenceFeatures StackedRNNCells_v2 SyncBatchNormalization convolutional core
+  experimental merge normalization recurrent
 keras.losses: kl_divergence log_cosh mean_absolute_error mean_absolute_percentage_error mean_squared_error
   mean_squared_logarithmic_error
 keras.metrics: MeanRelativeError MeanTensor experimental kl_divergence log_cosh mean_absolute_error
   mean_absolute_percentage_error mean_squared_error mean_squared_logarithmic_error
+keras.mixed_precision: experimental
 keras.models: experimental model_from_config model_from_yaml
 keras.optimizers: TFOptimizer adadelta adagrad adam adam_v2 adamax experimental gradient_descent_v2 nadam optimizer_v2
   rmsprop sgd
@@ -125,3 +126,70 @@ numpy: DataSource Inf Infinity NINF NaN PINF alltrue asfarray asscalar bool8 byt
   mat maximum_sctype msort nbytes obj2sctype object object0 product recfromcsv round_ safe_eval sctypes
   set_string_function sometrue source str str0 string_ trapz typeDict uint0 unicode unicode_ who
 """  # a paragraph for each module: what it had, of the modules that still exist
+
+REPLACED = """
+tf.app: absl.app
+tf.assert_rank_in: tf.debugging.assert_rank_in
+tf.assign: variable.assign(value)
+tf.assign_add: variable.assign_add(value)
+tf.ceil: tf.math.ceil
+tf.ConfigProto: tf.compat.v1.ConfigProto
+tf.count_nonzero: tf.math.count_nonzero
+tf.decode_csv: tf.io.decode_csv
+tf.decode_raw: tf.io.decode_raw
+tf.div: tf.math.divide
+tf.FixedLenFeature: tf.io.FixedLenFeature
+tf.flags: absl.flags
+tf.get_variable: tf.Variable, made in strategy.scope()
+tf.gfile: tf.io.gfile
+tf.global_variables_initializer: nothing: variables are initialized when they are made
+tf.GPUOptions: tf.config.experimental.set_memory_growth(gpu, True)
+tf.image.resize_bilinear: tf.image.resize
+tf.image.resize_images: tf.image.resize
+tf.layers: tf.keras.layers
+tf.log: tf.math.log
+tf.logging: the package absl.logging
+tf.losses.mean_squared_error: tf.keras.losses.MeanSquaredError()
+tf.losses.softmax_cross_entropy: tf.keras.losses.CategoricalCrossentropy(from_logits=True)
+tf.losses.sparse_softmax_cross_entropy: tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+tf.matrix_inverse: tf.linalg.inv
+tf.parse_example: tf.io.parse_example
+tf.parse_single_example: tf.io.parse_single_example
+tf.placeholder: an argument of a @tf.function
+tf.python_io: tf.io
+tf.random_normal: tf.random.normal
+tf.random_uniform: tf.random.uniform
+tf.read_file: tf.io.read_file
+tf.set_random_seed: tf.random.set_seed
+tf.summary.FileWriter: tf.summary.create_file_writer
+tf.summary.merge_all: nothing: tf.summary.scalar writes to the default writer
+tf.TFRecordReader: tf.data.TFRecordDataset
+tf.to_float: tf.cast(x, tf.float32)
+tf.to_int32: tf.cast(x, tf.int32)
+tf.to_int64: tf.cast(x, tf.int64)
+tf.train.AdagradOptimizer: tf.keras.optimizers.Adagrad
+tf.train.AdamOptimizer: tf.keras.optimizers.Adam
+tf.train.FtrlOptimizer: tf.keras.optimizers.Ftrl
+tf.train.get_or_create_global_step: optimizer.iterations
+tf.train.GradientDescentOptimizer: tf.keras.optimizers.SGD
+tf.train.MomentumOptimizer: tf.keras.optimizers.SGD(rate, momentum=0.9)
+tf.train.MonitoredTrainingSession: fit or a loop with strategy.run, and clusterkit.training.Checkpointer
+tf.train.replica_device_setter: ParameterServerStrategy, which places variables by itself
+tf.train.RMSPropOptimizer: tf.keras.optimizers.RMSprop
+tf.train.Saver: tf.train.Checkpoint
+tf.train.Server: tf.distribute.Server
+tf.train.Supervisor: clusterkit.training.Checkpointer
+tf.train.SyncReplicasOptimizer: MultiWorkerMirroredStrategy, whose workers keep step
+tf.truncated_normal: tf.random.truncated_normal
+tf.variable_scope: tf.name_scope, and tf.Variable for tf.get_variable
+tf.VarLenFeature: tf.io.VarLenFeature
+tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay
+tf.keras.layers.CuDNNGRU: tf.keras.layers.GRU, which uses cuDNN by itself
+tf.keras.layers.CuDNNLSTM: tf.keras.layers.LSTM, which uses cuDNN by itself
+tf.keras.layers.SyncBatchNormalization: tf.keras.layers.BatchNormalization(synchronized=True)
+tf.keras.metrics.mean_squared_error: tf.keras.metrics.MeanSquaredError()
+tf.keras.losses.mean_squared_error: tf.keras.losses.MeanSquaredError()
+tf.keras.mixed_precision.experimental: tf.keras.mixed_precision.set_global_policy('mixed_float16')
+tf.keras.objectives: tf.keras.losses
+tf.keras.utils.np_utils: from tensorflow.keras.utils import to_categorical
+"""  # a line for each name: what to write instead

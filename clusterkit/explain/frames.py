@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.explain.row import HOLDS, Condition, Evidence, Words
-from clusterkit.text.frames import is_own
+from clusterkit.text.lines import is_own
 from clusterkit.words.model import Shape
 
 _FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)

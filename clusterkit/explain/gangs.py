@@ -109,8 +109,8 @@ ROWS: tuple[Row, ...] = (
         "UnavailableError: Collective ops is aborted by: … after another worker has ended with exit code 0",
         "",
         "{left} ended its program without an error{steps}, and {waits} waits for it at {place}.",
-        "Let all workers make the same calls of run, reduce and gather, equally often: also if their data ends "
-        "earlier, a loss is not a number, or an exception was caught.",
+        "Let all workers make the same calls of run, reduce and gather, equally often: .repeat() data that ends early "
+        "and count the steps, and let no worker alone stop at a bad loss or after an exception.",
         left(),
         ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
         GANG,
@@ -119,14 +119,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         "calls-differ",
         "InvalidArgumentError: … Shape mismatch in the collective instance …, in model.fit",
-        MISMATCH,
+        rf"{MISMATCH}|Collective instance \d+ expected type",
         "At {line}, {task} met another call of the other workers: one of them evaluates, predicts or reads a metric "
-        "while the others train, or its model has other shapes.",
-        "Let all workers make the same calls in the same order, without a condition on the task around them.",
-        showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$"),
+        "while the others train, it has more or fewer batches than they, or its model has other shapes.",
+        "Let all workers make the same calls in the same order, without a condition on the task around them, and for "
+        "as many batches: steps_per_epoch=N, and .repeat().",
+        showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$|^ +[\w. =]+\.(?:fit|evaluate|predict)\("),
         ("tensorflow/tensorflow#34156",),
         GANG,
-        over=("shapes-differ",),
+        over=("shapes-differ", "types-of-a-collective-differ"),
     ),
     Row(
         "shapes-differ",
@@ -155,7 +156,7 @@ ROWS: tuple[Row, ...] = (
         MISMATCH,
         "The workers build different models: variables are sent from worker:0 to the others, in the order in which "
         "they are created.",
-        "Build the same model in all workers: the same layers in the same order, and a seed where chance decides.",
+        "Build the same layers in the same order in all workers; if chance decides, tf.keras.utils.set_random_seed(1).",
         through("Unable to automatically build the model"),
         example=GANG,
         over=("calls-differ", "shapes-differ", "variables-in-another-order"),
@@ -248,9 +249,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "assign-to-a-sum",
         "ValueError: SyncOnReadVariable does not support `assign_add` in cross-replica context …",
-        r"SyncOnReadVariable does not support `(?P<name>\w+)` in cross-replica context",
-        "{line} calls {name} outside of strategy.run, on a variable that is the sum of its values in all replicas.",
-        "Call it, or the metric's update_state that does, inside of a function that strategy.run runs; create the "
+        r"SyncOnReadVariable does not support `\w+` in cross-replica|Replica-local variables may only be assigned",
+        "{line} sets outside of strategy.run a variable that is the sum of its values in all replicas.",
+        "Set it, or call the metric's update_state that does, in a function that strategy.run runs; create the "
         "model and its metrics in strategy.scope().",
         reported=("tensorflow/tensorflow#56875", "keras-team/keras-io#558"),
         example=GANG,

@@ -18,11 +18,12 @@ ROWS: tuple[Row, ...] = (
         when=through("/keras/src/"),
         reported=("keras-team/keras#20585", "ray-project/ray#47464", "keras-team/keras#20329"),
         example=(*_TWO, "--no-patches"),
+        over=("per-replica-value-as-a-tensor",),
     ),
     Row(
         "optimizer-outside-the-scope",
         "RuntimeError: Mixing different tf.distribute.Strategy objects",
-        r"RuntimeError: Mixing different tf\.distribute\.Strategy objects",
+        r"RuntimeError: (?:Mixing different|Mismatching) tf\.distribute\.Strategy objects",
         "{line} uses a model, optimizer or metric that was made outside the strategy's scope, or in another "
         "strategy's: each call of a strategy's class makes another one.",
         "Create one strategy, make the model, the optimizer and the metrics inside `with strategy.scope():`, and call "
@@ -67,7 +68,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "gradients-in-a-condition",
         "RuntimeError: `merge_call` called while defining a new graph or a tf.function",
-        r"RuntimeError: `merge_call` called while defining a new graph",
+        r"`merge_call` called while defining a new graph"
+        r"|Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
         "Gradients are applied, or something else is summed over the replicas, in a condition, a loop or an inner "
         "tf.function of a step, which TensorFlow does not support.",
         "Move the condition out of the function that strategy.run calls, or multiply the gradients by 0 or 1 instead.",
@@ -148,7 +150,8 @@ ROWS: tuple[Row, ...] = (
         r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
         r"'(?P<argument>experimental_\w+|skip_gradients_aggregation)'",
         "{method} of Keras 3 has no argument {argument}: that was one of Keras 2, as examples for Horovod use it.",
-        "Leave the argument out, or run the job with --keras 2.",
+        "Leave the argument out, or run the job with --keras 2. Keras 3 sums the gradients over the replicas by "
+        "itself: a program that sums them before apply_gradients must leave that out, too.",
         example=_TWO,
     ),
     Row(
@@ -229,9 +232,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "communication-argument",
         "TypeError: CollectiveAllReduceStrategy.__init__() got an unexpected keyword argument 'communication'",
-        r"Strategy\w*\.__init__\(\) got an unexpected keyword argument '(?P<argument>communication)'",
-        "MultiWorkerMirroredStrategy of the installed TensorFlow has no argument {argument}.",
-        "communication_options=tf.distribute.experimental.CommunicationOptions(implementation=…)",
+        r"Strategy\w*\.__init__\(\) got an unexpected keyword argument 'communication'"
+        r"|communication_options must be an instance of|Argument `implementation` must be instance of",
+        "{line} chooses how workers communicate in another way than MultiWorkerMirroredStrategy of the installed "
+        "TensorFlow takes.",
+        "options = tf.distribute.experimental.CommunicationOptions(implementation="
+        "tf.distribute.experimental.CommunicationImplementation.RING); "
+        "tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)",
         example=_TWO,
     ),
     Row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import calling, not_through, through
+from clusterkit.explain.frames import calling, not_through, showing, through
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -63,7 +63,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "less-data-than-workers",
         "StopIteration, after OutOfRangeError: End of sequence, at the first batch of a distributed dataset",
-        r"OutOfRangeError: [^\n]*End of sequence(?s:.){0,4000}^StopIteration",
+        r"OutOfRangeError: [^\n]*End of sequence(?s:.){0,4000}^StopIteration|The PyDataset has length 0"
+        r"|must yield at least one batch\. Received an empty|_function` \(Empty (?:[Ll]ogs|batch_outputs)\)"
+        r"|Expected input data to be non-empty|UnboundLocalError: [^\n]*local variable 'logs'"
+        r"|Expect x to be a non-empty",
         "The share of the data that {task} gets has no whole batch left at {line}.",
         "Let each worker have at least one batch: a smaller batch, no drop_remainder=True, or .repeat().",
         not_through("coordinator"),
@@ -137,10 +140,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "axis-of-a-scalar",
         "ValueError: Invalid reduction dimension 0 for input with 0 dimensions, from strategy.reduce",
-        r"Invalid reduction dimension (?P<axis>-?\d+) for input with (?P<rank>\d+) dimensions",
+        r"(?:Invalid reduction dimension|`axis` =) (?P<axis>-?\d+) (?:for input|out of range for `value`) with "
+        r"(?:rank )?(?P<rank>\d+)",
         "{line} reduces along axis {axis}, but the value of each replica has {rank} dimensions: a scalar has none.",
         "Write strategy.reduce(op, value, axis=None): an axis is for values with a row for each example.",
-        when=through("_mean_reduce_helper_fns"),
+        when=showing("_mean_reduce_helper_fns|out of range for `value`"),
         example=_TWO,
     ),
     Row(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import through
-from clusterkit.explain.row import Row
+import re
+
+from clusterkit.explain.frames import frames_of, through
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
@@ -23,7 +25,33 @@ _MODULES = (
     r"multi_gpu_utils|generic_utils)|optimizers\.optimizer_v2|wrappers|objectives|preprocessing\.text"
 )
 
+_OLD = re.compile(r"/tensorflow_core/|/tensorflow/contrib/|/python(?:2\.7|3\.[4-6])/")
+_DISTRIBUTES = re.compile(
+    r"/tensorflow(?:_core)?/(?:contrib/distribute/|python/(?:distribute/|training/distribute\.py|keras/engine/\w*distrib))"
+)
+
+
+def _old_distribute(evidence: Evidence) -> Words | None:
+    """Condition: the code of an old TensorFlow's tf.distribute has raised the error."""
+    frames = frames_of(evidence.first.text)
+    raised = frames[-1][0] if frames else ""
+    return HOLDS if _DISTRIBUTES.search(raised) and _OLD.search(raised) else None
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "old-distribute",
+        "AssertionError: assert not as_ref, in tensorflow/contrib/distribute/python/values.py",
+        r"^\w[\w.]*(?:Error|Exception)\b",
+        "{line} fails inside of tf.distribute of TensorFlow 1 or 2.0 to 2.1, where strategies were an experiment: much "
+        "of what Keras, optimizers, metrics and estimators do under them was not supported, or was a known defect.",
+        "pip install --upgrade tensorflow, make the strategy as tf.distribute.MirroredStrategy() or "
+        "MultiWorkerMirroredStrategy(), and train with fit or strategy.run instead of an estimator.",
+        when=_old_distribute,
+        reported=("tensorflow/tensorflow#21786", "tensorflow/tensorflow#33531", "tensorflow/tensorflow#28931"),
+        example=_ONE,
+        general=True,
+    ),
     Row(
         "multi-gpu-model",
         "ImportError: cannot import name 'multi_gpu_model' from 'tensorflow.keras.utils'",
@@ -134,23 +162,6 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
-        "experimental-mixed-precision",
-        "AttributeError: module 'keras.mixed_precision' has no attribute 'experimental'",
-        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
-        "{line} turns on mixed precision under the name that it had until TensorFlow 2.3.",
-        "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
-        example=_TWO,
-    ),
-    Row(
-        "keras-experimental",
-        "AttributeError: module 'keras._tf_keras.keras' has no attribute 'experimental'",
-        r"AttributeError: module '(?:tensorflow\.keras|keras[\w.]*\.keras)' has no attribute 'experimental'"
-        r"|No module named 'tensorflow\.keras\.experimental'",
-        "{line} uses tf.keras.experimental, which Keras 3 does not have.",
-        "Write tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, or use --keras 2.",
-        example=_ONE,
-    ),
-    Row(
         "save-format",
         "ValueError: The `save_format` argument is deprecated in Keras 3.",
         r"ValueError: The `save_format` argument is deprecated in Keras 3",
@@ -179,22 +190,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "uses-horovod",
         "ModuleNotFoundError: No module named 'horovod'",
-        r"ModuleNotFoundError: No module named '(?P<module>horovod|mpi4py|byteps|tensorflowonspark)\b",
+        r"ModuleNotFoundError: No module named '(?P<module>horovod|mpi4py|byteps|tensorflowonspark|smdistributed"
+        r"|spark_tensorflow_distributor|sparkdl|elephas|distkeras|raydp)\b",
         "The program uses {module}, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
         "connect by it.",
         "Use tf.distribute.MultiWorkerMirroredStrategy() in its place, such as of hvd.init() and "
         "hvd.DistributedOptimizer(…).",
-        example=_TWO,
-    ),
-    Row(
-        "removed-layers",
-        "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'SyncBatchNormalization' ('CuDNNLSTM')",
-        r"module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+"
-        r"|ThresholdedReLU"
-        r"|LocallyConnected\dD|DenseFeatures|SequenceFeatures|AbstractRNNCell|StackedRNNCells?V\d)'",
-        "Keras 3 has no {layer}.",
-        "Write BatchNormalization(synchronized=True) for SyncBatchNormalization, and LSTM or GRU, which use cuDNN by "
-        "themselves; or run the job with --keras 2.",
         example=_TWO,
     ),
     Row(

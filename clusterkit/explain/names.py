@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.former import former
+from clusterkit.explain.former import former, replaced
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -16,7 +16,7 @@ ROWS: tuple[Row, ...] = (
         "{full} is a name of TensorFlow 1: the program was written for it.",
         "Write tf.compat.v1 for tf as a stopgap (its layers need --keras 2, and its estimators are gone); for several "
         "tasks, use tf.distribute: tf.distribute.Server for tf.train.Server, and a strategy.",
-        former("tensorflow"),
+        replaced("tensorflow", "for the rest of such a program, tf.compat.v1 for tf is a stopgap"),
         ("tensorflow/models#7767",),
         _TWO,
     ),
@@ -28,7 +28,7 @@ ROWS: tuple[Row, ...] = (
         "{full} is a name of Keras 2 or earlier, which Keras 3 does not have.",
         "Run the job with --keras 2, or look for what replaces {name} at keras.io/api; losses and metrics are classes "
         "there, such as tf.keras.losses.MeanSquaredError().",
-        former("keras"),
+        replaced("keras", "or run the job with --keras 2"),
         example=_ONE,
         general=True,
     ),

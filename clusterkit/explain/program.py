@@ -15,6 +15,16 @@ _SAME_TASK = (
     "Could not start gRPC server|[Aa]ddress already in use|opened no port|unexpectedly tried to connect|"
     "already in error before the barrier|different incarnation"
 )
+_ALONE = re.compile(
+    r"Single-worker MultiWorkerMirroredStrategy with local_devices|MirroredStrategy with cluster_spec = {}"
+)
+_NO_OTHER_TASK = {  # for a log without a run directory
+    "means": "MultiWorkerMirroredStrategy found no other task: there was no TF_CONFIG with a cluster when it was made, "
+    "so that each worker trains alone.",
+    "advice": "Set TF_CONFIG, with the same cluster in each worker and its own task, before the strategy is made; "
+    "clusterkit up --workers 2, a TFJob, and SageMaker's "
+    "distribution={'multi_worker_mirrored_strategy': {'enabled': True}} do.",
+}
 
 
 def hits(id_: str, pattern: str) -> Condition:
@@ -38,6 +48,8 @@ def alone(*reasons: WhyAlone) -> Condition:
 
     def holds(evidence: Evidence) -> Words | None:
         seen = evidence.undistributed
+        if evidence.job is None and WhyAlone.NEVER_CONNECTED in reasons and _ALONE.search(evidence.first.text):
+            return _NO_OTHER_TASK
         if seen is None or seen.why not in reasons:
             return None
         return {"means": str(seen), "advice": f"The program needs: {'; '.join(seen.mend)}"}

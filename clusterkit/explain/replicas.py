@@ -22,12 +22,33 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "variable-without-aggregation",
+        "ValueError: You must specify an aggregation method to update a MirroredVariable in Replica Context.",
+        r"You must specify an aggregation method to update a \w+ in (?:Replica|Tower) Context",
+        "{line} sets a variable in a step, in each replica to its own value, and nothing says how to join the values.",
+        "Say so where the variable is made: tf.Variable(…, aggregation=tf.VariableAggregation.MEAN), or "
+        "self.add_weight(…, aggregation='mean') in a layer; ONLY_FIRST_REPLICA is for values that are the same in all.",
+        reported=("tensorflow/addons#740", "huggingface/transformers#2794", "tensorflow/tensorflow#37834"),
+        example=_ONE,
+    ),
+    Row(
+        "empty-share",
+        "ValueError: slice index 0 of dimension 0 out of bounds, … with input shapes: [0,4]",
+        r"slice index -?\d+ of dimension 0 out of bounds[^\n]*input shapes: \[0[,\]]",
+        "The last global batch at {line} has fewer rows than there are replicas: this one gets none of them.",
+        "Drop that batch: dataset.batch(size, drop_remainder=True), before the dataset is distributed; for evaluation, "
+        "take a batch size that divides the rows.",
+        through("/tensorflow/python/distribute/"),
+        example=_TWO,
+    ),
+    Row(
         "distributed-dataset-as-a-dataset",
         "AttributeError: 'DistributedDataset' object has no attribute 'take'",
         r"'Distributed(?:Dataset\w*|Iterator)' (?:object has no attribute '(?P<name>\w+)'|has no len"
-        r"|is not subscriptable)",
-        "{line} uses a distributed dataset as a tf.data.Dataset, but it can only be iterated over.",
-        "Call take, map, batch, repeat and len on the dataset, and distribute what results.",
+        r"|is not subscriptable|object is not (?P<iterator>an iterator))",
+        "{line} uses a distributed dataset as a tf.data.Dataset or as an iterator, but it can only be iterated over.",
+        "Call take, map, batch, repeat and len on the dataset, and distribute what results. For next(…), make an "
+        "iterator once: iter(distributed).",
         example=_TWO,
     ),
     Row(
@@ -108,9 +129,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-of-sparse-values",
         "ValueError: Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set.",
-        r"Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set",
-        "{line} reduces a value without a device, such as a sparse or ragged tensor, which workers cannot add up.",
-        "Reduce a dense tensor: tf.sparse.to_dense(value), or value.to_tensor() of the same shape in all workers.",
+        r"Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set"
+        r"|gather does not support IndexedSlices",
+        "{line} reduces or gathers a sparse or ragged tensor, or the gradient of an embedding, which workers cannot "
+        "add up or join.",
+        "Make it dense first: tf.sparse.to_dense(value), tf.convert_to_tensor(gradient), or value.to_tensor() of the "
+        "same shape in all workers.",
         example=_TWO,
     ),
     Row(
@@ -164,7 +188,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "mirrored-strategy-of-several-machines",
         "RuntimeError: In-graph multi-worker training with `MirroredStrategy` is not supported in eager mode.",
-        r"In-graph multi-worker training with `MirroredStrategy` is not supported",
+        r"In-graph multi-worker training with `MirroredStrategy` is not supported"
+        r"|ValueError: (?:Local device should have only 'localhost'|Remote device string must have task specified)",
         "{line} gives MirroredStrategy devices of several tasks, and it uses those of one process.",
         "Make a tf.distribute.MultiWorkerMirroredStrategy() in every task instead.",
         example=_TWO,

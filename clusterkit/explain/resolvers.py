@@ -118,7 +118,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "two-tasks-are-the-same",
         "AbortedError: … unexpectedly tried to connect with a different incarnation. It has likely restarted.",
-        r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+) unexpectedly tried to connect with a different incarnation",
+        r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)(?: unexpectedly tried to connect with a different "
+        r"incarnation|/\S+ current incarnation doesn't match with one in the group)",
         "Two processes have connected as {job}:{index}: the program gives two of them the same index, or one of them "
         "was restarted while the others kept running.",
         "Take type and index of the task from TF_CONFIG as it is, and restart all workers together.",
@@ -146,7 +147,7 @@ ROWS: tuple[Row, ...] = (
         "slurm-resolver",
         "RuntimeError: SLURM_PROCID not found in environment. Not running inside a SLURM step?",
         r"SLURM_\w+ not found in environment\. Not running inside a SLURM step|number of GPUs from nvidia-smi"
-        r"|RuntimeError: Requested \S+ tasks but only \S+ were assigned",
+        r"|RuntimeError: Requested (?:\S+ tasks but only \S+ were assigned|more GPUs per node than available)",
         "The program asks Slurm for its cluster, but its tasks were not started by srun.",
         f"{RESOLVER}: clusterkit sets TF_CONFIG, also with --engine slurm.",
         reported=("tensorflow/tensorflow#36094",),
@@ -234,7 +235,8 @@ ROWS: tuple[Row, ...] = (
         r"Disallowed task type found in cluster spec|Unrecognized task_type: (?P<type>\w+)",
         "The cluster has a type of task that TensorFlow does not know. It knows chief, worker, ps and evaluator; "
         "master was TensorFlow 1's name of the chief.",
-        "Leave TF_CONFIG as clusterkit sets it, or use one of these types.",
+        'Leave TF_CONFIG as clusterkit sets it, or rename the type, also in "task": config["cluster"]["chief"] = '
+        'config["cluster"].pop("master"), before the strategy is made.',
         reported=("tensorflow/tensorflow#27058",),
         example=GANG,
     ),
@@ -257,23 +259,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "mirrored-strategy-alone",
-        "MirroredStrategy with several workers: each of them trains alone",
-        "",
-        "{tasks} each trained a model of its own: MirroredStrategy uses the devices of one process.",
-        "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
-        _alone_with("MirroredStrategy"),
-        reported=("tensorflow/tensorflow#59799",),
-        example=GANG,
-        facts_only=True,
-        over=("no-strategy",),
-    ),
-    Row(
-        "one-device-strategy-alone",
-        "OneDeviceStrategy or CentralStorageStrategy with several workers: each of them trains alone",
+        "MirroredStrategy (OneDeviceStrategy, CentralStorageStrategy) with several workers: each of them trains alone",
         "",
         "{tasks} each trained a model of its own: {made} uses the devices of one process.",
         "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
-        _alone_with("OneDeviceStrategy", "CentralStorageStrategy"),
+        _alone_with("MirroredStrategy", "OneDeviceStrategy", "CentralStorageStrategy"),
+        reported=("tensorflow/tensorflow#59799",),
         example=GANG,
         facts_only=True,
         over=("no-strategy",),
@@ -284,8 +275,7 @@ ROWS: tuple[Row, ...] = (
         "(?:Virtual|Visible|Physical) devices cannot be modified after being initialized"
         "|(?:Intra|Inter) op parallelism cannot be modified after initialization|Virtual CPUs already set",
         "{line} sets devices or numbers of threads after TensorFlow was initialized, which "
-        "MultiWorkerMirroredStrategy does when it is "
-        "created.",
+        "MultiWorkerMirroredStrategy does when it is created.",
         "Set them before the strategy is created, at the beginning of the program.",
         example=GANG,
     ),

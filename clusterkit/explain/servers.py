@@ -60,9 +60,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "no-steps-on-parameter-servers",
         "ValueError: When providing an infinite dataset, you must specify the number of steps to run",
-        r"ValueError: When providing an infinite dataset, you must specify the number of steps to run",
+        r"ValueError: When (?:providing an infinite|passing an infinitely repeating) dataset, "
+        r"(?:you must|please) specify",
         "The dataset repeats forever, so Keras 2 cannot determine how long an epoch or an evaluation is.",
-        "Pass steps_per_epoch to fit, validation_steps for its validation data, and steps to evaluate and predict.",
+        "Pass steps_per_epoch=rows // batch_size to fit, validation_steps for its validation data, and steps to "
+        "evaluate and predict.",
         reported=("tensorflow/community#334",),
         example=_KERAS_2,
     ),
@@ -140,7 +142,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "schedule-of-a-python-function",
         "TypeError: ClusterCoordinator.schedule only accepts a `tf.function` or a concrete function",
-        r"ClusterCoordinator\.schedule` only accepts a `tf\.function`",
+        r"ClusterCoordinator\.schedule` (?:only accepts a `tf\.function`|must be a callable object)"
+        r"|Output of a scheduled function that is not tf\.function cannot be the input",
         "{line} schedules a Python function, which cannot run on another task.",
         "Decorate it with @tf.function.",
         example=_COORDINATED,
@@ -150,7 +153,8 @@ ROWS: tuple[Row, ...] = (
         "ValueError: tf.function only supports singleton tf.Variables created on the first call",
         r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call"
         r"|tf\.function-decorated function tried to create variables on non-first call"
-        r"|Creating variables on a non-first call to a function decorated with tf\.function",
+        r"|Creating variables on a non-first call to a function decorated with tf\.function"
+        r"|Tensor-typed variable initializers must either be wrapped",
         "A step makes variables each time it is traced: its own, or those of a model or an optimizer first used in it.",
         "Make variables, and build models and optimizers, before the first step, inside the strategy's scope().",
         example=_COORDINATED,

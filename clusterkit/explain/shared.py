@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterkit.explain.frames import in_one_worker
 from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
-from clusterkit.words.model import Shape
+from clusterkit.words.model import Shape, TaskType
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # no single-process jobs
+_MEMBER = re.compile(r"/job:(?:worker|chief|ps)/")  # the name of a task in a log
+_BATCHES = r"Incompatible shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\] vs\. \[(?P<b>\d{1,9})(?P=rest)\]"
+_BATCHES += r"|reshape is a tensor with (?P<have>\d{1,12}) values, but the requested shape has (?P<want>\d{1,12})"
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
@@ -20,14 +26,42 @@ def _bus_error(evidence: Evidence) -> Words | None:
     return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
 
 
+def _several(evidence: Evidence) -> Words | None:
+    """Check whether the job has several tasks, or a log shows that its task is one of several."""
+    logged = evidence.job is None and _MEMBER.search(evidence.first.text + evidence.first.before)
+    return HOLDS if logged else _TASKS(evidence)
+
+
+def _share_of_a_batch(evidence: Evidence) -> Words | None:
+    """Check whether, of two sizes that do not fit, one is the other times the number of workers."""
+    found, words = re.search(_BATCHES, evidence.first.text), of_shape(Shape.MULTI_WORKER)(evidence)
+    if found is None or words is None or evidence.job is None:
+        return None
+    share, whole = sorted(int(found[one] or found[other]) for one, other in (("a", "have"), ("b", "want")))
+    workers = sum(evidence.job.counts.get(kind, 0) for kind in (TaskType.CHIEF, TaskType.WORKER))
+    return {**words, "share": str(share), "whole": str(whole)} if share * workers == whole else None
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "fixed-batch-size",
+        "InvalidArgumentError: Incompatible shapes: [4,1] vs. [8,1], with a batch size of 8 and 2 workers",
+        _BATCHES,
+        "The model, its loss or the step at {line} has the size of the global batch built in, but the strategy divides "
+        "each batch among {tasks}: {share} does not fit {whole}.",
+        "Take the size of the replica's batch: tf.shape(x)[0], or GLOBAL_BATCH // strategy.num_replicas_in_sync, such "
+        "as for tf.keras.Input(batch_size=…), or leave it out.",
+        _share_of_a_batch,
+        example=_TWO,
+    ),
     Row(
         "prepared-by-each-worker",
         "FileExistsError: [Errno 17] File exists, in one of the workers alone",
         EXISTS,
         "{task} found at {line} what another worker had made before: each worker runs the whole program, and they have "
         "one directory.",
-        "Prepare data in the chief alone, and let the others wait for it; or give each worker a directory of its own.",
+        "Prepare it in the chief alone, if clusterkit.training.is_chief(): …, and let the others wait: "
+        "strategy.reduce('SUM', tf.ones(1), axis=None); or give each worker a directory of its own.",
         in_one_worker(EXISTS),
         ("tensorflow/datasets#1302",),
         _TWO,
@@ -37,10 +71,10 @@ ROWS: tuple[Row, ...] = (
         "cache-of-all-workers",
         "AlreadyExistsError: There appears to be a concurrent caching iterator running - cache lockfile already exists",
         r"cache lockfile already exists \('(?P<file>[^'\n]{1,300})_\d+\.lockfile'\)",
-        "The workers cache their data in the same file, {file}: another one is writing it, or was ended while it did.",
+        "{task} caches its data in {file}, which another worker is writing, or was ended while it wrote.",
         "Give each worker a file, as .cache(f'{file}-{{index}}') with the strategy's cluster_resolver.task_id, or keep "
         "the cache in memory: .cache(). Remove {file}*.lockfile.",
-        _TASKS,
+        _several,
         ("tensorflow/tensorflow#18266", "mozilla/DeepSpeech#3683"),
         _TWO,
     ),
@@ -53,7 +87,7 @@ ROWS: tuple[Row, ...] = (
         "{task} had written.",
         "Let only the chief save there, and each other worker to a directory of its own, which it deletes: "
         "clusterkit.training.Checkpointer and clusterkit.training.export(model) do.",
-        _TASKS,
+        _several,
         ("ray-project/ray#27938",),
         example=_TWO,
     ),
@@ -63,10 +97,34 @@ ROWS: tuple[Row, ...] = (
         r"^FileNotFoundError: \[Errno 2\]|errors_impl\.NotFoundError: .* not found$",
         "{task} wanted to remove at {line} what another worker had removed before: each worker runs the whole program, "
         "and they have one directory.",
-        "Remove it in the chief alone, or give each worker a directory of its own.",
+        "Remove it in the chief alone, if clusterkit.training.is_chief(): …, or write shutil.rmtree(path, "
+        "ignore_errors=True); or give each worker a directory of its own.",
         in_one_worker(REMOVES),
         example=_TWO,
         over=("peer-gone",),
+    ),
+    Row(
+        "download-cut-off",
+        "ValueError: Incomplete or corrupted file detected, or BadZipFile, from load_data or get_file",
+        r"Incomplete or corrupted file detected\. The"
+        r"|(?:/keras/src/datasets/|/keras/datasets/|/tensorflow_datasets/)[\s\S]{0,3000}?"
+        r"^(?:zipfile\.BadZipFile|EOFError: Compressed file ended|zlib\.error"
+        r"|ValueError: Cannot load file containing pickled data|\w*UnpicklingError)",
+        "{task} loads at {line} a file that is not whole: another worker was still downloading it to the same place, "
+        "or a download was interrupted.",
+        "Remove the file (in ~/.keras/datasets), and download it once before the job: python -c 'import tensorflow as "
+        "tf; tf.keras.datasets.mnist.load_data()'. Then the tasks only read it.",
+        reported=("microsoft/nni#2216", "keras-team/keras#2572"),
+        example=_TWO,
+    ),
+    Row(
+        "download-fails",
+        "Exception: URL fetch failure on https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",
+        r"Exception: URL fetch failure on (?P<url>\S{1,300})",
+        "{task} cannot download {url}: its machine has no way there, or the file is gone.",
+        "Download the file where there is one, and put it into ~/.keras/datasets on each machine (or into the tasks' "
+        "$KERAS_HOME/datasets), where load_data looks first; or set https_proxy.",
+        example=_ONE,
     ),
     Row(
         "gpu-of-the-rank",

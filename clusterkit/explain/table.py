@@ -7,6 +7,7 @@ from types import ModuleType
 from clusterkit.explain import (
     addresses,
     checkpoints,
+    combinations,
     data,
     environment,
     gangs,
@@ -21,6 +22,7 @@ from clusterkit.explain import (
     servers,
     sessions,
     shared,
+    silent,
     waiting,
 )
 from clusterkit.explain.row import Row
@@ -38,10 +40,13 @@ FILES: tuple[ModuleType, ...] = (
     names,
     migration,
     sessions,
+    combinations,
     data,
     shared,
     checkpoints,
     environment,
     peers,
+    silent,
 )
 TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)
+SILENT: tuple[Row, ...] = silent.ROWS  # the rows that explain a run without a problem

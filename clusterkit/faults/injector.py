@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from clusterkit.faults.memory import MemoryLimits, NoProcess
-from clusterkit.faults.throttle import ChildOf, Throttle
+from clusterkit.faults.throttle import ChildOf, MemoryLimits, NoProcess, Throttle
 from clusterkit.store.checkpoints import corrupt
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clusterkit.text.frames import is_own as is_own_file
-from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH, PEER_GONE, chained_traceback, last_traceback
+from clusterkit.text.lines import CRASH, PEER_GONE, chained_traceback, last_traceback, owner_of
+from clusterkit.text.lines import is_own as is_own_file
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure

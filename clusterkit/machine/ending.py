@@ -212,7 +212,9 @@ class Ending:
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         attempts = [self.state.attempts[key] for key in sorted(self.state.attempts)]
         steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
-        blame, report = verdict.blame, self.state.records[self.state.job.leader].trains_with
+        leader = self.state.records[self.state.job.leader]
+        blame, report = verdict.blame, leader.trains_with
+        short = leader.steps_total is not None and (leader.last_step or 0) < leader.steps_total
         return RunResult(
             state=verdict.state,
             exit_code=verdict.exit_code,
@@ -235,6 +237,7 @@ class Ending:
             metrics=metrics_of_first(self.state.metrics),
             diverged_at=self.diverged_at,
             loop=report is not None and report.training is Training.LOOP,
+            short=short and verdict.state is RunState.SUCCEEDED,
         )
 
 

@@ -1,4 +1,4 @@
-"""The backend's interface to the virtual network: addresses, namespaces, impairments, resets, and the full disk."""
+"""The backend's interface to the virtual network: addresses, namespaces, impairments, resets and the full disk."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from clusterkit.system.process import Helper, code_of
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task, TaskType
 
-UP_WITHIN = 10.0  # seconds; the time limit for the start, which takes 0.1 s and 10 ms for each task
+UP_WITHIN = 10.0  # seconds; the time limit for the start, which usually takes 0.1 s, and 10 ms for each task
 ANSWER_WITHIN = 5.0
 END_WITHIN = 2.0
-CHECK_TIMEOUT = 5.0  # seconds; the time limit for a check, which takes 0.1 s
+CHECK_TIMEOUT = 5.0  # seconds; the time limit for a check, which usually takes 0.1 s
 _DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit for SCM_RIGHTS
 PORT = 2222  # the port of every task's server, since each task has a different address
 __all__ = ["Layer", "NetworkError", "NetworkPlan", "VirtualNetwork", "why_not"]
 
 
 class NetworkError(ClusterkitError):
-    """The virtual network can't be created, has ended, or does not answer."""
+    """Raised if the virtual network can't be created, has ended, or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class NetworkPlan:
     """The features of a virtual network."""
 
     tasks: Sequence[Task]
-    seed: int  # for the random choice of packets to lose or delay
-    network: bool = True  # False if only the disk is needed
-    pcap: Path | None = None  # the file for the capture of all packets
-    disk: Path | None = None  # a directory that can be filled
-    cables: bool = True  # True: the kernel connects unimpaired pairs if possible, unless there is a pcap
+    seed: int  # the seed for the random choice of packets to lose or delay
+    network: bool = True  # False if only the full disk is needed
+    pcap: Path | None = None  # the file to which all packets are captured; None: no capture
+    disk: Path | None = None  # the directory that can be made full; None: no full disk
+    cables: bool = True  # True to connect unimpaired tasks by veth pairs if possible; ignored if there is a capture
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, and the switch process that connects them (`pidfd` is readable when it ends).
+    """The namespaces of a run's tasks, and the switch process that connects them. `pidfd` is that of the switch.
 
     The switch logs errors to `log`; `env` is added to its environment. Create this object before any task starts, in a
-    thread that lives as long as the supervisor: the switch is killed when that thread ends. Raises NetworkError.
+    thread that lives as long as the supervisor, since the switch is killed when that thread ends. Raises NetworkError.
     """
 
     def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
@@ -94,13 +94,13 @@ class VirtualNetwork:
         self._captures = plan.pcap is not None
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
-        """Return descriptors of the namespaces that a task has to join, in this order. They are closed on exec."""
+        """Return descriptors of the namespaces that a task has to join, in order. The descriptors close on exec."""
         shared = len(self._descriptors) - len(self.addresses)
         own = [shared + self._index[task]] if self.addresses else []
         return tuple(self._descriptors[i] for i in (*range(shared), *own))
 
     def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
-        """Add `layer`, with this number, between every task of `a` and every task of `b`, in both directions."""
+        """Add the layer with this number between every task of `a` and every task of `b`, in both directions."""
         self._request("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
@@ -109,7 +109,7 @@ class VirtualNetwork:
         return count
 
     def fill_disk(self, number: int) -> None:
-        """Make the plan's directory full for tasks: writing fails, except to files that are already open."""
+        """Make the plan's directory full: tasks can't write to it, except to files that are already open."""
         self._request("fill", number=number)
 
     def heal(self, number: int) -> None:
@@ -117,13 +117,13 @@ class VirtualNetwork:
         self._request("heal", number=number)
 
     def stop(self) -> None:
-        """End the switch and release the namespaces. The kernel removes a namespace once no task is in it."""
+        """End the switch and close the namespaces. The kernel removes a namespace once no task is in it."""
         if self._stopped:
             return
         self._stopped = True
         if self._captures:
             with suppress(NetworkError):
-                self._request("flush")  # before `end`, which kills the switch after END_WITHIN
+                self._request("flush")  # before `end`, which may kill the switch
         self._channel.close()
         self._helper.end(END_WITHIN)
         for descriptor in self._descriptors:
@@ -141,7 +141,7 @@ class VirtualNetwork:
             try:
                 self._channel.sendall(json.dumps({"id": number, **request}).encode() + b"\n")
                 while (answer := self._next_answer())["id"] != number:
-                    pass  # skip late answers to requests that timed out
+                    pass  # skip late answers to earlier requests, which have timed out
             except TimeoutError:
                 raise NetworkError(f"The switch did not answer within {within:g} s. Its log: {self._log}") from None
             except OSError:
@@ -151,7 +151,7 @@ class VirtualNetwork:
         return answer["result"]
 
     def _next_answer(self) -> dict[str, Any]:
-        """Read the next answer. Keep the descriptors that arrive before the first answer."""
+        """Read the next answer, and store the descriptors that arrive before the first answer."""
         while b"\n" not in self._partial_line:
             more, descriptors, *_ = socket.recv_fds(
                 self._channel, 1 << 16, _DESCRIPTORS_PER_MESSAGE, socket.MSG_CMSG_CLOEXEC
@@ -174,7 +174,7 @@ class VirtualNetwork:
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return why this machine can't create the network or the full disk, as a clause, or None. Takes 0.1 s."""
+    """Return the reason, as a clause, why this machine can't create the network or full disk, or None. Takes 0.1 s."""
     argv = _argv("check", *(["network"] if network else []), *(["disk"] if disk else []))
     try:
         checked = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_TIMEOUT)

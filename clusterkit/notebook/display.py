@@ -1,20 +1,37 @@
-"""The outputs of a cell that shows a run: the tabs, and the tabs' content, which is updated while the run is live."""
+"""The outputs of a cell that shows a run: the tabs and their content, updated while the run is live, and its loss.
+
+A `Cluster` is shown while one of its methods waits.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, takewhile
+from weakref import WeakKeyDictionary
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from clusterkit.api.cluster import Cluster
 from clusterkit.cli.snapshot import RunSnapshot
-from clusterkit.notebook.curve import LossCurve
-from clusterkit.notebook.output import CellOutput
-from clusterkit.notebook.page import panes, tabs
+from clusterkit.notebook.output import CellOutput, panes, tabs
+from clusterkit.notebook.running import EVERY
+from clusterkit.store.arrivals import Arrivals, Piece
+from clusterkit.store.directory import RunDirectory
+from clusterkit.views.console import prefix
+from clusterkit.views.naming import main_metric, number
+from clusterkit.views.prefixed import Prefixer
 from clusterkit.views.statusline import status_line
+from clusterkit.words.model import Task
 
 WIDTH = 100  # columns of the status line
+BARS = "▁▂▃▄▅▆▇█"
+COLUMNS = 60  # the maximum width of the curve
+MOST_POINTS = 8 * COLUMNS  # the maximum number of points to keep
+MOST_READ = 4 << 20  # bytes; the maximum amount of output to read at a time; older output is skipped
 
 
 class CellDisplay:
@@ -65,3 +82,101 @@ class PlainDisplay:
         self._printed += len(new)
         if new:
             print("\n".join(new))
+
+
+class LossCurve:
+    """Collects the newest metrics of a run, and keeps a limited number of points."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._points: list[tuple[int, float]] = []
+
+    def add(self, step: int | None, metrics: Mapping[str, float | None]) -> None:
+        """Add the loss (or else the first metric) at a step. A repeated step replaces the points from that step on."""
+        if self._name is None:
+            self._name = main_metric(metrics)
+        value = None if self._name is None else metrics.get(self._name)
+        if step is None or value is None or (self._points and self._points[-1] == (step, value)):
+            return
+        while self._points and self._points[-1][0] >= step:
+            self._points.pop()
+        self._points.append((step, float(value)))
+        if len(self._points) > MOST_POINTS:
+            del self._points[1:-1:2]
+
+    def line(self) -> str:
+        """Return the curve with its first and last value, such as `loss 2.31 █▅▃▂▁ 0.04`, or "" below two points."""
+        if len(self._points) < 2:
+            return ""
+        steps, values = zip(*self._points, strict=True)
+        columns = min(COLUMNS, len(steps))
+        at = [steps[0] + (steps[-1] - steps[0]) * column // (columns - 1) for column in range(columns)]
+        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # keeps differences finite
+        least = min(shown)
+        height = (max(shown) - least) or 1.0
+        bars = "".join(BARS[int((value - least) / height * (len(BARS) - 1))] for value in shown)
+        return f"{self._name} {number(values[0])} {bars} {number(values[-1])}"
+
+
+class ClusterView:
+    """Shows one cluster in a cell. The tasks' output is read from the logs, since a `Cluster` does not print it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._run = RunDirectory(cluster.directory)
+        self._output, self._display = CellOutput(), CellDisplay(cluster.run_id)
+        self._arrivals, self._streams = Arrivals(self._run), dict[tuple[Task, int], Prefixer]()
+        self._look: RunSnapshot | None = None
+        self._due = 0.0
+        self.is_over = False
+
+    def show(self, cluster: Cluster) -> None:
+        """Update the cell, at most every EVERY seconds."""
+        now = time.monotonic()
+        over = not cluster.running
+        if self.is_over or (now < self._due and not over) or not self._run.job_file.exists():
+            return
+        self._due, self.is_over = now + EVERY, over
+        self._look = self._look or RunSnapshot(self._run)
+        self._look.refresh()
+        if self._look.info is None:
+            self._look = None
+            return
+        self._output.tasks = [*map(str, self._look.info.job.tasks)]
+        for piece in _newest(self._arrivals.new()):
+            self._take(piece, now)
+        if over:
+            self._end(cluster, now)
+        self._display(self._output, self._look, over)
+
+    def _take(self, piece: Piece, now: float) -> None:
+        stream = (piece.task, piece.attempt)
+        if stream not in self._streams:
+            self._streams[stream] = Prefixer(prefix(piece.task, len(str(piece.task)), False), False, False)
+        self._output.feed(b"".join(self._streams[stream].feed(self._arrivals.read(piece), now)))
+
+    def _end(self, cluster: Cluster, now: float) -> None:
+        self._arrivals.close()
+        self._output.feed(b"".join(chunk for one in self._streams.values() for chunk in one.flush(now)))
+        self._output.feed(f"{cluster.result.report()}\n".encode("utf-8", "replace"))
+
+
+def _newest(pieces: list[Piece]) -> Iterator[Piece]:
+    sizes = accumulate(piece.end - piece.start for piece in reversed(pieces))
+    count = sum(1 for _ in takewhile(lambda size: size < MOST_READ, sizes))
+    return iter(pieces[len(pieces) - count :])
+
+
+class NotebookClusters:
+    """Shows all clusters of the notebook. `waited` are the clusters that the current cell has waited for."""
+
+    def __init__(self) -> None:
+        self.waited = set[Cluster]()
+        self._shown: WeakKeyDictionary[Cluster, ClusterView] = WeakKeyDictionary()
+
+    def show(self, cluster: Cluster) -> None:
+        """Show a cluster. Ignored outside the main thread, since only the main thread can write to a cell."""
+        if threading.current_thread() is threading.main_thread():
+            self.waited.add(cluster)
+            if cluster not in self._shown:
+                self._shown[cluster] = ClusterView(cluster)
+            self._shown[cluster].show(cluster)

@@ -1,26 +1,32 @@
-"""The magics: `%cluster` runs a clusterkit command, `%%cluster` runs a cell as the program of a cluster."""
+"""The IPython extension: `%cluster` runs a clusterkit command, `%%cluster` a cell as the program of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import ast
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
-from clusterkit.api.cluster import Cluster, live
+from clusterkit.api.cluster import Cluster, live, watchers
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
-from clusterkit.notebook.clusters import NotebookClusters
-from clusterkit.notebook.commands import run_command
-from clusterkit.notebook.display import CellDisplay, PlainDisplay
-from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
-from clusterkit.notebook.running import CellFailed, CellRun
+from clusterkit.job.spec import UNFIT_CHARACTERS
+from clusterkit.notebook.display import CellDisplay, NotebookClusters, PlainDisplay
+from clusterkit.notebook.running import CellFailed, CellRun, run_command
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
+from clusterkit.task import call
+from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
+
+WITH = "--with"
 
 
 @contextmanager
@@ -119,3 +125,100 @@ def _end_cluster(cluster: Cluster) -> None:
     if cluster.running:
         cluster.stop()
         print(f"The run {cluster.run_id} was stopped.")
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register the magics, unless they are already registered."""
+    if ClusterMagics.__name__ in shell.magics_manager.registry:
+        return
+    magics = ClusterMagics(shell)
+    shell.register_magics(magics)
+    watchers.append(magics.clusters.show)
+    shell.events.register("pre_run_cell", magics.before)
+    shell.events.register("post_run_cell", magics.after)
+
+
+@dataclass(frozen=True, slots=True)
+class CellLine:
+    """The line of `%%cluster`: options of `up`, names to pass from the notebook, and the program's arguments."""
+
+    options: Sequence[str]
+    names: Sequence[str] = ()
+    args: Sequence[str] = ()
+
+
+def words_of(line: str) -> list[str]:
+    """Split a line into words as a shell does. Raises BadJob."""
+    if UNFIT_CHARACTERS.search(line):
+        raise BadJob(["The line of the magic has a NUL character or half a character in it."])
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise BadJob([f"The line of the magic can't be split into words: {error}."]) from None
+
+
+def cell_line(line: str) -> CellLine:
+    """Parse the line of `%%cluster`. Raises BadJob."""
+    options, names = list[str](), list[str]()
+    words = iter(words_of(line))
+    for word in words:
+        if word == "--":
+            break
+        if word == WITH:
+            names += next(words, "").split(",")
+        elif word.startswith(f"{WITH}="):
+            names += word.partition("=")[2].split(",")
+        else:
+            options.append(word)
+    if wrong := [name for name in names if not name.isidentifier()]:
+        raise BadJob([f"{WITH} {name!r}: it has to be a name, such as {WITH} model_fn,data" for name in wrong])
+    return CellLine(options, tuple(dict.fromkeys(names)), tuple(words))
+
+
+def taken_along(names: Sequence[str], known: Mapping[str, Any], file: Path) -> None:
+    """Pickle the notebook's values of these names. Raises BadJob with a sentence for each name that fails."""
+    problems, values = list[str](), {}
+    for name in names:
+        if name not in known:
+            own = [one for one in known if not one.startswith("_")]
+            problems.append(f"{WITH} {name}: the notebook has no such name. {did_you_mean(name, own, 'It has')}")
+            continue
+        try:
+            call.dumps(known[name])
+            values[name] = known[name]
+        except Exception as error:
+            problems.append(f"{WITH} {name}: it can't be pickled: {type(error).__name__}: {error}")
+    if problems:
+        raise BadJob(problems)
+    file.write_bytes(call.dumps(values))  # pickled together, so that shared objects stay shared
+
+
+def source(cell: str, path: Sequence[str], pickled: Path | None) -> str:
+    """Return the program. Its line numbers are those of the cell, since its first line replaces the magic's line.
+
+    `path` replaces the file's directory at the start of `sys.path`. `pickled` is the file with the notebook's values.
+    """
+    future, rest = _without_future(cell)
+    first = [*future, "import sys", f"sys.path[:1] = {list(path)!r}"]
+    if pickled is not None:
+        loaded = f"__import__('pickle').loads(__import__('pathlib').Path({str(pickled)!r}).read_bytes())"
+        first.append(f"globals().update({loaded})")
+    return "; ".join([*first, "del sys"]) + "\n" + rest
+
+
+def _without_future(cell: str) -> tuple[list[str], str]:
+    """Return the cell's `from __future__` statements, which must come first, and the cell without these statements."""
+    try:
+        nodes = [node for node in ast.parse(cell).body if isinstance(node, ast.ImportFrom)]
+    except (SyntaxError, ValueError):
+        return [], cell  # Python will report the error
+    lines = [*map(str.encode, cell.split("\n"))]  # columns are counted in bytes
+    statements = [node for node in nodes if node.module == "__future__" and node.level == 0]
+    for node in reversed(statements):
+        last = node.end_lineno or node.lineno
+        after = lines[last - 1][node.end_col_offset :]
+        lines[node.lineno - 1 : last] = [
+            lines[node.lineno - 1][: node.col_offset] + b"pass" + after,
+            *[b""] * (last - node.lineno),
+        ]
+    return [*map(ast.unparse, statements)], b"\n".join(lines).decode()

@@ -1,25 +1,30 @@
-"""Runs `clusterkit up` as a child of the kernel, shows the run in the cell, and ends the run on an interrupt."""
+"""Runs clusterkit commands as children of the kernel: prints their output, or shows the run of `up` in the cell."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
-from clusterkit.api.supervisor import Supervisor
+from clusterkit.api.supervisor import Supervisor, environment
 from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.job.options import GivenOptions
 from clusterkit.notebook.output import CellOutput
-from clusterkit.store.store import RunStore
-from clusterkit.system.process import first_readable
+from clusterkit.store.store import RunStore, state_dir
+from clusterkit.system.process import code_of, first_readable
+from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
 EVERY = 0.1  # seconds; the minimum time between two updates
 PIECE = 1 << 16  # bytes; the maximum amount of output to read at once
 SILENT = 1.0  # seconds; after the supervisor's end, reading stops after this time without output
 STOP = 60.0  # seconds; the time for an orderly end before the run is killed
+MOST = 200_000  # bytes; the maximum amount of output to print, since the notebook's file stores the output
+LAST = 10.0  # seconds; the time that a command has to end after an interrupt
 
 
 class CellFailed(ClusterkitError):
@@ -119,3 +124,44 @@ class CellRun:
         os.close(self._pipe)
         if not (self._detached and self.run.is_live()):
             self._supervisor.release()
+
+
+def run_command(words: Sequence[str]) -> None:
+    """Run a clusterkit command and print its output. Raises CellFailed if the command fails."""
+    # The command is in the kernel's process group, so that an interrupt reaches it, like Ctrl-C in a terminal.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", code_of("clusterkit.cli"), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(state_dir()),
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            copy(process.stdout, lambda text: print(text, end=""))
+        finally:
+            _end(process)
+    if process.returncode:
+        raise CellFailed(f"`{' '.join(['clusterkit', *words[:1]])}` ended with exit code {process.returncode}.")
+
+
+def copy(source: IO[bytes], write: Callable[[str], object]) -> None:
+    """Write the lines of a source as text, up to MOST bytes, and then the number of omitted bytes."""
+    left, omitted = MOST, 0
+    for line in iter(lambda: source.readline(MOST), b""):
+        left -= len(line)
+        if left >= 0:
+            write(printable_lines(line.decode("utf-8", "replace")))
+        else:
+            omitted += len(line)
+    if omitted:
+        write(f"\n… and {omitted:,} bytes more. In a terminal, the command shows everything.\n")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the command to end, which may take some time after an interrupt, and then kill it."""
+    try:
+        process.wait(LAST)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()

@@ -59,11 +59,16 @@ class Search:
 
 
 class LineSpan(NamedTuple):
-    """A line of an attempt's log: its offset, the offset of the next line, and its text."""
+    """A line of an attempt's log: its offset, the offset of the next line, and its bytes."""
 
     start: int
     end: int
-    text: str
+    raw: bytes
+
+    @property
+    def text(self) -> str:
+        """The line as `shown` returns it, computed anew each time, since most lines of a search are skipped."""
+        return shown(self.raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
     """Return the lines that end within `data`, which begins at offset `start`, and the offset after the last line."""
     found, at = [], start
     for raw in data.split(b"\n")[:-1]:
-        found.append(LineSpan(at, at + len(raw) + 1, shown(raw)))
+        found.append(LineSpan(at, at + len(raw) + 1, raw))
         at += len(raw) + 1
     return found, at
 
@@ -144,10 +149,10 @@ def lines_after(file: int, start: int, end: int, final: bool) -> list[LineSpan]:
     cut = data.rfind(b"\n") + 1
     if not cut:
         whole = len(data) >= CHUNK or (final and start + len(data) >= end)
-        return [LineSpan(start, start + len(data), shown(data))] if whole else []
+        return [LineSpan(start, start + len(data), data)] if whole else []
     found, at = whole_lines(data, start)
     if final and at < end <= start + len(data):
-        found.append(LineSpan(at, end, shown(data[cut:])))
+        found.append(LineSpan(at, end, data[cut:]))
     return found
 
 
@@ -160,11 +165,11 @@ def lines_before(file: int, end: int) -> list[LineSpan]:
     if begin > 0:
         first = data.find(b"\n", 0, len(data) - 1) + 1
         if not first:  # part of a line longer than CHUNK
-            return [LineSpan(begin, begin + len(data), shown(data.removesuffix(b"\n")))]
+            return [LineSpan(begin, begin + len(data), data.removesuffix(b"\n"))]
         begin, data = begin + first, data[first:]
     found, at = whole_lines(data, begin)
     rest = data[at - begin :]
-    return [*found, LineSpan(at, end, shown(rest))] if rest else found
+    return [*found, LineSpan(at, end, rest)] if rest else found
 
 
 def line_start(file: int, place: int) -> int:

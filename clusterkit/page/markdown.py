@@ -17,6 +17,7 @@ from clusterkit.views.recoveries import TITLES, recovery_cells
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import InjectedFault, RecoveryReport
 from clusterkit.words.campaign import CampaignRecord, RunRecord
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
@@ -89,7 +90,9 @@ def run_markdown(told: RunFacts) -> str:
     if told.result is not None and told.result.cause is not None:
         parts += _cause(told.result, told.result.cause)
     elif told.result is not None and (told.result.state is not RunState.SUCCEEDED or told.result.unfinished):
-        parts += ["### Reason", block([told.result.reason]), *_explained(told.result)]
+        parts += ["### Reason", block([told.result.reason]), *_explained(told.result.explanations)]
+    if told.result is not None and told.result.doubts:
+        parts += ["### Doubts", *_explained(told.result.doubts)]
     if rows := recovery_cells(told.recovered):
         kept, rest = few([[code(cell, LONGEST_CELL) for cell in row] for row in rows], MOST_ROWS)
         parts += ["### Recoveries", table(TITLES, kept) + rest]
@@ -167,7 +170,7 @@ def _versions(clusterkit: str, platform: Mapping[str, str]) -> Iterator[tuple[st
 def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
     yield "### Cause"
     yield code(failed(cause))
-    yield from _explained(result)
+    yield from _explained(result.explanations)
     if lines := cause_lines(cause.tail, LONGEST_LINE):
         yield block(lines)
     others = [("Same error", one) for one in result.same] + [("Collateral", one) for one in result.collateral]
@@ -175,9 +178,9 @@ def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
         yield "\n".join(f"- {what}: {code(failed(one))}" for what, one in others[:MOST_ROWS])
 
 
-def _explained(result: RunResult) -> Iterator[str]:
+def _explained(explanations: Sequence[Explanation]) -> Iterator[str]:
     """Yield the explanations as code, since they are read from result.json and quote logs, which may be hostile."""
-    for one in result.explanations:
+    for one in explanations:
         lines = [f"Why: {code(one.means)}", f"Fix: {code(one.advice)}", *(code(address(at)) for at in one.reported)]
         yield "\\\n".join(lines)
 

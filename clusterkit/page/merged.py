@@ -260,7 +260,7 @@ class MergedLog:
         whole, at = logs.whole_lines(data, begin)
         found = before + [line for line in whole if line.end > piece.start]
         if final and (rest := data[at - begin :]):
-            found.append(LineSpan(at, at + len(rest) + 1, logs.shown(rest)))
+            found.append(LineSpan(at, at + len(rest) + 1, rest))
         return found
 
     def _unfinished(self, key: Key, start: int) -> list[LineSpan]:
@@ -268,7 +268,7 @@ class MergedLog:
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
         rest = b"" if file is None or not end else logs.read(file, logs.line_start(file, end), end)
-        return [LineSpan(-1, 0, logs.shown(rest))] if rest and not rest.endswith(b"\n") else []
+        return [LineSpan(-1, 0, rest)] if rest and not rest.endswith(b"\n") else []
 
     def _file(self, key: Key) -> int | None:
         if key not in self._open:

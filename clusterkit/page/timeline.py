@@ -11,9 +11,9 @@ from clusterkit.ledger import attempts as ledger
 from clusterkit.ledger.attempts import Attempts
 from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Segment, Startup, TimeShare
 from clusterkit.text.printable import printable
-from clusterkit.views.details import detail
 from clusterkit.views.goodput import NAMES
 from clusterkit.views.narrate import sentence
+from clusterkit.views.timeline import detail
 from clusterkit.words import account as words
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task

@@ -95,7 +95,7 @@ def _message(server: SharedServer, run: RunDirectory) -> dict[str, Any]:
     os.umask(umask)
     return {
         "do": "run",
-        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.exec_run"), run.run_id],
+        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.guardian"), run.run_id],
         "env": dict(os.environ),
         "limits": [(number, resource.getrlimit(number)) for number in LIMITS],
         "umask": umask,

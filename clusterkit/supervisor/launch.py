@@ -23,8 +23,7 @@ from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.usage import UsageLog
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.loop import Loop
-from clusterkit.supervisor.observer import Observer
+from clusterkit.supervisor.loop import Loop, Observer
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HANDLED, SignalInterpreter, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NEW_RUN, PastRun, take_over

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from clusterkit.views.narrate import Level
 from clusterkit.warm.fork_client import Launch
 from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import ProgramKind
+from clusterkit.words.model import ProgramKind, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,16 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
-    return Prepared(job, run_id, resume, (*given.notes, *warnings))
+    doubts = _doubts(job) if must_parse else ()
+    return Prepared(job, run_id, resume, (*given.notes, *warnings, *doubts))
+
+
+def _doubts(job: JobSpec) -> Iterator[str]:
+    """Yield warnings about mistakes in the program with which a run succeeds, but does not train as meant."""
+    if job.shape is not Shape.SINGLE and job.program.kind is not ProgramKind.COMMAND:
+        from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
+
+        yield from (f"{one.location}: {one.what} {one.advice}" for one in doubts_of(job))
 
 
 def _preflight(job: JobSpec) -> Preflight:

@@ -1,10 +1,15 @@
-"""Signals to the supervisor: which of them announce the allocation's end, and how the next allocation is requested."""
+"""Signals to the supervisor: which of them announce the allocation's end, and how the next allocation is requested.
+
+The watchdog ends a run whose supervisor does not react to signals in time.
+"""
 
 from __future__ import annotations
 
+import enum
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,18 +17,25 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from clusterkit.store.directory import RunDirectory
+from clusterkit.system import procfs
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.process import ENDING
+from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import AllocationEnding, Interrupted
+from clusterkit.words.job import Limits
 from clusterkit.words.outcome import SUSPENDED
 
-if TYPE_CHECKING:  # only runs on hosts need this import
+if TYPE_CHECKING:
     from clusterkit.backends.hosts.allocation import Allocation
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG is harmless to a process without a handler
 HANDLED = (*ENDING, *WARNINGS)
 WARNING_GRACE = 60.0  # seconds that tasks get if only a signal, and not the engine, announces the end
+REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
+EXTRA_TIME = 10.0  # seconds more for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
+SIGINT = 2
 
 
 def listen(post: Callable[[Interrupted], None], signals: Sequence[signal.Signals] = ENDING) -> None:
@@ -88,3 +100,113 @@ def request_next(allocation: Allocation | None) -> int:
         with suppress(OSError):
             print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
     return SUSPENDED
+
+
+class WatchdogAction(enum.Enum):
+    """What the guardian does next."""
+
+    WAIT = enum.auto()
+    TERM = enum.auto()  # send SIGTERM to the tasks, in place of the supervisor
+    KILL = enum.auto()  # kill the supervisor
+
+
+@dataclass(slots=True)
+class HangDetector:
+    """Decides whether the supervisor hangs, by whether its journal grows. All times are monotonic seconds.
+
+    If the journal does not grow for REACTS_WITHIN seconds, the tasks get SIGTERM; after `grace` more seconds, the
+    supervisor is killed. A supervisor that hangs after a reaction gets DYING more seconds. A second Ctrl-C skips the
+    grace period. Once the result is written, the supervisor is killed only after a second Ctrl-C.
+    """
+
+    grace: float
+    first_signal_at: float  # the time at which the first signal arrived
+    size: int  # bytes; the size of the journal before the first signal, then at the last check
+    interrupted_again_at: float | None = None  # the time at which the second Ctrl-C arrived
+    journal_grew_at: float | None = None  # the time at which the journal last grew
+    terminated: bool = False  # True once `next_action` has returned TERM
+
+    def note_signal(self, number: int, now: float) -> None:
+        """Note that another signal was forwarded to the supervisor."""
+        if number == SIGINT and self.interrupted_again_at is None:
+            self.interrupted_again_at = now
+
+    def next_action(self, size: int, has_result: bool, now: float) -> WatchdogAction:
+        """Return the guardian's next action, given the journal's `size`."""
+        if size != self.size:
+            self.size, self.journal_grew_at = size, now
+        idle = now - max(self.first_signal_at, self.interrupted_again_at or 0.0, self.journal_grew_at or 0.0)
+        extra = 0.0 if self.journal_grew_at is None else EXTRA_TIME
+        if self.interrupted_again_at is not None:
+            return WatchdogAction.KILL if idle >= REACTS_WITHIN + extra else WatchdogAction.WAIT
+        if has_result:
+            return WatchdogAction.WAIT
+        if idle >= self.grace + REACTS_WITHIN + extra:
+            return WatchdogAction.KILL
+        if self.journal_grew_at is None and idle >= REACTS_WITHIN and not self.terminated:
+            self.terminated = True
+            return WatchdogAction.TERM
+        return WatchdogAction.WAIT
+
+
+CHECK_EVERY = 0.25  # seconds between two checks of the journal
+
+
+class Watchdog:
+    """Checks the run's journal after the first signal. `killed` is a clause about why the supervisor was killed."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._signals: list[tuple[int, float, int]] = []  # appended to by signal handlers
+        self._detector: HangDetector | None = None
+        self.killed = ""
+
+    def note_signal(self, number: int) -> None:
+        """Note that a signal is about to be forwarded to the supervisor. To be called by the signal handler."""
+        if number in ENDING:
+            self._signals.append((number, time.monotonic(), self._size()))
+
+    def check(self, supervisor: int) -> float | None:
+        """Check the supervisor, and end it if it hangs; return the seconds until the next check, or None."""
+        while self._signals:
+            number, at, size = self._signals.pop(0)
+            if self._detector is None:
+                info = self._run.info()
+                grace = Limits().grace if info is None else info.job.limits.grace
+                if info is not None and info.job.hosts.count:  # tasks get more time in an ending allocation
+                    grace = max(grace, WARNING_GRACE)
+                self._detector = HangDetector(grace, at, size)
+                self._name = signal.Signals(number).name
+            else:
+                self._detector.note_signal(number, at)
+        if self._detector is None or self.killed:
+            return None
+        match self._detector.next_action(self._size(), self._run.result_file.exists(), time.monotonic()):
+            case WatchdogAction.TERM:
+                what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
+                with suppress(OSError, ValueError):  # the output may be closed
+                    print(
+                        f"clusterkit: {what}, so its guardian sends SIGTERM to the tasks.", file=sys.stderr, flush=True
+                    )
+                _end_tasks(supervisor)
+            case WatchdogAction.KILL:
+                waited = time.monotonic() - self._detector.first_signal_at
+                self.killed = f"did not react to {self._name} within {waited:.0f} s and was killed by its guardian"
+                os.kill(supervisor, signal.SIGKILL)
+        return CHECK_EVERY
+
+    def _size(self) -> int:
+        with suppress(OSError):
+            return self._run.journal.stat().st_size
+        return 0
+
+
+def _end_tasks(supervisor: int) -> None:
+    """Send SIGTERM to each task's process group on this machine, then SIGCONT, so that stopped tasks receive it."""
+    with suppress(CannotLook):
+        for pid in procfs.descendants(supervisor):
+            name, seen = procfs.environ(pid).get("CLUSTERKIT_TASK", ""), procfs.stat(pid)
+            if ":" in name and seen is not None and seen[1] == pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGTERM)
+                    os.killpg(pid, signal.SIGCONT)

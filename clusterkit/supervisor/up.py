@@ -16,8 +16,7 @@ from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.crashes import end_crashed, supervisor_lost
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.prepare import Display, PendingRun, Prepared, make_and_lock
-from clusterkit.supervisor.signals import HANDLED
-from clusterkit.supervisor.watchdog import Watchdog
+from clusterkit.supervisor.signals import HANDLED, Watchdog
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage

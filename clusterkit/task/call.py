@@ -50,7 +50,7 @@ def dumps(value: object) -> bytes:
 
 
 def store(value: Any) -> None:
-    """Pickle the return value into its file, atomically; exit with a message if it can't be pickled."""
+    """Pickle a return value and write the attempt's return file atomically; exit with a message if pickling fails."""
     task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
     try:
         data = dumps(value)

@@ -1,7 +1,7 @@
 """The connection from a task's debugger to `clusterkit debug` during one stop: lines of JSON over a Unix socket.
 
 Loaded by path, so it imports only the standard library. The session sends `{"out": text}`, `{"prompt": text}`,
-`{"matches": [...]}`, and `{"left": why}` at the end; an interrupt may cut a line short. The client sends
+`{"matches": [...]}`, and `{"left": reason}` at the end. An interrupt can cut a line short. The client sends
 `{"line": text}`, `{"complete": [line, begin, end]}` and `{"interrupt": true}`. The session ends when the client
 disconnects.
 """
@@ -24,30 +24,31 @@ from typing import Any
 LONGEST = 1 << 20  # bytes; a client that sends a longer line is disconnected
 MOST_WAITING = 1000  # unread messages; a client that sends more is disconnected
 CHUNK = 1 << 16
-INTERRUPT = {"interrupt": True}  # compared by identity, so that a message from a client never equals it
+INTERRUPT = {"interrupt": True}  # marks an interrupt in the queue; compared by identity, unlike the client's messages
 
 
 class DebugSession:
     """Serves one client until the client disconnects or `close` is called.
 
-    A thread reads the client's messages. It calls `deserted` when the client disconnects, even while the program runs.
+    A thread reads the client's messages, and calls `deserted` when the client disconnects.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
-        """Listen at the path. Raises OSError."""
+        """Listen on a Unix socket at `path`. Raises OSError."""
         self.path = path
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Pairs of the number of interrupts before a message, and the message. A queue written in C survives interrupts.
+        # Pairs: the number of interrupts before the message, and the message, which is None once the client is gone.
+        # SimpleQueue is written in C, so an exception of a signal handler can't leave it in an inconsistent state.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
-        self.interruptible = False  # True if the debugger runs in the main thread and handles SIGINT
+        self.interruptible = False  # True once the debugger handles SIGINT, which only the main thread's debugger does
         self.interrupts = 0  # the number of interrupts that the client has sent
-        self.raised = 0  # the last interrupt, by number, that the debugger's thread has handled
-        self.in_flight = False  # True from sending SIGINT to the debugger's thread until the handler of SIGINT runs
-        self.taking = False  # True while that thread takes a message, which an exception would lose
+        self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
+        self.in_flight = False  # True while a SIGINT has been sent to the debugger's thread but not yet handled
+        self.taking = False  # True while the debugger's thread takes a message; an exception would lose the message
         self.torn = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
@@ -66,7 +67,10 @@ class DebugSession:
             self.torn = False
 
     def next(self) -> dict[str, Any] | None:
-        """Return the client's next message, or None once it has disconnected. An interrupt raises KeyboardInterrupt."""
+        """Return the client's next message; None once the client has disconnected.
+
+        Raises KeyboardInterrupt if the client interrupts the program.
+        """
         while True:
             self.taking = True
             number, message = self.lines.get()
@@ -82,20 +86,20 @@ class DebugSession:
                 return message
 
     def claim(self) -> bool:
-        """Return whether the signal handler that calls this has to handle the last interrupt, instead of `next`."""
+        """Return whether the handler of SIGINT has to handle the last interrupt; otherwise, `next` handles it."""
         if self.taking or self.raised == self.interrupts:
             return False
         self.raised = self.interrupts
         return True
 
     def close(self, why: str) -> None:
-        """End the session: remove the socket, and send the client the reason."""
+        """End the session: remove the socket, and send the client the reason `why`."""
         with self.lock:
             self.closing = True
         until = time.monotonic() + 1.0
-        while self.in_flight and time.monotonic() < until:  # the main thread will handle SIGINT soon
+        while self.in_flight and time.monotonic() < until:  # wait until the main thread has handled SIGINT
             time.sleep(0.001)
-        with suppress(OSError):  # before `left` is sent: then the client may connect to the next stop's socket
+        with suppress(OSError):  # removed first: once `left` is sent, the client may connect to the next stop's socket
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)
@@ -109,16 +113,16 @@ class DebugSession:
         try:
             received = b""
             while not self.closing:
-                known = [one for one in (self.listener, self.woken, self.client) if one is not None]
-                ready = select.poll()
-                for one in known:
-                    ready.register(one, select.POLLIN)
-                numbers = {number for number, _ in ready.poll()}
-                if self.woken.fileno() in numbers:
+                sockets = [one for one in (self.listener, self.woken, self.client) if one is not None]
+                poller = select.poll()
+                for one in sockets:
+                    poller.register(one, select.POLLIN)
+                ready = {number for number, _ in poller.poll()}
+                if self.woken.fileno() in ready:
                     return
-                if self.listener.fileno() in numbers:
+                if self.listener.fileno() in ready:
                     self._accept()
-                elif self.client is not None and self.client.fileno() in numbers:
+                elif self.client is not None and self.client.fileno() in ready:
                     data = self.client.recv(CHUNK)
                     *lines, received = (received + data).split(b"\n")
                     if not data or len(received) > LONGEST or self.lines.qsize() > MOST_WAITING:
@@ -149,7 +153,7 @@ class DebugSession:
         self.connected.set()
 
     def _take(self, line: bytes) -> None:
-        """Handle a line from the client; ignore it if it is not a message."""
+        """Handle a line from the client; ignore a line that is not a valid message."""
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
@@ -174,14 +178,14 @@ class DebugSession:
 
 
 def listen(path: str) -> socket.socket:
-    """Listen at a path of any length, for this user alone. Raises OSError."""
+    """Return a Unix socket that listens at a path of any length and accepts only this user. Raises OSError."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     directory = -1
     try:
         directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         with suppress(FileNotFoundError):
             os.unlink(path)
-        # Use the directory's descriptor in the path, since the address of a Unix socket has at most 107 bytes.
+        # The path is given relative to the directory's descriptor: a Unix socket's address has at most 107 bytes.
         listener.bind(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
         os.chmod(path, 0o600)
         listener.listen(8)

@@ -1,4 +1,4 @@
-"""Decides when a task is held, that is, stopped for the debugger, and reports this to the supervisor.
+"""Decides whether a breakpoint or an exception holds a task (stops it for the debugger), and reports to the supervisor.
 
 Loaded by path when first needed, so it imports only the standard library. The debugger is task/debugger_pdb.py.
 """
@@ -17,14 +17,14 @@ from typing import Any
 
 SEND_WITHIN = 2.0  # seconds; the longest wait for room in the supervisor's pipe
 LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; a report must fit into one atomic write
-muted: list[bool] = []  # not empty once the user has quit the debugger, after which breakpoints have no effect
+muted: list[bool] = []  # contains True once the user has quit the debugger; breakpoints then have no effect
 printed: set[str] = set()
 
 
 def stop(load: Any, frame: FrameType, header: object = None) -> None:
-    """Carry out a call of `breakpoint()` or `pdb.set_trace()`: stop at the next line of `frame`, or continue.
+    """Handle a call of `breakpoint()` or `pdb.set_trace()` in `frame`.
 
-    The run's settings decide which debugger stops the task, if any.
+    The run's settings decide whether debugpy or clusterkit's debugger stops at the next line, or the task continues.
     """
     flags = flags_of()
     if "editor" in flags:
@@ -32,7 +32,7 @@ def stop(load: Any, frame: FrameType, header: object = None) -> None:
     elif "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
             debugger.header = header
-            debugger.set_trace(frame)  # must be last: statements after this would be traced
+            debugger.set_trace(frame)  # must be last: the debugger would trace any statement after this call
     elif "off" not in flags:
         say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
 
@@ -44,7 +44,7 @@ def hold_after(load: Any, error: BaseException, traceback: TracebackType | None)
 
 
 def examine(load: Any, error: BaseException | None, traceback: TracebackType) -> None:
-    """Carry out a call of `pdb.post_mortem()`: hold the task if the run's settings allow it."""
+    """Handle a call of `pdb.post_mortem()`: hold the task if the run's settings allow it."""
     flags = flags_of()
     if "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
@@ -54,13 +54,13 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
 
 
 def free_debugger(load: Any) -> Any:
-    """Return this thread's debugger; None if the user has quit, or if code run at its prompt reaches a breakpoint."""
+    """Return this thread's debugger; None if the user has quit, or if this thread is already at the prompt."""
     debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
     return None if debugger is None or debugger.prompting else debugger
 
 
 def flags_of() -> list[str]:
-    """Return the run's settings: `hold`, `pdb`, `off`, `editor`, `hosts`."""
+    """Return the run's debugger settings: some of `hold`, `pdb`, `off`, `editor` and `hosts`."""
     return os.environ.get("CLUSTERKIT_DEBUGGER", "").partition(":")[0].split(",")
 
 
@@ -106,7 +106,7 @@ def report(kind: str, **fields: object) -> bool:
 
 
 class Hold:
-    """A period in which the task is held. Several threads may call `end`; the supervisor gets one report of the end."""
+    """A period in which the task is held. Several threads may call `end`, but the end is reported only once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,7 +127,7 @@ class Hold:
 
 
 def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[str, Any]:
-    """Return file, line and function of a frame, or of the end of a traceback."""
+    """Return the file, line and function of a frame, or of a traceback's last frame."""
     line = frame.f_lineno if frame is not None else 0
     while traceback is not None:
         frame, line, traceback = traceback.tb_frame, traceback.tb_lineno, traceback.tb_next
@@ -137,10 +137,10 @@ def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[s
 
 
 def short(path: str) -> str:
-    """Shorten a path: relative if it is in the working directory, and only the end of a long path."""
+    """Return a path relative to the working directory if the file is in it; cut off the beginning of a long path."""
     try:
         here = os.path.join(os.getcwd(), "")
-    except OSError:  # the directory has been deleted
+    except OSError:  # the working directory has been deleted
         return path[-LONGEST_PATH:]
     return (path[len(here) :] if path.startswith(here) else path)[-LONGEST_PATH:]
 

@@ -18,7 +18,7 @@ from typing import Any
 OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the clusterkit code that runs in a task
 MOST_MATCHES = 200
 LONGEST_PIECE = 1 << 16  # characters; the longest output in one message
-turns = threading.Lock()  # locked while a thread is in the debugger
+turns = threading.Lock()  # held by the thread in the debugger; other threads wait for it
 own = threading.local()  # `own.debugger` is the current thread's debugger
 
 
@@ -30,16 +30,16 @@ def own_debugger(load: Any) -> Debugger:
 
 
 class PdbStreams:
-    """The input and output streams of pdb: they write to the client and read from it."""
+    """The input and output stream of pdb, connected to the client of the debugger's session."""
 
     encoding = "utf-8"
 
     def __init__(self, debugger: Debugger) -> None:
         self.debugger = debugger
-        self.tail = ""  # written text after the last newline, which is the prompt if a line is read next
+        self.tail = ""  # the text written since the last newline; when pdb reads a line, this text is the prompt
 
     def write(self, text: str) -> int:
-        """Send complete lines, split into messages that are short enough for the client."""
+        """Send the complete lines of the written text, in messages of at most LONGEST_PIECE characters."""
         lines, newline, self.tail = (self.tail + str(text)).rpartition("\n")
         lines += newline
         if self.debugger.session is not None:
@@ -51,7 +51,7 @@ class PdbStreams:
         """Do nothing, since `write` sends complete lines at once."""
 
     def readline(self) -> str:
-        """Send the prompt and return the line that the client enters; return "" once it has disconnected."""
+        """Send the prompt, and return the line that the client enters, or "" once the client has disconnected."""
         prompt, self.tail = self.tail, ""
         session = self.debugger.session
         if session is None:
@@ -65,24 +65,24 @@ class PdbStreams:
 
 
 class Debugger(pdb.Pdb):
-    """A pdb debugger. Its session lasts from the first stop until the user leaves; then the task continues."""
+    """A pdb debugger for one thread. A session lasts from a stop until the user lets the task continue."""
 
     def __init__(self, load: Any) -> None:
         console = PdbStreams(self)
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
         self.ending: Any = None  # the session while it is being closed
-        self.hold: Any = None  # the hold that has been reported to the supervisor
+        self.hold: Any = None  # the session's Hold, which reports to the supervisor
         self.prompting = False  # True from a stop until a command lets the program run
         self.header: object = None
-        self.raised = ""  # the exception that is being examined, as text
+        self.raised = ""  # the text of the exception that is being examined
         self.leaves = ""  # the reason why the session ends
-        self.foreign = False  # True if a SIGINT came from outside the session
+        self.foreign = False  # True once a SIGINT has arrived that the session's client did not request
         self.handler: Any = None  # the program's handler of SIGINT
         super().__init__(completekey=None, stdin=console, stdout=console, nosigint=True)  # type: ignore[arg-type]
 
     def examine(self, raised: str, traceback: TracebackType) -> None:
-        """Hold the task where an exception was raised, until the user leaves."""
+        """Hold the task after an exception, at the traceback's last frame, until the user lets the task continue."""
         self.raised, traced = raised, sys.gettrace()
         sys.settrace(None)
         if traced != self.trace_dispatch:  # otherwise this debugger is already tracing
@@ -95,7 +95,7 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Turn off tracing, and reset pdb. With tracing on and breakpoints set, pdb would stop in its own code."""
+        """Turn off tracing before pdb is reset; otherwise, pdb could stop at a breakpoint in its own code."""
         sys.settrace(None)
         super().reset()
 
@@ -125,7 +125,7 @@ class Debugger(pdb.Pdb):
                 self._end_session()
 
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
-        """Listen, and report the hold to the supervisor; return whether both succeeded."""
+        """Listen for a client, and report the hold to the supervisor; return whether both succeeded."""
         turns.acquire()
         if self.policy.muted and not self.raised:  # the user quit while this thread waited for the lock
             turns.release()
@@ -146,7 +146,7 @@ class Debugger(pdb.Pdb):
         if self.session is None:
             return False
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is not None:  # a handler of C code (None) can't be restored
+        if is_main and signal.getsignal(signal.SIGINT) is not None:  # None: C code's handler, which can't be restored
             self.handler = signal.signal(signal.SIGINT, self._interrupted)
             self.session.interruptible = True
         return True
@@ -157,7 +157,7 @@ class Debugger(pdb.Pdb):
             return
         self.hold.end()
         self.ending.close(self.leaves or "ends")
-        # If the program has set another handler in the meantime, keep that handler.
+        # If the program has set another handler during the session, keep that handler.
         if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:
             signal.signal(signal.SIGINT, self.handler)
         self.handler = None
@@ -267,22 +267,22 @@ class Debugger(pdb.Pdb):
         return not is_ours(frame) and bool(super().stop_here(frame))
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """Return the stack and the index of the current frame, without the frames that started the program."""
+        """Return the stack, without clusterkit's frames that started the program, and the current frame's index."""
         stack, index = super().get_stack(f, t)
         below = next((n for n, (frame, _) in enumerate(stack) if not is_ours(frame)), 0)
         return stack[below:], max(0, index - below)
 
-    def matches(self, asked: list[Any]) -> list[str]:
-        """Return the completions of a word; `asked` contains the line, and the word's start and end in the line."""
+    def matches(self, request: list[Any]) -> list[str]:
+        """Return the completions of a word. `request` is the line, and the start and end of the word in it."""
         try:
-            line, begin, end = asked
+            line, begin, end = request
             word = line[begin:end]
             name = line.split(maxsplit=1)[0] if line.strip() else ""
             complete = getattr(self, f"complete_{name}", self.completedefault) if begin else None
-            found = complete(word, line, begin, end) if complete else self.completenames(word, line, begin, end)
+            completions = complete(word, line, begin, end) if complete else self.completenames(word, line, begin, end)
             if not begin:
-                found = [*found, *self.completedefault(word, line, begin, end)]
-            return sorted({str(one) for one in found})[:MOST_MATCHES]
+                completions = [*completions, *self.completedefault(word, line, begin, end)]
+            return sorted({str(one) for one in completions})[:MOST_MATCHES]
         except Exception:  # raised by the program's objects, or caused by an invalid request
             return []
 

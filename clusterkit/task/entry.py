@@ -1,4 +1,4 @@
-"""The entry point of every task: ties the process to the supervisor, installs stack dumps, and runs the program.
+"""The entry point of every task: makes the process die with its parent, installs stack dumps, and runs the program.
 
 The program then runs as if `python` had started it. The task's interpreter runs this file by path. The file imports
 only the standard library, since clusterkit need not be installed for that interpreter.
@@ -6,8 +6,8 @@ only the standard library, since clusterkit need not be installed for that inter
     python entry.py PARENT STACKS_FD[,NAMESPACE_FD...] script|module|command TARGET [ARGS...]
     python entry.py PARENT SOCKET_FD serve|share OPTIONS
 
-The task first joins the namespaces, in order. The second form starts the fork server of one run (`serve`), or a warm
-server that many runs share (`share`). Each fork continues here like a task that the first form started.
+The first form starts a task, which first joins the namespaces, in order. The second form starts a fork server: that of
+one run (`serve`), or a warm server that many runs share (`share`). Its forks continue in `main` like any other task.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ STACKS_SIGNAL = signal.SIGRTMIN + 9  # a signal without conventional use, sent o
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the thread that started it ends; die now if `parent` has already ended."""
+    """Let the kernel kill this process when the thread that started it ends. Die now if `parent` has already ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def reset_signals(kept: Collection[int] = IGNORED) -> None:
-    """Unblock all signals. Reset ignored signals, except those in `kept`, to their default actions.
+def reset_signals(still_ignored: Collection[int] = IGNORED) -> None:
+    """Unblock all signals. Reset ignored signals, except those in `still_ignored`, to their default actions.
 
     Until the program starts, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
     """
-    for number in signal.valid_signals().difference(kept):
+    for number in signal.valid_signals().difference(still_ignored):
         if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -57,7 +57,7 @@ def restore_interrupts() -> None:
 
 
 def install_stack_dumps(fd: int) -> None:
-    """On STACKS_SIGNAL, dump all threads' stacks to `fd`, even during C code; on a crash, dump one stack to stderr."""
+    """Dump all threads' stacks to `fd` on STACKS_SIGNAL, even during C code, and one stack to stderr on a crash."""
     try:
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # keeps the low numbers free for the program
         os.close(fd)
@@ -69,7 +69,7 @@ def install_stack_dumps(fd: int) -> None:
 
 
 def pin_to_cores(env: Mapping[str, str]) -> None:
-    """Restrict this process, with its later threads and children, to the task's cores."""
+    """Restrict this process, and the threads and children that it starts later, to the task's cores."""
     if not (cores := env.get("CLUSTERKIT_CORES")):
         return
     try:
@@ -90,7 +90,7 @@ def exec_command(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 def run_script(path: str) -> None:
     """Run a file or archive as `python FILE` does."""
-    file_name = os.path.join(os.getcwd(), path)  # not normalized
+    file_name = os.path.join(os.getcwd(), path)  # not normalized, like the `__file__` that the interpreter sets
     if is_archive(file_name):
         if getattr(sys.flags, "safe_path", False):  # even with -P, an archive is the first entry of `sys.path`
             sys.path.insert(0, file_name)
@@ -137,7 +137,7 @@ def run_file(path: str, main: ModuleType) -> None:
 
 
 def is_archive(path: str) -> bool:
-    """Return whether the file is an archive from which Python can import modules, such as one of zipapp or pex."""
+    """Return whether the file is an archive from which Python can import modules, such as a zipapp or a pex file."""
     for hook in sys.path_hooks:
         try:
             hook(path)
@@ -148,7 +148,7 @@ def is_archive(path: str) -> bool:
 
 
 def run_module(name: str, place: str, shown: str = "-m") -> None:
-    """Run a module like `python -m NAME`, or an archive's `__main__`, with the function that the interpreter uses."""
+    """Run a module like `python -m NAME`, or the module `__main__` of an archive like `python ARCHIVE`."""
     import runpy
 
     set_first_path(place)
@@ -158,13 +158,13 @@ def run_module(name: str, place: str, shown: str = "-m") -> None:
 
 
 def set_first_path(directory: str) -> None:
-    """Replace this file's directory in `sys.path` by the program's directory. With -P, `sys.path` contains neither."""
+    """Replace this file's directory in `sys.path` by `directory`. With -P, `sys.path` contains neither of them."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = directory
 
 
 def forget_shadowed_modules(directory: str) -> None:
-    """Forget modules that clusterkit has imported if the program's directory has modules with the same names."""
+    """Remove clusterkit's imports from `sys.modules` if the program's directory has modules with the same names."""
     ours = {name.partition(".")[0] for name in sys.modules.keys() - PLAIN_MODULES}
     hidden = {name for name in ours if os.path.exists(os.path.join(directory, f"{name}.py"))}
     hidden |= {name for name in ours if os.path.exists(os.path.join(directory, name, "__init__.py"))}
@@ -173,7 +173,7 @@ def forget_shadowed_modules(directory: str) -> None:
 
 
 def fresh_main() -> ModuleType:
-    """Replace this `__main__` by an empty module for the program. From now on SIGINT raises KeyboardInterrupt."""
+    """Replace the module `__main__` by an empty one for the program, and make SIGINT raise KeyboardInterrupt."""
     restore_interrupts()
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
@@ -184,20 +184,20 @@ def fresh_main() -> ModuleType:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Remove clusterkit's frames from the tracebacks of an exception, its causes and contexts, and group members."""
-    found, known = [error], set[int]()
-    while found:
-        one = found.pop()
-        known.add(id(one))
-        frames, traceback = list[TracebackType](), one.__traceback__
+    """Remove clusterkit's frames from the tracebacks of an exception, and of its causes, contexts and group members."""
+    pending, seen = [error], set[int]()
+    while pending:
+        exc = pending.pop()
+        seen.add(id(exc))
+        frames, traceback = list[TracebackType](), exc.__traceback__
         while traceback is not None:
             frames += [] if traceback.tb_frame.f_code.co_filename.startswith(OURS) else [traceback]
             traceback = traceback.tb_next
         for frame, following in zip(frames, [*frames[1:], None], strict=False):
             frame.tb_next = following
-        BaseException.with_traceback(one, frames[0] if frames else None)
-        others = (one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()))
-        found += [other for other in others if other is not None and id(other) not in known]
+        BaseException.with_traceback(exc, frames[0] if frames else None)
+        others = (exc.__cause__, exc.__context__, *(exc.exceptions if isinstance(exc, BaseExceptionGroup) else ()))
+        pending += [other for other in others if other is not None and id(other) not in seen]
 
 
 def run(how: str, target: str) -> None:
@@ -217,7 +217,7 @@ def run(how: str, target: str) -> None:
         set_last_exception(error, traceback)
         sys.excepthook = hook  # type: ignore[assignment]
 
-    # Raised again, so that the interpreter ends as it does after any uncaught exception (KeyboardInterrupt: by SIGINT).
+    # Raise the error again, so that the interpreter sets the usual exit code, or dies by SIGINT if it was interrupted.
     sys.excepthook = already_shown
     raise error
 
@@ -276,7 +276,7 @@ def main() -> None:
 
 
 def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
-    """Run a fork server. Returns only in forks: the program's kind and target, and the descriptor for stack dumps."""
+    """Run a fork server. Only its forks return: the program's kind and target, and the descriptor for stack dumps."""
     restore_interrupts()  # imported modules may check the handler of SIGINT
     server = load("warm/fork_server" if how == "serve" else "warm/warm_server")
     return tuple(server.serve(sys.modules[__name__], channel, options))

@@ -1,4 +1,4 @@
-"""Joins the namespaces of a task's virtual network and simulated full disk, and changes nothing else in the process.
+"""Joins the kernel namespaces in which a task has a virtual network or a simulated full disk.
 
 entry.py and the fork server load this file by path. It imports only standard modules that entry.py has already
 imported, and calls setns(2) through ctypes, since os.setns is new in Python 3.12.
@@ -30,7 +30,7 @@ def join_or_end(namespaces: Sequence[int]) -> None:
 def join(namespaces: Sequence[int]) -> None:
     """Enter these namespaces in order, and close their descriptors. Raises OSError.
 
-    Keeps the user, the capabilities and the working directory. May clear the parent-death signal, so set it afterwards.
+    The process keeps its user, capabilities and working directory, but may lose its parent-death signal.
     """
     capabilities, bounds = capget(), bounding_set()
     for descriptor in namespaces:
@@ -39,12 +39,11 @@ def join(namespaces: Sequence[int]) -> None:
         else:
             enter(descriptor)
         os.close(descriptor)
-    if capget() != capabilities:  # entering a user namespace has granted all capabilities in it
+    if capget() != capabilities:  # by entering a user namespace, the process has got all capabilities in it
         for number in bounding_set() - bounds:
             checked("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         capset(capabilities)
-    # The change of credentials has made this process's /proc files inaccessible to its user's other processes, such
-    # as the supervisor.
+    # The supervisor reads this process's /proc files. The change of capabilities has made them inaccessible to it.
     checked("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
@@ -53,9 +52,9 @@ def enter(descriptor: int) -> None:
 
 
 def enter_mounts(descriptor: int) -> None:
-    """Enter a mount namespace without changing the working directory, which the kernel resets to the root.
+    """Enter a mount namespace, and return to the working directory, since the kernel changes it to the root directory.
 
-    Returns to the directory by path, because a descriptor would refer to a directory outside the namespace.
+    The directory is found by its path, because a descriptor would refer to a directory outside the namespace.
     """
     place, root = os.getcwd(), os.stat("/")
     enter(descriptor)

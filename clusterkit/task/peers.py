@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
-LOOKS = 3  # how often a table is read, since a read can miss a line if the table changes meanwhile
+LOOKS = 3  # the number of times that the tables are read, since a read can miss a line if a table changes meanwhile
 MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 
 
@@ -22,7 +22,7 @@ def is_own(connection: socket.socket) -> bool:
 
 
 def uid_of(connection: socket.socket) -> int | None:
-    """Return the user id of the peer's process; None if it is unknown, for example because the peer hung up."""
+    """Return the user id of the peer's process; None if it is unknown, for example if the peer has disconnected."""
     try:
         ends = set(table_entries(connection.getpeername(), connection.getsockname()))
         for _ in range(LOOKS):
@@ -35,7 +35,7 @@ def uid_of(connection: socket.socket) -> int | None:
 
 
 def owner_of(ends: set[tuple[str, ...]]) -> int | None:
-    """Return the user id of the socket's owner; `ends` are its possible table entries. Raises OSError, ValueError."""
+    """Return the user id in the table entry that equals one of `ends`; None without one. Raises OSError, ValueError."""
     for path in TABLES:
         try:
             with open(path) as table:
@@ -50,7 +50,7 @@ def owner_of(ends: set[tuple[str, ...]]) -> int | None:
 
 
 def table_entries(*addresses: tuple[str, int]) -> Iterator[tuple[str, ...]]:
-    """Yield the addresses in the formats of the kernel's tables: of IPv6, and of IPv4 if possible. Raises OSError."""
+    """Yield the addresses as in /proc/net/tcp, if all are IPv4 addresses, and as in tcp6. Raises OSError."""
     raw = [(packed(host), port) for host, port, *_ in addresses]
     for begin in (12, 0) if all(host.startswith(MAPPED) for host, _ in raw) else (0,):
         yield tuple(f"{words(host[begin:])}:{port:04X}" for host, port in raw)

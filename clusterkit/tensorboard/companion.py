@@ -47,10 +47,10 @@ def serve(run: RunDirectory, channel: socket.socket, port: str) -> None:
 
 
 def _serve(run: RunDirectory, channel: socket.socket, port: int) -> None:
-    from clusterkit.tensorboard import library
+    from clusterkit.tensorboard.scalars import serve_board
 
     try:
-        address = library.serve(run.tensorboard, port, f"clusterkit {run.run_id}")
+        address = serve_board(run.tensorboard, port, f"clusterkit {run.run_id}")
         connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_WITHIN)
         connection.request("GET", urlsplit(address).path)
         connection.getresponse().read()

@@ -1,4 +1,4 @@
-"""Splits chunks of bytes into lines, at `\\n` and `\\r`, and decodes them incrementally."""
+"""Splits chunks of bytes into lines, finds tracebacks in lines, and the package that owns the code of a frame."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from collections.abc import Sequence
 LONGEST = 1 << 20  # characters; longer lines are split into pieces, since an endless line would fill the memory
 
 _BREAK = re.compile(r"\r\n|\n|\r")
+_PACKAGE = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/(?:task|warm|training)/.*\.py$))([^/]+)")
+_CYTHON = re.compile(r"^(\w+)/[\w/]*\.pyx$")  # source names in tracebacks of compiled modules
+_STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/|^<frozen ")
+_GENERATED = "/__autograph_generated_file"
 
 
 class LineSplitter:
@@ -148,3 +152,15 @@ def last_exception(lines: Sequence[str]) -> str | None:
     group = lines[start].startswith("  + ")
     said = (line.removeprefix("  | ") if group else line for line in lines[start + 1 :])
     return next((line for line in said if _EXCEPTION.match(line)), None)
+
+
+def owner_of(file: str) -> str:
+    """Return the package that a file belongs to: `Python` for the standard library, "" for the program's own files."""
+    if package := _PACKAGE.search(file) or _CYTHON.search(file):
+        return package[1].removesuffix(".py")
+    return "Python" if _STANDARD.search(file) else "tensorflow" if _GENERATED in file else ""
+
+
+def is_own(file: str) -> bool:
+    """Whether a frame's file belongs to the program, not to a library, and is not text that was executed."""
+    return not file.startswith("<") and not owner_of(file)

@@ -1,4 +1,4 @@
-"""Makes text safe to print, whatever a task, a file or a client wrote, and measures its width in a terminal."""
+"""Makes text safe to print, whatever a task, a file or a client wrote; measures its width, and wraps it at words."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _COLOR = re.compile(f"({COLOR})")
 # which could disguise it; surrogates, which can't be encoded.
 _HIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ELLIPSIS = "…"
+_CODE = re.compile("`[^`]*`")
+_TIED = "\xa0"  # a space at which lines are not broken
 
 
 def printable(line: str, color: bool = False) -> str:
@@ -73,3 +75,14 @@ def _of_character(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def at_words(text: str, width: int | None, indent: str = "") -> str:
+    """Wrap the text at words outside of `code`, if a width is given. All lines but the first are indented."""
+    if width is None or len(text) <= width:
+        return text
+    import textwrap  # imported here, since the import takes 5 ms
+
+    tied = _CODE.sub(lambda code: code[0].replace(" ", _TIED), text)
+    lines = textwrap.wrap(tied, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace(_TIED, " ")

@@ -15,10 +15,9 @@ from clusterkit.text.printable import printable_lines
 from clusterkit.views.gathering import Gathering, gathers
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.prefixed import Chunk, Prefixer, encoded
-from clusterkit.views.repeats import Repeats, ShownTraceback
+from clusterkit.views.repeats import Repeats, ShownTraceback, Twins
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
-from clusterkit.views.twins import Twins
 from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusterkit.text.printable import printable
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words, printable
 from clusterkit.words.explanation import Explanation
-from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.outcome import RunResult
 
 NARROWEST = 40  # columns
 
@@ -17,11 +16,9 @@ def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> li
 
     The explanation that tasks trained alone is left out, because the report contains that fact anyway.
     """
-    alone = result.undistributed
-    shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
-    recovered = result.state is RunState.SUCCEEDED and alone is None and not result.unfinished
+    recovered = result.overcome and result.undistributed is None and not result.unfinished
     head = [f"{indent[2:]}The job recovered from this failure:"] if recovered else []
-    return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
+    return [*head, "", *lines_of(result.exact, width, indent), ""] if result.exact else []
 
 
 def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:

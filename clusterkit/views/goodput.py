@@ -1,13 +1,14 @@
-"""Goodput and start-up as text: a line of shares with the largest cost, and a table of the stages of the start."""
+"""Goodput, start-up and stragglers as text: shares with the largest cost, stages of the start, and slow tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import wrap
 
-from clusterkit.text.durations import precise
+from clusterkit.text.durations import precise, shown
 from clusterkit.text.printable import columns, printable
 from clusterkit.views.tables import Column, table_lines
-from clusterkit.words.account import ChainLink, Goodput, Startup, TaskStart
+from clusterkit.words.account import ChainLink, Goodput, Startup, Straggler, TaskStart
 from clusterkit.words.reports import Stage
 
 NAMES = {
@@ -23,6 +24,7 @@ _STAGES = {
 }  # fmt: skip
 _DROPPED = {Stage.BEGUN: 1, Stage.IMPORTED: 2, Stage.CONNECTED: 3, Stage.SERVING: 4, Stage.PREPARED: 5}
 _COLUMNS = (Column("task"), *(Column(title, _DROPPED.get(of, 0), right=True) for of, title in _STAGES.items()))
+MOST = 10  # lines about single stragglers
 
 
 def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
@@ -83,3 +85,16 @@ def _link(link: ChainLink) -> str:
         Stage.STEPPED: "its first step",
     }[link.stage]  # fmt: skip
     return f"{link.task} {what} {precise(link.end - link.begin)}"
+
+
+def straggler_lines(stragglers: Sequence[Straggler]) -> list[str]:
+    """Return a line for each task that was slower than its peers; of many tasks, for the first ones."""
+    lines = [printable(f"  Straggler: {_sentence(one)}") for one in stragglers[:MOST]]
+    return lines + ([f"  Stragglers: {len(stragglers) - MOST} more."] if len(stragglers) > MOST else [])
+
+
+def _sentence(one: Straggler) -> str:
+    when = "" if one.until is None else f" for {shown(one.until - one.at)}"
+    return (
+        f"{one.task} was about {one.factor:.1f} times as slow as its peers from {one.at:.1f} s on{when}: it {one.why}."
+    )

@@ -10,8 +10,7 @@ from typing import assert_never
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.situation import RunActivity, Situation, situation_of
 from clusterkit.text.durations import shown
-from clusterkit.text.printable import printable
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words, printable
 from clusterkit.views.naming import LONGEST, all_failed, counted, died, plain
 from clusterkit.views.recoveries import USUAL, remedy, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of
@@ -158,9 +157,11 @@ def end_guidance(
 
 def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance:
     why, advice = _explained(result)
-    if result.undistributed is not None:
+    if result.undistributed is not None and not result.exact:
         mend = " ".join(result.undistributed.mend)
         return Guidance(printable(str(result.undistributed)), printable(f"The program needs: {mend}"))
+    if result.doubts:
+        return Guidance(printable(result.doubts[0].means), printable(result.doubts[0].advice))
     if result.unfinished:
         return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
     if result.diverged_at is not None:
@@ -174,7 +175,7 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     show = (f"clusterkit show {run_id}",)
     kept = "" if result.checkpoint is None else printable(f" The last checkpoint is {result.checkpoint}.")
     if not report.recoveries:
-        return Guidance("Nothing failed.", f"Nothing.{kept}", show)
+        return Guidance(why or "Nothing failed.", advice or f"Nothing.{kept}", show)
     lost = sum(one.lost or 0 for one in report.recoveries)
     told = _recovered(report, lost)
     if advice:

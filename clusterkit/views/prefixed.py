@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import COLOR, NO_STYLE, printable
 from clusterkit.text.redraws import TerminalLines, style_after
-from clusterkit.views.epochs import Epochs
-from clusterkit.views.repeats import Repeats
-from clusterkit.views.twins import FEW, Twins
+from clusterkit.views.repeats import FEW, Repeats, Twins
 
 BLOCK = 1 << 11  # bytes; a chunk is split into blocks, and only blocks that are not plain text are handled line by line
 
@@ -25,6 +24,10 @@ _COLOR = re.compile(COLOR.encode())
 _STYLE = re.compile(COLOR)
 _LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # a color that is not reset at the end of a line
 _REDRAWN = re.compile(rb"[\r\x08]")
+_TITLE = re.compile(r"Epoch \d+/\d+$")
+_COLORS = r"(?:\x1b\[[0-9;]*m)*"
+# The bars of Keras 3 and Keras 2, after the number of the step.
+_BAR = re.compile(rf"^( *{_COLORS} *\d+/(?:\d+|Unknown){_COLORS} ){_COLORS}(?:━[━\x1b0-9;\[m]*|\[[=>.]+\](?: -)?) ")
 
 
 class Prefixer:
@@ -181,3 +184,26 @@ def _blocks(whole: bytes) -> Iterator[bytes]:
             end = whole.index(b"\n", start + 1)
         yield whole[start : end + 1]
         start = end
+
+
+@dataclass(slots=True)
+class Epochs:
+    """Joins lines of one attempt. The title of an epoch is held until the next line."""
+
+    _title: str = ""
+
+    def feed(self, line: str) -> list[str]:
+        """Take a line; return the lines to show now."""
+        title = self.drain()
+        if _TITLE.match(line):
+            self._title = line
+            return title
+        if (bar := _BAR.match(line)) is None:
+            return [*title, line]
+        state = f"{bar[1]}{line[bar.end() :]}"
+        return [" ".join([*title, state.lstrip() if title else state])]
+
+    def drain(self) -> list[str]:
+        """Return the held title, if any."""
+        title, self._title = self._title, ""
+        return [title] if title else []

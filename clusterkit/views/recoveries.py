@@ -8,8 +8,7 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from clusterkit.text.durations import precise
-from clusterkit.text.printable import columns, fitted, printable
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words, columns, fitted, printable
 from clusterkit.views.edits import files as names_of
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of

@@ -1,15 +1,19 @@
 """Folds tracebacks and warnings on the console: shows none of them twice, and only counts the frames of libraries.
 
-The log files and `--all-output` contain the complete text.
+The coordinator logs the error of a closure and each cancelled closure: in all, some hundred lines for one cause. Shown
+are the first line about each kind of error and its message. The logs and `--all-output` contain the complete text.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from clusterkit.text.lines import CRASH, PEER_GONE, TRACEBACK
-from clusterkit.views.closure_errors import ClosureErrors
+from clusterkit.text.noise import Clues, has_clue
 from clusterkit.views.tracebacks import (
     EXTENSIONS,
     RUNTIME,
@@ -25,14 +29,35 @@ LONGEST = 200  # lines of a traceback that are held, at most
 MOST = 64  # tracebacks and warnings that are remembered
 AFTER = 40  # lines after a traceback that may belong to it
 
-_TITLE, _CRASH = TRACEBACK.encode(), CRASH.encode()
-_CLOSURE = b"ERROR:tensorflow:"  # begins a line about a closure's error
+# Each line that may be hidden or changed contains one of these texts, or follows such a line.
+_CLUES: Clues = (
+    (b"T", (TRACEBACK.encode(),)),
+    (b"F", (CRASH.encode(),)),
+    (b"E", (b"ERROR:tensorflow:",)),  # begins a line about a closure's error
+    (b"W", (b"Warning: ",)),
+    (b"k", (b"\nclusterkit: ",)),
+)
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
 _LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # in Python's format; code may follow
 _TRANSPORT = re.compile(rf"Additional GRPC error information |{TRANSPORT.pattern}")
 _OF_PEER = re.compile(rf'{_TRANSPORT.pattern}|  File "|Detected at node |{PEER_GONE.pattern}|Collective ops is aborted')
 _OWN = "clusterkit: "  # begins messages that a task's runtime writes to its log
+MOST_TEXTS = 64  # texts that are remembered
+
+_HEAD = re.compile(
+    r"ERROR:tensorflow: ?(?:/job:\w+/task:\d{1,6} encountered the following error when processing closure"
+    r"|(?P<derived>Start cancelling closures due to error|Remote function on worker \S{1,100} failed with))"
+    r":? (?P<type>\w{1,100})\("
+)
+_FRAMES = re.compile(r"Detected at node |  File \"|\t \[\[|Additional GRPC error information |\s*$")
+_ENDS = (":UNKNOWN:", "This derived error is ignored")  # begin the last line of a closure's error
+_LONGEST = 120  # lines; the longest error of a closure
+WITHIN = 0.5  # seconds that a line waits for the same line of the other workers
+MOST_HELD = 100  # lines of a stream that are held, at most
+FEW = 1 << 12  # bytes; lines in larger chunks are not compared
+
+_TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
 
 
 @dataclass(slots=True)
@@ -60,8 +85,7 @@ class Repeats:
     def may_hide(self, whole: bytes) -> bool:
         """Return whether `feed` may change or hide any of the lines."""
         is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
-        is_open = is_open or self._closures.is_open or _CLOSURE in whole or self._crashed or _CRASH in whole
-        return bool(is_open) or _TITLE in whole or b"Warning: " in whole or b"\nclusterkit: " in whole
+        return bool(is_open) or self._closures.is_open or self._crashed or has_clue(whole, _CLUES)
 
     def feed(self, line: str) -> list[str]:
         """Take a line; return the lines to show now."""
@@ -151,3 +175,126 @@ class Repeats:
         self._same = [*told.after]
         name = without_module(held[-1]).partition(":")[0]
         return [f"{name} … {number_of('line', len(held) - 1)} of traceback as above"]
+
+
+class ClosureErrors:
+    """Hides lines of one attempt's output that belong to the errors of closures."""
+
+    def __init__(self) -> None:
+        self.failed = ""  # the type of the first error that was not only a peer's end or a cancellation
+        self._shown = set[str]()  # types and texts of earlier errors
+        self._new: list[str] = []  # those of the present error
+        self._left = 0  # lines that may still belong to an error; 0 outside of an error
+        self._ended = False  # True if only further last lines can follow
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next line may belong to an error."""
+        return self._left > 0
+
+    def hides(self, line: str) -> bool:
+        """Return whether to hide a line."""
+        if head := _HEAD.match(line):
+            self._begin()
+            if head["derived"] is None and not self.failed and not PEER_GONE.search(head["type"]):
+                self.failed = head["type"]
+            return head["derived"] is not None or self._was_shown(head["type"])
+        if not self._left:
+            return False
+        self._left -= 1
+        if line.startswith(_ENDS):
+            self._ended = True
+            return True
+        if self._ended:
+            self._left = 0
+            return False
+        return _FRAMES.match(line) is not None or self._was_shown(line)
+
+    def _begin(self) -> None:
+        self._left, self._ended = _LONGEST, False
+        self._shown.update(self._new[: max(0, MOST_TEXTS - len(self._shown))])
+        self._new.clear()
+
+    def _was_shown(self, text: str) -> bool:
+        """Return whether an earlier error showed this text. A text that is repeated within an error is shown again."""
+        self._new.append(text)
+        return text in self._shown
+
+
+class LinePrefix(Protocol):
+    """A stream of one attempt's output, which adds its prefix to lines."""
+
+    def line(self, text: str, prefix: str = "") -> str:
+        """Return a line to show, with the stream's own prefix or another one."""
+
+
+class _Held(NamedTuple):
+    text: str
+    key: str  # equal for lines that differ only in times
+    at: float
+
+
+@dataclass(slots=True)
+class _Queue:
+    lines: deque[_Held] = field(default_factory=deque)
+    is_open: bool = True
+
+
+class Twins:
+    """Holds lines until all streams have the same line, or for WITHIN seconds. The order within a stream is kept."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix  # the prefix of a line that all streams have
+        self._queues: dict[LinePrefix, _Queue] = {}
+
+    @property
+    def due_at(self) -> float | None:
+        """The time at which `settle` has to be called at the latest; None if no line is held."""
+        return min((queue.lines[0].at + WITHIN for queue in self._queues.values() if queue.lines), default=None)
+
+    def feed(self, stream: LinePrefix, lines: Iterable[str], now: float) -> list[str]:
+        """Take lines of a stream; return the lines to show now."""
+        queue = self._queues.setdefault(stream, _Queue())
+        queue.lines.extend(_Held(line, without_times(line), now) for line in lines)
+        return self.settle(now)
+
+    def end(self, stream: LinePrefix) -> None:
+        """Take no more lines of a stream. Its held lines are still shown."""
+        if (queue := self._queues.get(stream)) is not None:
+            queue.is_open = False
+            self._forget()
+
+    def settle(self, now: float) -> list[str]:
+        """Return the lines to show at the time `now`."""
+        shown = list[str]()
+        while heads := {stream: queue.lines[0] for stream, queue in self._queues.items() if queue.lines}:
+            oldest = min(heads, key=lambda one: heads[one].at)
+            everyone = len(heads) == len(self._queues)
+            if everyone and len(heads) > 1 and len({head.key for head in heads.values()}) == 1:
+                shown.append(oldest.line(heads[oldest].text, self._prefix))
+                for queue in self._queues.values():
+                    queue.lines.popleft()
+            elif everyone or now >= heads[oldest].at + WITHIN or len(self._queues[oldest].lines) > MOST_HELD:
+                order = {stream: (self._is_elsewhere(stream, head.key), head.at) for stream, head in heads.items()}
+                first = min(order, key=order.__getitem__) if everyone else oldest
+                shown.append(first.line(self._queues[first].lines.popleft().text))
+            else:
+                break
+            self._forget()
+        return shown
+
+    def drain(self) -> list[str]:
+        """Return all held lines."""
+        return self.settle(float("inf"))
+
+    def _is_elsewhere(self, stream: LinePrefix, key: str) -> bool:
+        others = (queue for one, queue in self._queues.items() if one is not stream)
+        return any(held.key == key for queue in others for held in queue.lines)
+
+    def _forget(self) -> None:
+        self._queues = {stream: queue for stream, queue in self._queues.items() if queue.is_open or queue.lines}
+
+
+def without_times(line: str) -> str:
+    """Return the line with its times replaced, to compare it with lines of other tasks."""
+    return _TIMES.sub("#", line)

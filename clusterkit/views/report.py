@@ -11,7 +11,7 @@ from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
-from clusterkit.views.goodput import goodput_lines
+from clusterkit.views.goodput import goodput_lines, straggler_lines
 from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
     nothing_recovered,
@@ -21,7 +21,6 @@ from clusterkit.views.recoveries import (
     unrecovered_lines,
 )
 from clusterkit.views.step_use import StepUse, step_lines
-from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
@@ -60,17 +59,7 @@ def report(
     lines += [[(f"  Unfinished: {line}", (_BOLD,))] for line in all_failed(result.unfinished)]
     if result.cause is None:
         lines += [[(line, (_BOLD,))] for line in explanation_lines(result, columns)]
-    lines += [
-        [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
-    ]
-    if result.diverged_at is not None:
-        lines.append([("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))])
-    if found := result.undistributed:
-        lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
-        lines += [[(f"      {line}", ())] for line in found.mend]
-    if gone := result.given_up:
-        without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
-        lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
+    lines += [*_reservations(result)]
     lines += _tasks(result.attempts, columns)
     if result.metrics:
         lines.append([(f"  metrics: {measured(result.metrics)}", ())])
@@ -84,6 +73,29 @@ def report(
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
+
+
+def _reservations(result: RunResult) -> Iterator[_Line]:
+    """Yield the lines about what casts doubt on a result, or limits what it proves."""
+    for one in result.not_injected:
+        yield [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())]
+    if result.diverged_at is not None:
+        yield [("  ", ()), (f"! {diverged(result.diverged_at)}", (_BOLD,))]
+    yield from _undistributed(result)
+    if gone := result.given_up:
+        without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
+        yield [("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())]
+
+
+def _undistributed(result: RunResult) -> list[_Line]:
+    """Return the fact that tasks trained alone, with lines of code that mend this, unless an explanation says more."""
+    found = result.undistributed
+    if found is None or (result.exact and result.state is not RunState.SUCCEEDED):
+        return []
+    if result.exact:
+        return [[("  ", ()), (f"{found.clause}.", (_BOLD,))]]
+    mend: list[_Line] = [[(f"      {line}", ())] for line in found.mend]
+    return [[("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())], *mend]
 
 
 def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:

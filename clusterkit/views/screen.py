@@ -1,15 +1,14 @@
-"""The screen: writes lines to a descriptor. On a terminal, one more line can stay below the lines."""
+"""The screen: whether it shows colors, and lines with one more line below them, which stays, on a terminal."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from clusterkit.text.printable import COLOR, columns
-from clusterkit.views.colors import is_notebook
 
 REFRESH = 0.25  # seconds between two updates of the lowest line
 AT_ONCE = 1024  # chunks per system call, at most
@@ -21,6 +20,10 @@ _COLOR = re.compile(COLOR)
 Chunk = bytes | memoryview
 CLEAR_LINE = "\r\x1b[K"
 Lowest = Callable[[int], str]  # returns the lowest line for a width in columns
+COLORS_HELP = (
+    "Colors, those of the tasks too; the log files keep them all. NO_COLOR and FORCE_COLOR in the environment decide "
+    "where neither is given."
+)
 
 
 def is_screen(stream: TextIO | None) -> bool:
@@ -119,3 +122,24 @@ class Screen:
             if written == sum(map(len, texts)):
                 return
             texts = [memoryview(b"".join(texts))[written:]]
+
+
+def is_notebook(environment: Mapping[str, str]) -> bool:
+    """Return whether `!` in a notebook started this process: its output looks like a terminal, but only shows text.
+
+    ipykernel sets these variables, and with them FORCE_COLOR, which therefore is not a choice of the user.
+    """
+    return [environment.get(name) for name in ("TERM", "PAGER", "GIT_PAGER")] == ["xterm-color", "cat", "cat"]
+
+
+def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
+    """Return whether to show colors: the user's choice, else the usual environment variables, else on a terminal."""
+    if asked is not None:
+        return asked
+    if environment.get("NO_COLOR"):
+        return False
+    if is_notebook(environment):
+        return False
+    if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return is_terminal and environment.get("TERM") != "dumb"

@@ -122,6 +122,8 @@ def failure_text(failure: Failure) -> str:
 def reason_of(result: RunResult) -> str:
     """Why a run ended: the exception of what caused that, or else the reason."""
     cause = None if result.state is RunState.SUCCEEDED else result.cause
+    if result.doubts:
+        return printable(result.doubts[0].means.removesuffix("."))
     if cause is None or cause.exception is None:
         return printable(result.reason)
     if result.same:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from clusterkit.store.usage import UsageSample
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words
 from clusterkit.views.goodput import USUAL
 from clusterkit.views.naming import named
 from clusterkit.words import events as ev

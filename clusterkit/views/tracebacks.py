@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 
-from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH, traceback_start
+from clusterkit.text.lines import CRASH, owner_of, traceback_start
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed

@@ -1,4 +1,4 @@
-"""Chooses how a run's tasks start: from a fork server or a warm server with suitable imports, or cold."""
+"""Chooses whether a run's tasks start from a fork server, and which imports and variables this server needs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the launch of the fork server that suits most tasks; None if the job needs none.
+    """Return the launch of a fork server for most of the job's tasks; None if no server is useful.
 
-    Return a reason if the job needs a server but can't use one. For a command, the server imports nothing. A fork is
-    still faster than a cold start, which needs a fresh interpreter to tie the command to the supervisor.
+    If a server is useful but not possible, return the reason. If the program is a command, the server imports nothing,
+    and is useful because a fork is faster than a new interpreter that runs entry.py before the command.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -60,7 +60,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     if variables.unclear and job.start is not StartMode.WARM:
         return variables.unclear
     python = own_setup.python or job.setup.python or sys.executable
-    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.given(env))
+    return Launch(python, env, Preload(tensorflow, job.preload, str(root)), log, variables.effective(env))
 
 
 def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
@@ -74,7 +74,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the environment variables by which a run's orphaned fork server can be found, like an orphaned task."""
+    """Return the environment variables that identify a run's fork server, so that `reap` can find an orphaned one."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -83,7 +83,7 @@ def marks(paths: RunPaths) -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return the launch of a warm server for all runs with this environment. SharedServer chooses its log file."""
+    """Return the launch of a warm server for all runs with this process's environment. Its log file is still unset."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
@@ -95,7 +95,7 @@ def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return the variables that a program sets for its own imports. `program` is the result of `program_files`."""
+    """Return the variables that a program sets before its imports. `program` is the result of `program_files`."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)

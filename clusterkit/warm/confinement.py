@@ -1,7 +1,7 @@
-"""Compares a client's process with the warm server's process, by attributes that the server can't adopt.
+"""Compares a client's process with the warm server's process: its namespaces, privileges and other kernel attributes.
 
-A run that a warm server forks inherits the server's confinement and privileges, not those of the client. So the server
-serves only clients with the same attributes. Loaded by path, so it imports only the standard library.
+A run that a warm server forks inherits these attributes from the server, not from the client, and can't change them. So
+the server serves only clients with the same attributes. Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILES = {
     "sessionid": "another audit session",
     "coredump_filter": "another filter for core dumps",
 }
-# Lines of /proc/PID/status.
+# Maps the names of lines in /proc/PID/status to descriptions.
 STATUS = {
     **dict.fromkeys(("Uid", "Gid"), "other user or group ids"),
     "Groups": "other groups",
@@ -37,10 +37,10 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# The kernel does not show a process's seccomp filters and Landlock rules. They are certainly equal only if both
-# processes have inherited them from process 1.
+# Lines by which filters and rules can't be compared, since the kernel does not show seccomp filters and Landlock rules.
+# Client and server certainly have equal filters and rules if both have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# Attributes that only the process itself can query, by the number of the prctl(2) operation.
+# Maps prctl(2) operations, which query attributes of the calling process only, to descriptions.
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",
@@ -48,31 +48,31 @@ CONTROLS = {
     66: "another policy for executable memory",
     68: "another policy for merging memory",
 }
-# Numbers of system calls without a function in the C library: get_mempolicy(2), ioprio_get(2) and keyctl(2).
+# The numbers of get_mempolicy(2), ioprio_get(2) and keyctl(2), for which the C library has no functions.
 CALLS = {"x86_64": (239, 252, 250), "aarch64": (236, 31, 219)}
 MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another session keyring"
 
 
 def own_attributes() -> dict[str, Any]:
-    """Return the attributes of this process that no other process can query; a client sends them to the server."""
+    """Return those attributes of this process that no other process can query. A client sends them to the server."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
-    found = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
-    found["personality"] = libc.personality(ctypes.c_ulong(0xFFFFFFFF))
+    attributes = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
+    attributes["personality"] = libc.personality(ctypes.c_ulong(0xFFFFFFFF))
     if platform.machine() in CALLS:
         get_mempolicy, ioprio_get, keyctl = CALLS[platform.machine()]
         mode, nodes = ctypes.c_int(0), (ctypes.c_ulong * 64)()
         libc.syscall(get_mempolicy, ctypes.byref(mode), nodes, ctypes.c_ulong(4096), None, 0)
-        found[MEMORY] = [mode.value, int.from_bytes(bytes(nodes), sys.byteorder)]
-        found[DISK] = libc.syscall(ioprio_get, 1, 0)
-        found[KEYS] = libc.syscall(keyctl, 0, ctypes.c_int(-3), 0)
-    return found
+        attributes[MEMORY] = [mode.value, int.from_bytes(bytes(nodes), sys.byteorder)]
+        attributes[DISK] = libc.syscall(ioprio_get, 1, 0)
+        attributes[KEYS] = libc.syscall(keyctl, 0, ctypes.c_int(-3), 0)
+    return attributes
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference from the client, such as "another cgroup namespace"; None if all are equal.
+    """Return the first difference between the client `pid` and this process, as "another cgroup namespace", or None.
 
-    `of_client` has the `own_attributes` that the client has sent.
+    `of_client` is the result of `own_attributes` in the client, which the client has sent.
     """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 

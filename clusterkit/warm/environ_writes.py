@@ -1,4 +1,4 @@
-"""Finds writes to `os.environ` in a syntax tree."""
+"""Finds the writes to `os.environ` in a program's syntax tree."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _LOW_LEVEL = ("putenv", "unsetenv")  # functions that change the C library's env
 
 
 class Write(NamedTuple):
-    """A write that sets a variable, or deletes the variable if `value` is None."""
+    """A write that sets a variable or, if `value` is None and `is_known` is True, deletes the variable."""
 
     name: str | None  # None if the code computes the name
     value: str | None = None
-    is_known: bool = False  # True if `value` is a constant in the code, or the write is a deletion
-    is_default: bool = False  # True if the write takes effect only if the variable is not set
+    is_known: bool = False  # True for a deletion, and for a value that is a constant in the code
+    is_default: bool = False  # True for `setdefault`, which has no effect if the variable is already set
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield `root` and its descendants, each with True if it is certainly executed. `sure` is that value for `root`."""
+    """Yield (node, sure) for `root` and its descendants; `sure` is True if the node is certainly executed."""
     yield root, sure
     always: list[ast.AST]
     maybe: list[ast.AST]
@@ -51,7 +51,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """Yield the writes of this node itself and of its assignment targets, but not the writes of its other children."""
+    """Yield the writes by this node and its assignment targets, but not those by its other children."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

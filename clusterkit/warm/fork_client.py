@@ -23,22 +23,22 @@ from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
-ANSWER_WITHIN = 5.0  # seconds; a server that takes longer than this for a fork is killed
-TRIES = 3  # tasks start cold after this many servers in a row have ended without forking a task
+ANSWER_WITHIN = 5.0  # seconds; the time limit for a fork, after which the server is killed
+TRIES = 3  # the number of consecutive servers that may end without forking a task; then tasks start cold
 UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
-KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
+KILLED_WITHIN = 1.0  # seconds; the longest wait for a server's end after SIGKILL
 Post = Callable[[Noted | Crashed], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The interpreter, environment, imports and log file with which a fork server or warm server starts."""
+    """What a fork server or warm server is started with: its interpreter, environment, imports and log file."""
 
     python: str
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own_variables: Mapping[str, str | None] = field(default_factory=dict)  # set by the program before its imports
+    own_variables: Mapping[str, str | None] = field(default_factory=dict)  # the program sets these before its imports
 
     @property
     def whole_env(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Launch:
 
 
 class StartedServer(NamedTuple):
-    """A fork server that this process or a warm server has started: its pid, and the descriptors to reach it."""
+    """A fork server that this process or a warm server has started: its pid, its socket, and the pipe of its report."""
 
     pid: int
     channel: int
@@ -54,7 +54,7 @@ class StartedServer(NamedTuple):
 
 
 def begin(launch: Launch) -> StartedServer:
-    """Start a fork server, which ends when this thread ends; do not wait for its imports. Raises OSError."""
+    """Start a fork server, but do not wait for its imports. The server ends when this thread ends. Raises OSError."""
     with ExitStack() as own_stack, ExitStack() as server_stack:
         channel, other = socket.socketpair()
         own_stack.enter_context(channel)
@@ -75,13 +75,13 @@ def begin(launch: Launch) -> StartedServer:
             start_new_session=True,
             pass_fds=(other.fileno(), own_lifeline),
         )
-        process.returncode = 0  # keeps Popen from reaping the process when garbage-collected; `stop` reaps it
+        process.returncode = 0  # keeps Popen's destructor from reaping the process, which `ForkServer.stop` reaps
         own_stack.pop_all()
         return StartedServer(process.pid, channel.detach(), lifeline)
 
 
 class NoForkServer(Exception):
-    """The fork server has ended or does not answer, so the attempt has to start cold."""
+    """Raised if the fork server has ended or does not answer. The attempt then has to start cold."""
 
 
 class PendingFork(NamedTuple):
@@ -89,33 +89,30 @@ class PendingFork(NamedTuple):
 
     start: Start
     until: float
-    opened: int  # the write end of a pipe: a byte starts the task; end of file without a byte ends it
+    opened: int  # the write end of a pipe; the fork starts the task when it reads a byte, and exits at end of file
 
 
 class ForkServer:
-    """A fork server. A thread waits until the server is ready, then until it ends, and posts an event for each.
-
-    The thread replaces a Poller, since two consecutive waits are simpler to write in a thread.
-    """
+    """A fork server. A thread waits until the server is ready, and then until it ends, and posts an event for each."""
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # maps each top-level module that the server has imported to its directory
         self.ready = self.is_gone = False
-        self.tries = tries  # how many servers in a row, including this one, may still end without a fork
+        self.tries = tries  # the number of consecutive servers, including this one, that may still end without a fork
         self._forked = False
-        self._end_reason = ""  # the reason why this process abandoned or retired the server
+        self._end_reason = ""  # the reason why this process has killed the server
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
         HELPER_PIDS.add(self._pid)
         self._channel = socket.socket(fileno=channel)
-        self._received = bytearray()  # received bytes that `fork` has not parsed yet
+        self._received = bytearray()  # bytes from the server that `finish_fork` has not parsed yet
         self._pidfd = os.pidfd_open(self._pid)
         self._retire_bell = Bell()
         self._thread = start_thread("fork server", self._watch, post)
 
     def request_fork(self, start: Start) -> PendingFork:
-        """Request a fork; several may be pending until `fork` is called. Raises NoForkServer, or OSError like Popen."""
+        """Request a fork. Further forks may be requested before `finish_fork`. Raises NoForkServer, or OSError."""
         if not self.ready or self.is_gone:
             raise NoForkServer
         with ExitStack() as stack:
@@ -134,20 +131,20 @@ class ForkServer:
                 raise self._give_up(error) from None
 
     def finish_fork(self, pending: PendingFork) -> int:
-        """Return the pid of the oldest pending fork, now a child of this process. Raises the same errors as `ask`."""
+        """Wait for the fork `pending`, the oldest one; return the pid. Raises NoForkServer or OSError."""
         try:
             if self.is_gone:
                 raise NoForkServer
             try:
-                found = answer(self._channel, pending.until, self._received)
+                response = answer(self._channel, pending.until, self._received)
             except OSError as error:
                 raise self._give_up(error) from None
-            number, pid = found.get("errno"), found.get("pid")
+            number, pid = response.get("errno"), response.get("pid")
             if isinstance(number, int) and number in errno.errorcode:
                 raise OSError(number, os.strerror(number), pending.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._give_up(BadAnswer())
-            with suppress(BrokenPipeError):  # the task has already been killed; its exit is reported like any other
+            with suppress(BrokenPipeError):  # the task has already been killed, and its exit will be noticed as usual
                 os.write(pending.opened, b"!")
             self._forked = True
             return pid
@@ -155,18 +152,18 @@ class ForkServer:
             os.close(pending.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server because another one replaces it. `why` is a clause for the user."""
+        """Stop the server, since another one replaces it. `why` is the reason as a clause, which the user is shown."""
         self._end_reason, self._retired = why, True
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server, which has no state to save. If it does not end, it is killed again at the end of the run."""
+        """Kill the server, which has no state to save. If it does not end, it is killed again when the run ends."""
         self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)
         self._retire_bell.ring()
         join(self._thread)
-        with suppress(ChildProcessError):  # already reaped with this process's other children
+        with suppress(ChildProcessError):  # the server has been reaped together with other children of this process
             os.waitpid(self._pid, os.WNOHANG)
         HELPER_PIDS.discard(self._pid)
         self._channel.close()
@@ -203,7 +200,7 @@ class ForkServer:
         self._post(lost_event(why, self.tries > 0))
 
     def _read_report(self) -> Any:
-        """Wait for the server's report on its imports; return None if the server ends first or sends no valid JSON."""
+        """Wait for the server's report on its imports, and return it; return None if there is no valid report."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if first_readable((self._retire_bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
@@ -215,7 +212,7 @@ class ForkServer:
 
 
 def lost_event(why: str, again: bool) -> Noted:
-    """Return the event that reports the end of a fork server. `again` is True if another server is being started."""
+    """Return the event that reports the end of a fork server. `again` is True if another server will be started."""
     next_step = "another one starts in the background" if again else "tasks start cold from now on"
     return Noted(f"The fork server is gone ({why}); {next_step}.")
 

@@ -1,8 +1,8 @@
 """The fork server: imports the modules that all tasks need, then forks a task for each request.
 
-The server runs inside entry.py, in the tasks' interpreter, so it imports only the standard library. It has one thread
-and one socket. A request is a length in four bytes, with descriptors attached, followed by JSON of that length; an
-answer is a line of JSON.
+The server runs inside entry.py, in the tasks' interpreter, so it imports only the standard library. The server has one
+thread and one socket. A request consists of four bytes with the length of the JSON text that follows, and of attached
+descriptors. An answer is a line of JSON.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from typing import Any, NamedTuple
 
 CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the number of the system call clone(2)
 CLONE_PARENT = 0x8000
-MOST_PENDING = 8  # the largest number of unanswered requests
+MOST_PENDING = 8  # the maximum number of unanswered requests
 
 
 class PendingAnswer(NamedTuple):
-    """A fork whose pid has not been sent yet, or the errno (`error`) of a failed fork."""
+    """The unsent answer to a request: the pid of a fork, which is still to be read from a pipe, or an errno."""
 
-    reader: int  # the pipe from which the pid is read
-    helper: int | None  # the pid of the intermediate process; None for a direct or failed fork
-    error: int | None = None
+    reader: int  # the read end of the pipe to which the fork writes its pid
+    helper: int | None  # the pid of the intermediate process, which forks the task; None for a direct or failed fork
+    error: int | None = None  # the errno of a failed fork
 
 
 class ForkedProgram(NamedTuple):
-    """The program that a fork has to run, and the descriptor to which its stack dumps are written."""
+    """The program that a fork has to run, and the descriptor to which the fork writes stack dumps."""
 
     kind: str
     target: str
@@ -44,16 +44,15 @@ class ForkedProgram(NamedTuple):
 
 
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgram:
-    """Import modules, report the result on the descriptor `lifeline`, and answer requests. Returns only in forks.
+    """Import modules, write a report to the pipe `lifeline`, and answer requests. Returns only in forks.
 
-    `descriptor` is the socket. The options are `lifeline`, `tensorflow` (True to import TensorFlow and Keras),
-    `preload` (other modules) and `path` (the program's directory).
+    `descriptor` is the socket. The options are `lifeline` (a descriptor), `tensorflow` (True to import TensorFlow and
+    Keras), `preload` (other modules) and `path` (the program's directory).
     """
     options = json.loads(options_json)
     lifeline = options["lifeline"]
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
-    entry.load("warm/fresh")  # loaded before the imports, since every fork needs it
     report = entry.load("warm/fresh").prepare(options)
     os.write(lifeline, json.dumps(report).encode() + b"\n")
     if report["problem"]:
@@ -63,20 +62,20 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgra
 
 def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> ForkedProgram:
     """Answer requests until the socket closes. Returns only in forks."""
-    entry.load("task/join")  # loaded here, so that forks need not load it again
+    entry.load("task/join")  # loaded here once, so that no fork has to load the file
     with socket.socket(fileno=descriptor) as channel:
         if forked := Server(entry, channel).work():
             os.close(lifeline)
             return forked
-    # sys.exit is not used, since it would run exit handlers that imported modules have registered for the tasks.
+    # Skip the exit handlers that imported modules have registered: they are meant for the tasks.
     os._exit(0)
 
 
 def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
     """Read a request and its descriptors; return None if the peer has closed the socket.
 
-    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. Closes the received descriptors unless
-    it returns a request.
+    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. Unless a request is returned, the
+    received descriptors are closed.
     """
     began = time.monotonic()
     channel.settimeout(within)
@@ -102,19 +101,19 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
 
 
 class Server:
-    """Forks a task for each request on a socket. Reads further requests while earlier forks proceed on other cores."""
+    """Forks a task for each request on a socket. Begins further forks while earlier ones run on other cores."""
 
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
-        self.pending: list[PendingAnswer] = []  # the unanswered forks, in the order of the requests
-        # The signals with handlers. Computed once, since a loop over all signals takes half as long as a fork.
+        self.pending: list[PendingAnswer] = []  # the answers that have not been sent yet, in the order of the requests
+        # The signals with handlers. Computed only once, since a loop over all signals takes half as long as a fork.
         self.handled_signals = [
             one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)
         ]
 
     def work(self) -> ForkedProgram | None:
-        """Answer requests until the socket closes. Returns the program in each fork, and None at the end."""
+        """Answer requests until the client closes the socket, then return None. In each fork, return its program."""
         while True:
             if self.pending and (len(self.pending) == MOST_PENDING or not self.has_request()):
                 answer(self.channel, self.pending.pop(0))
@@ -129,7 +128,7 @@ class Server:
         return bool(poll.poll(0))
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> ForkedProgram | None:
-        """Begin to fork a task. Returns None in the server, and the program in the task."""
+        """Begin to fork a task. In the server, return None; in the fork, return the task's program."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
             reader, writer = os.pipe()
@@ -153,7 +152,7 @@ class Server:
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
     ) -> ForkedProgram:
-        """Turn a fork into the task. On an error, exit, so that the fork does not continue as a second server."""
+        """Turn a fork into the task. If this fails, exit, so that the fork does not continue as a second server."""
         try:
             if not is_direct:
                 fork_again(writer)
@@ -169,7 +168,7 @@ class Server:
     def announce(self, how: str, writer: int) -> None:
         """Start a session and process group with default signal handling, then report the pid to the server."""
         os.setsid()
-        if how == "command":  # a signal that a Python handler receives before exec would be lost
+        if how == "command":  # otherwise, a Python handler could receive a signal before exec, and never run
             for number in self.handled_signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -180,7 +179,7 @@ class Server:
 
 
 def fork_again(writer: int) -> None:
-    """Fork again and end this process; return only in the child, which the supervisor, a subreaper, then adopts."""
+    """Fork a child and exit, so that the supervisor, which is a subreaper, adopts the child. Returns in the child."""
     try:
         pid = quiet_fork()
     except OSError as error:
@@ -191,7 +190,7 @@ def fork_again(writer: int) -> None:
 
 
 def fork_sibling() -> int:
-    """Fork a child of the supervisor directly, in half the time of `fork_again`; return 0 in the child. Raises OSError.
+    """Fork a child of the supervisor directly; return 0 in the child. Twice as fast as `fork_again`. Raises OSError.
 
     Python and the C library do not notice such a fork, and do not release locks in the child. So it is used only for
     commands, which exec at once, and only if no imported module can have threads that hold a lock.
@@ -204,7 +203,7 @@ def fork_sibling() -> int:
 
 
 def answer(channel: socket.socket, pending: PendingAnswer) -> None:
-    """Send the pid of a task once it is a child of the supervisor, or the errno of a failed fork."""
+    """Wait until a task is a child of the supervisor, and send its pid; if the fork has failed, send the errno."""
     try:
         if pending.error is not None:
             raise OSError(pending.error, "fork")
@@ -222,7 +221,7 @@ def answer(channel: socket.socket, pending: PendingAnswer) -> None:
 
 
 def quiet_fork() -> int:
-    """Fork without Python's warning about other threads; `why_unsafe` has already checked that a fork is safe."""
+    """Fork, and suppress Python's warning about forks with threads: `why_unsafe` has checked that a fork is safe."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
@@ -231,7 +230,7 @@ def quiet_fork() -> int:
 def become_task(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
 ) -> ForkedProgram:
-    """Give this fork the state of a fresh interpreter, and return its program; if that is a command, exec it."""
+    """Give this fork the state of a fresh interpreter, and return its program. If the program is a command, exec it."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.fchdir(cwd)
@@ -241,7 +240,7 @@ def become_task(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # Wait until the supervisor has received the pid of this process, its child, and writes a byte to the pipe `gate`.
+    # Wait until the supervisor has received the pid of this process. Then the supervisor writes a byte to the pipe.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)

@@ -1,4 +1,4 @@
-"""Imports a fork server's modules, and resets the state of its forks: environment, streams, modules, and /proc.
+"""Imports a fork server's modules, and gives each fork a fresh state: environment, streams, modules, and /proc entries.
 
 The fork server loads this file by path, so it imports only the standard library.
 """
@@ -19,25 +19,25 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
-_KEPT: list[mmap.mmap] = []  # memory that must not be freed because /proc reads from it
+_KEPT: list[mmap.mmap] = []  # memory that must not be freed, since the kernel reads it for /proc
 
 
 def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Import the modules that the options name; return the report: `problem` (or None), `seconds` and `modules`."""
+    """Import the modules that the options name; return a report with `problem` (or None), `seconds` and `modules`."""
     began = time.monotonic()
     problem = import_all(options["tensorflow"], options["preload"], options["path"])
     return {"problem": problem, "seconds": time.monotonic() - began, "modules": imported_modules()}
 
 
 def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> str | None:
-    """Import TensorFlow and the modules to preload; return the reason why forks would not work, or None."""
+    """Import TensorFlow (if `tensorflow`) and the modules in `preload`; return why forks would not work, or None."""
     has_first_path = not getattr(sys.flags, "safe_path", False)
     if has_first_path:
         del sys.path[0]  # this file's directory
-    gc.disable()  # imports create many objects but hardly any garbage, so collections would only cost time
+    gc.disable()  # imports create many objects but little garbage, so garbage collection would only take time
     try:
         if tensorflow:
-            importlib.import_module("tensorflow")  # also imports Keras 2 or 3, as TF_USE_LEGACY_KERAS selects
+            importlib.import_module("tensorflow")  # also imports Keras: Keras 2 if TF_USE_LEGACY_KERAS is set
         if has_first_path:
             sys.path.insert(0, path or "")  # the program's directory, for its modules
         for name in preload:
@@ -49,8 +49,8 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     ctypes.CDLL(None).fflush(None)  # otherwise every fork would print the output that C code has buffered
     if problem := why_unsafe():
         return problem
-    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. No collection is run
-    # first, since it would take a tenth of the imports' time and free few objects.
+    # Otherwise, garbage collection in a fork would write to memory pages that it shares with the server, and copy them.
+    # `gc.collect` is not called first, since it would take a tenth of the imports' time and free few objects.
     gc.freeze()
     return None
 
@@ -60,13 +60,13 @@ def imported_modules() -> dict[str, str]:
     places = {}
     for name, module in list(sys.modules.items()):
         if "." not in name and name != "__main__":
-            known = getattr(module, "__dict__", {})
-            places[name] = os.path.dirname(next(iter(known.get("__path__") or ()), None) or known.get("__file__") or "")
+            attrs = getattr(module, "__dict__", {})
+            places[name] = os.path.dirname(next(iter(attrs.get("__path__") or ()), None) or attrs.get("__file__") or "")
     return places
 
 
 def why_unsafe() -> str | None:
-    """Return why a fork of this process might not work, as a clause; None if nothing prevents it."""
+    """Return the reason, as a clause, why a fork of this process might not work; None if there is no reason."""
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         names = ", ".join(t.name for t in threading.enumerate()[1:])
@@ -90,7 +90,7 @@ def replace_environment(env: Mapping[str, str]) -> None:
 
 
 def refresh_streams() -> None:
-    """Reopen stdout and stderr on their new descriptors. Reuses the stream objects, to which loggers may refer."""
+    """Connect stdout and stderr to descriptors 1 and 2 anew. Reuse the stream objects, to which loggers may refer."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         assert stream is not None
         binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
@@ -100,9 +100,9 @@ def refresh_streams() -> None:
 
 
 def refresh_modules() -> None:
-    """Reset values that modules stored at import but that must differ between processes: seeds, ids, keys, times."""
+    """Reset seeds, ids, keys and times that modules have stored at import, but that must differ between processes."""
     importlib.invalidate_caches()
-    if numpy_random := sys.modules.get("numpy.random"):  # `random` reseeds itself after a fork
+    if numpy_random := sys.modules.get("numpy.random"):  # unlike Python's `random`, not seeded anew after a fork
         numpy_random.seed()
     if tempfile := sys.modules.get("tempfile"):
         vars(tempfile)["tempdir"] = None
@@ -111,16 +111,16 @@ def refresh_modules() -> None:
     if process := sys.modules.get("multiprocessing.process"):
         vars(process)["ORIGINAL_DIR"] = os.getcwd()
         process.current_process().authkey = os.urandom(32)
-    if logging := sys.modules.get("logging"):  # the time to which `relativeCreated` of log records refers
+    if logging := sys.modules.get("logging"):  # log records contain the time since `_startTime`
         vars(logging)["_startTime"] = time.time_ns() if sys.version_info >= (3, 13) else time.time()
     gc.enable()
 
 
 def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Make /proc show this command line and environment, for `ps` and for the search for orphans.
+    """Make /proc show this command line and environment, for `ps` and for the search for orphaned processes.
 
-    The kernel reads both from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
-    kernel without that option continues to show those of the fork server.
+    The kernel reads both from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). If the
+    kernel lacks this option, /proc shows the command line and environment of the fork server.
     """
     arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())

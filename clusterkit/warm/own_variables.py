@@ -15,25 +15,26 @@ from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
 from clusterkit.warm.servable import has_early_effect, is_for_tensorflow
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
-_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that do not read the variables of TensorFlow and NumPy
-File = tuple[str, bytes]  # path and text
-Find = Callable[[str, str], Iterable[File]]  # (imported name, importer's path) -> the files that the import executes
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that read no variables of TensorFlow or NumPy
+File = tuple[str, bytes]  # a source file's path and text
+Find = Callable[[str, str], Iterable[File]]  # maps an imported name and the importer's path to the executed files
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """The variables that a program sets before TensorFlow is imported, with None for variables that it deletes."""
+    """The variables that a program sets before it imports TensorFlow. The value of a deleted variable is None."""
 
     values: Mapping[str, str | None]
-    defaults: frozenset[str] = frozenset()  # the variables that the program sets only if they are not set yet
-    unclear: str | None = None  # a clause that names the first line whose effect on the variables can't be determined
+    defaults: frozenset[str] = frozenset()  # the variables that the program sets by `setdefault`
+    unclear: str | None = None  # a clause about the first line that may set variables in a way that can't be determined
 
-    def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
+    def effective(self, env: Mapping[str, str]) -> dict[str, str | None]:
+        """Return the variables that the program sets if `env` is its environment at the start."""
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Return the variables set by these files, given in execution order with `__main__` last, and by their imports."""
+    """Return the variables that these files and their imports set. `program` is in execution order, `__main__` last."""
     reader = _Reader(find)
     try:
         any(reader.file(file, file is program[-1], True) for file in program)
@@ -50,7 +51,7 @@ class _SourceFile(NamedTuple):
 class _Reader:
     """Reads code up to the import of TensorFlow.
 
-    Methods return True if the code certainly imports TensorFlow. `sure`: the code is certainly executed.
+    Methods return True if the code certainly imports TensorFlow. `sure` is True for code that is certainly executed.
     """
 
     def __init__(self, find: Find) -> None:
@@ -72,7 +73,7 @@ class _Reader:
         source = _SourceFile(path, is_main)
         try:
             tree = ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError):  # the tasks' Python version may be able to parse it
+        except (SyntaxError, ValueError, MemoryError):  # the tasks' Python version may be able to parse the file
             if b"environ" in text or b"putenv" in text:
                 self.mark_unclear(None, source, 1)
             return False
@@ -82,7 +83,7 @@ class _Reader:
         return any(self.statement(statement, source, sure) for statement in statements)
 
     def branches(self, source: _SourceFile, *blocks: Iterable[ast.stmt]) -> bool:
-        """Read alternative blocks, exactly one of which is executed."""
+        """Read alternative blocks. Exactly one of them will be executed, but which one is unknown."""
         imports = [self.block(block, source, False) for block in blocks]
         self.maybe_imported |= any(imports)
         return all(imports)
@@ -117,7 +118,7 @@ class _Reader:
     def definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: _SourceFile, sure: bool
     ) -> bool:
-        """Store the body of a function, or of a class's special methods, to read it once the name is used."""
+        """Store the bodies of a function or of a class's special methods, to be read where the name is used."""
         if any(self.expression(decorator, source, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
@@ -168,7 +169,7 @@ class _Reader:
         return False
 
     def read_functions(self, name: str) -> bool:
-        """Read the stored functions with this name, since code that uses the name may call them."""
+        """Read the stored functions with this name, since code that uses the name may call the functions."""
         imports = [self.block(body, source, False) for body, source in self.functions.pop(name, ())]
         self.maybe_imported |= any(imports)
         return bool(imports) and all(imports)
@@ -202,7 +203,7 @@ def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | No
 
 
 def _chosen(node: ast.If, is_main: bool) -> Sequence[ast.stmt] | None:
-    """Return the branch that is executed if the test is on `__name__` or TYPE_CHECKING; None for other tests."""
+    """Return the branch that is executed, if the test compares `__name__` or is TYPE_CHECKING; None for other tests."""
     match node.test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]):
             return node.body if is_main else node.orelse

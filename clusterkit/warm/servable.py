@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can serve: those whose imports would read the same variables and modules."""
+"""Decides which tasks a fork server can serve: those whose imports would use the same variables and modules."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from clusterkit.job.keras import LEGACY, YES
 
-# Variables that are read while the interpreter starts, or while TensorFlow, Keras, NumPy and their dependencies are
-# imported (found by tracing every getenv()). All others, such as CUDA_VISIBLE_DEVICES, TF_CONFIG, XLA_FLAGS and GRPC_*,
-# are read only after the fork, when each task has its own values.
+# Variables that are read when the interpreter starts, or when TensorFlow, Keras, NumPy or a dependency is imported.
+# The list was found by tracing every getenv(). Other variables, such as TF_CONFIG and GRPC_*, are read after the fork.
 _READ_AT_IMPORT = re.compile(
     r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|FLAG_|XLA_FLAGS$|DETERMINISTIC_"
     r"|FORCE_GPU_ALLOW_GROWTH$).*"
@@ -19,13 +18,13 @@ _READ_AT_IMPORT = re.compile(
     r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|ABSL_.*|GLOG_.*|HDF5_.*|GCS_.*"
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
-# Variables that are read before a program's first line runs, so a program can't set them for its own imports.
+# Variables that are read before a program's first line runs, so that the program sets them too late.
 _TOO_LATE = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
 _TENSORFLOW_ONLY = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
 
 def has_early_effect(name: str) -> bool:
-    """Return whether a variable has an effect if a program sets the variable before it imports TensorFlow."""
+    """Return whether a program can set this variable effectively, if it does so before it imports TensorFlow."""
     return _READ_AT_IMPORT.fullmatch(name) is not None and not _TOO_LATE.fullmatch(name)
 
 
@@ -39,24 +38,24 @@ class Preload:
     """The modules that a fork server imports."""
 
     tensorflow: bool  # True for TensorFlow and Keras
-    modules: tuple[str, ...] = ()  # the names of other modules
+    modules: tuple[str, ...] = ()  # the names of the modules to import besides TensorFlow and Keras
     path: str | None = None  # the program's directory, from which the other modules can be imported
 
     @property
     def needed_path(self) -> str | None:
-        """Return `path` if the server imports modules from it; otherwise None, so that all programs can share it."""
+        """Return `path` if there are modules to import from it; otherwise None, so that all programs share a server."""
         return self.path if self.modules else None
 
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are read at import. TF_USE_LEGACY_KERAS is normalized, or omitted if it is off."""
-    counts = {name: value for name, value in env.items() if _READ_AT_IMPORT.fullmatch(name)}
-    legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
-    return {**counts, **legacy}
+    """Return the variables in `env` that are read at import. TF_USE_LEGACY_KERAS is normalized, or omitted if off."""
+    variables = {name: value for name, value in env.items() if _READ_AT_IMPORT.fullmatch(name)}
+    legacy = {LEGACY: YES[0]} if variables.pop(LEGACY, None) in YES else {}
+    return {**variables, **legacy}
 
 
 def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables that are read at import and have different values in two environments."""
+    """Return the names of the variables that are read at import and differ between a server and a task."""
     server_values, task_values = at_import(server), at_import(task)
     return sorted(
         name for name in server_values.keys() | task_values.keys() if server_values.get(name) != task_values.get(name)
@@ -64,5 +63,5 @@ def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> l
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return the modules that a server has `imported` from elsewhere. `names` are the modules in `directory`."""
+    """Return those of the modules `names` in `directory` that a server has imported from another directory."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

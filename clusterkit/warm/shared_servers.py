@@ -1,9 +1,9 @@
 """The warm servers from which a run can start: the user's, the kept server, and those of a Python session.
 
-The kept server stays after a run if the user has enabled `clusterkit warm auto`. It exits after some time without a
-run, or when the session leader of its terminal exits. The leader is the shell, which ends when the window closes or the
-user logs out. logind is not used, since containers and some systems lack it; a kept server already serves only runs in
-its own control group, and so in its own session of logind.
+`clusterkit warm start` starts the user's server. A run starts the kept server if `clusterkit warm auto` is enabled. The
+kept server stays after the run. It exits after some time without a run, or when the session leader of its terminal
+exits. The leader is the shell, which ends when the window closes or the user logs out. logind could report the logout,
+too, but containers and some systems lack it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, all_servers, stop, warm_dir
 from clusterkit.words.errors import ClusterkitError
 
-UNUSED_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
-AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` keeps a server
-SUGGESTED_FILE = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
-IDLE = 15 * 60.0  # seconds; the kept server exits after this time without a run
+UNUSED_IDLE = 20.0  # seconds without a run after which a server of a session exits, unless it is the session's first
+AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; `up` keeps a server if the file exists
+SUGGESTED_FILE = "suggested"  # a file in the same directory, whose mtime is the time of the last suggestion
+IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
 SUGGEST_EVERY = 24 * 3600.0
 
 
 def servers_to_try(launch: Launch, session: WarmSession | None, lifeline: int | None) -> Iterator[SharedServer | str]:
     """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
 
-    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
+    The kept and the session's server are started if necessary. If a start fails, its error message is yielded instead.
+    `lifeline` is a pipe to the session's process.
     """
     users = warm_dir() if session is None else session.users_directory
     for home in dict.fromkeys((warm_dir(), users)):
@@ -60,15 +61,15 @@ def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedSe
 
 
 def _without_marks(launch: Launch) -> Launch:
-    """Return the launch without the first run's marks, since the server is not a process of that run."""
+    """Return the launch without variables that identify a run, since a warm server belongs to no run."""
     env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
     return replace(launch, env=env)
 
 
 def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
-    """Start the kept server for the terminal of `process`, unless it runs already; stop other idle kept servers.
+    """Start the server that `warm auto` keeps for the terminal of `process`, unless it runs; stop other idle ones.
 
-    Returns None if no server is to be kept, and an error message on failure. `launch` must not contain a run's marks.
+    Returns None if no server is to be kept, and an error message on failure. `launch` must come from `_without_marks`.
     """
     if not (directory / AUTO_FILE).exists() or not _can_serve() or (leader := _session_leader(process)) is None:
         return None
@@ -88,9 +89,9 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
 
 
 def suggestion(launch: Launch) -> str | None:
-    """Return a hint about `clusterkit warm auto` after a run without a warm server, at most once a day; otherwise None.
+    """Return a hint about `clusterkit warm auto` for a run that used no warm server, but at most once a day; else None.
 
-    `launch` must be one that a warm server could serve.
+    `launch` must be one for which `can_share` is true.
     """
     directory, now = warm_dir(), time.time()
     suggested_at = directory / SUGGESTED_FILE
@@ -105,24 +106,24 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether a server started by this process could serve this process. False if seccomp filters may differ."""
+    """Return whether this process could be a client of a warm server that it starts, despite seccomp filters."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 def _session() -> list[str]:
     """Return the attributes that identify a login, so that each login uses only its own servers."""
-    found = []
+    attributes = []
     for name in ("cgroup", "sessionid"):
         with suppress(OSError):
-            found.append(Path("/proc/self", name).read_text())
-    return found
+            attributes.append(Path("/proc/self", name).read_text())
+    return attributes
 
 
 def _session_leader(process: int) -> int | None:
-    """Open a pidfd of the session leader of a process; return None if the leader has ended.
+    """Return a pidfd of the session leader of a process; None if the leader has ended.
 
-    If the process itself is the leader, as with `up -d`, use the session of its parent. The leader's pid can't have
-    been reused: the kernel does not reuse a session leader's pid as long as the session exists.
+    If the process itself is the leader, as with `up -d`, use the session of its parent. The leader's pid can't belong
+    to another process, since the kernel does not reuse a session leader's pid while the session exists.
     """
     with suppress(OSError):
         leader, parent = os.getsid(process), procfs.parent(process)

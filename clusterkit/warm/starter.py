@@ -1,4 +1,4 @@
-"""Decides for each attempt whether the fork server forks it, it waits for the fork server, or it starts cold."""
+"""Decides for each attempt whether it is forked by the fork server, waits for the fork server, or starts cold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ForkServerSettings(NamedTuple):
 class WarmStarter:
     """Manages a run's fork servers, only one of which is alive at a time.
 
-    `changed` is called, in any thread, when a server is ready or lost. The thread that starts tasks then has to call
+    When a server is ready or lost, `on_change` is called in any thread. The thread that starts tasks then has to call
     `replace_lost`.
     """
 
@@ -48,15 +48,15 @@ class WarmStarter:
             self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Return whether the attempt should wait for the first server; no attempt waits for later servers."""
+        """Return whether the attempt should wait for the fork server. Attempts wait only for the first server."""
         server = self._server
         waits = self._is_first and server is not None and not server.ready and not server.is_gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return a pair: the server that can fork the attempt now (or None), the reason for a cold start (or None).
+        """Return the server that can fork the attempt now, or None, and the reason for a cold start, or None.
 
-        Raises FileNotFoundError if the attempt should start in the current directory, which has been deleted.
+        Raises FileNotFoundError if the working directory of the attempt is the current one and has been deleted.
         """
         server = self._server
         if server is None or server.is_gone:
@@ -65,7 +65,7 @@ class WarmStarter:
         return (server if server.ready and not why_cold else None), why_cold
 
     def replace_lost(self) -> None:
-        """If the server is lost, start another one unless too many servers in a row have failed."""
+        """If the server is lost, start another one, unless too many consecutive servers have failed."""
         server = self._server
         if server is None or not server.is_gone:
             return
@@ -76,7 +76,7 @@ class WarmStarter:
             self._start_server(server.tries)
 
     def replace_outdated(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
-        """Replace the fork server if it has imported one of the program's changed files or no longer suits the program.
+        """Replace the fork server if it has imported one of the changed `files` or no longer suits the changed program.
 
         Call this while no task of the program runs. Attempts then wait for the new server.
         """
@@ -126,14 +126,14 @@ class WarmStarter:
         return None
 
     def _shadows(self, plan: TaskPlan) -> str | None:
-        """Return why the program's directory prevents a fork, or None. Not cached, since files may be added."""
+        """Return the reason if the program's directory has modules with the same names as the server's; else None."""
         assert self._server is not None
         if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # neither imports from the directory
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
-        found = shadowed(self._server.modules, str(directory), _modules_in(directory))
-        return f"{directory} has modules with the names of preloaded ones: {', '.join(found)}" if found else None
+        names = shadowed(self._server.modules, str(directory), _modules_in(directory))
+        return f"{directory} has modules with the names of preloaded ones: {', '.join(names)}" if names else None
 
 
 def _directory(plan: TaskPlan) -> Path:
@@ -144,7 +144,7 @@ def _directory(plan: TaskPlan) -> Path:
 
 
 def _why_outdated(old: Launch | None, new: Launch | None) -> str:
-    """Return the reason why a server with the old launch does not suit the new launch; "" if it does."""
+    """Return the reason why a server with the old launch can't serve tasks with the new launch; "" if it can."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
     same = (old.python, old.preload, old.own_variables) == (new.python, new.preload, new.own_variables)
@@ -152,7 +152,7 @@ def _why_outdated(old: Launch | None, new: Launch | None) -> str:
 
 
 def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
-    """Return a reason if the server has, or may have, imported one of the changed files; otherwise ""."""
+    """Return why the server is outdated: it has, or may have, imported a changed file. Return "" if it has not."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"
     for file in changed:
@@ -163,14 +163,14 @@ def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | 
 
 
 def _remove_bytecode(file: Path) -> None:
-    """Remove a module's cached bytecode: Python uses it if the new source has the same size and mtime in seconds."""
+    """Remove a module's bytecode, which Python would use if the new source has the same size and mtime in seconds."""
     for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
         with suppress(OSError):
             (file.parent / "__pycache__" / cached).unlink()
 
 
 def _modules_in(directory: Path) -> list[str]:
-    """Return the modules in a directory except namespace packages, which `import` tries last."""
+    """Return the modules in a directory, except namespace packages, which do not shadow other modules."""
     try:
         with os.scandir(directory) as entries:
             return [

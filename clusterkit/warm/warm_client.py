@@ -1,4 +1,4 @@
-"""The client of warm servers: starts, queries and stops the servers of the user and of a session (a Python process)."""
+"""The client of warm servers: starts, queries and stops a user's servers and those of a session (a Python process)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
-IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
+IMPORTED_WITHIN = 30.0  # seconds; the longest wait for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
-FILE_NAME = 24  # bytes; the longest file name in a session's directory, with the slash before it
+FILE_NAME = 24  # bytes; the maximum length of a file name in a session's directory, including the slash before the name
 
 
 class WarmServerError(ClusterkitError):
-    """A warm server can't be started, or does not answer."""
+    """Raised if a warm server can't be started or does not answer."""
 
 
 def warm_dir() -> Path:
@@ -44,14 +44,14 @@ def warm_dir() -> Path:
 class SharedServer:
     """A warm server, running or not, for one interpreter, one environment and one set of imports.
 
-    `path` is an additional directory to import from; `login` identifies the login to which the server is restricted.
+    `path` is an additional directory to import from. `login` identifies a login if the server is for that login only.
     """
 
     def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
-        counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
-        counts += [] if path is None else [path]
-        counts += login
-        self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
+        identity = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
+        identity += [] if path is None else [path]
+        identity += login
+        self.key = hashlib.blake2b(json.dumps(identity).encode(), digest_size=8).hexdigest()
         self.socket = directory / f"{self.key}.sock"
         self.log = directory / f"{self.key}.log"
         self._launch = launch
@@ -60,9 +60,9 @@ class SharedServer:
     def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
-        The server exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server
-        belongs, if any. When the owner ends, the server exits; if `clears` is True, it first removes its directory. If
-        a server with an owner has failed to start, it is not started again. Raises WarmServerError.
+        The server exits after `idle` seconds without a run. `owner` is a pidfd, or None: when this process ends, the
+        server exits; if `clears` is True, it removes its directory first. If a server with an owner has failed to
+        start, it is not started again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -109,7 +109,7 @@ class SharedServer:
             listener.listen(128)
             imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._path}
             options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner, "clears": clears}
-            kept = (listener.fileno(), *(() if owner is None else (owner,)))
+            descriptors = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
                     [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)],
@@ -119,15 +119,15 @@ class SharedServer:
                     cwd="/",
                     env=self._launch.whole_env,
                     start_new_session=True,
-                    pass_fds=kept,
+                    pass_fds=descriptors,
                 )
-            process.wait()  # the server is a fork of `process`, which exits at once
+            process.wait()  # `process` forks the server and exits at once
 
 
 def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
-    """Send a request to the server at `path`; return the answer. Raises OSError if no server answers."""
+    """Send a request to the server at `path`, and return the answer. Raises OSError if no server answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
@@ -135,13 +135,13 @@ def ask(
 
 
 def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
-    """Return the pids of a run's guardian and supervisor, by role, if a warm server started them and they are alive."""
-    found = dict[str, int]()
+    """Return, by role, the pids of a run's live guardian and supervisor if a warm server has started the run."""
+    pids = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
         if argv[4:5] == [run_id] and procfs.environ(pid).get("CLUSTERKIT_HOME") == str(home):
-            found.update((role, pid) for role in argv[5:6] if role in ROLES)
-    return found
+            pids.update((role, pid) for role in argv[5:6] if role in ROLES)
+    return pids
 
 
 def stop(path: Path) -> bool:
@@ -151,7 +151,7 @@ def stop(path: Path) -> bool:
     except OSError as error:
         return not isinstance(error, TimeoutError)
     try:
-        with suppress(OSError):  # the server may have ended by itself
+        with suppress(OSError):  # the server may have exited by itself
             ask(path, {"do": "stop"})
         return first_readable((pidfd,), ANSWER_WITHIN) is not None
     finally:
@@ -173,7 +173,7 @@ def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str,
 
 
 def description(server: Mapping[str, Any]) -> str:
-    """Return a server's status as text: its pid, imports, memory and runs, and when it will exit."""
+    """Return a server's status as text: pid, imports, memory, runs, and the time at which the server will exit."""
     if server["problem"]:
         return str(server["problem"])
     left = "while runs are live" if server["left"] is None else f"for another {server['left'] / 60:.0f} min"
@@ -199,7 +199,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WarmSession:
-    """A Python process, with the directory of its own warm servers and the directory of the user's warm servers."""
+    """A Python process (`pid`), the directory of its own warm servers, and the directory of the user's warm servers."""
 
     pid: int
     directory: Path
@@ -207,12 +207,12 @@ class WarmSession:
 
     @classmethod
     def new(cls) -> WarmSession:
-        """Return this process's session. Creates and opens nothing."""
+        """Return a new session of this process, but do not create its directory."""
         name = f"clusterkit-warm-{token_hex(8)}"
         return cls(os.getpid(), Path(temporary_directory(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory. Raises WarmServerError if it is not private: others may see its name in `ps`."""
+        """Create the session's directory. Raises WarmServerError if the name is taken by another user."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:
@@ -221,7 +221,7 @@ class WarmSession:
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """Remove the directory when this process ends. The session's servers exit then, and also remove it."""
+        """Remove the session's directory, as its servers do when this process ends."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)
@@ -229,11 +229,10 @@ class WarmSession:
 
     @contextmanager
     def watched(self, lifeline: int) -> Iterator[int | None]:
-        """Open a pidfd of the session's process, readable once it has ended; yield None if it has ended already.
+        """Open a pidfd, by which a server notices the end of the session's process; yield None if it has already ended.
 
-        `lifeline`, a pipe to the process, shows that the pid has not been reused. The pipe itself is not watched, since
-        each run has its own pipe and a server outlives the run. A pipe for the server would have to stay open as long
-        as the process lives, and be closed in each of its forks.
+        An open `lifeline`, a pipe to the process, proves that the pid has not been reused. A server can't watch this
+        pipe instead: each run has its own pipe, and a server outlives the run.
         """
         try:
             pidfd = os.pidfd_open(self.pid)
@@ -247,7 +246,7 @@ class WarmSession:
 
 
 class ApiRequest(NamedTuple):
-    """A job that a Python process runs. `lifeline` is a pipe to that process; the run must not outlive the process."""
+    """A job that a Python process runs. `lifeline` is a pipe by which the run notices the end of that process."""
 
     job: GivenOptions
     lifeline: int

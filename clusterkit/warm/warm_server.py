@@ -1,9 +1,9 @@
 """The warm server: imports modules once for many runs. Each run gets a forked guardian, supervisor and fork server.
 
 Like the fork server, it runs inside entry.py and imports only the standard library. A run's fork server has to be a
-fork of this process and a descendant of the run's supervisor. So this process forks the guardian, the guardian forks
-the supervisor, and the supervisor forks the fork server; then guardian and supervisor exec, and the run no longer needs
-this process.
+fork of this process, to have its modules, and a descendant of the run's supervisor. So this process forks the guardian,
+the guardian forks the supervisor, and the supervisor forks the fork server. Then the guardian and the supervisor exec
+clusterkit, and the run no longer needs this process.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn
 
-Continuation = Callable[[], Any]  # the function with which a fork continues
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/process.py, which can't be imported here
+Continuation = Callable[[], Any]  # what a fork calls after it has left the server's loop
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a copy of ENDING in system/process.py
 PR_SET_CHILD_SUBREAPER = 36
-REQUEST_WITHIN = 5.0  # seconds; the time that a connected client has to begin its request
+REQUEST_WITHIN = 5.0  # seconds; the time limit for a connected client to begin its request
 READ_WITHIN = 1.0  # seconds; the time limit for reading a request, during which other clients wait
 
 
@@ -45,10 +45,10 @@ class WarmServer:
         self.last_used = time.monotonic()
         self.runs: dict[int, int] = {}  # maps the pidfd of each run's guardian to the guardian's pid
         self.runs_started = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # from descriptor to socket and request deadline
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps a descriptor to the socket and its deadline
 
     def work(self) -> Continuation:
-        """Answer clients until the server exits. Returns only in forks."""
+        """Answer clients until the server exits. Returns only in forks, with the function that the fork has to call."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
             if (owner := self.options.get("owner")) is not None:
@@ -76,18 +76,18 @@ class WarmServer:
         return self.exit()
 
     def timeout(self) -> float:
-        """Return the seconds until a client's deadline or the end of the idle time, but at most a day, for epoll."""
+        """Return the seconds until the next client's deadline or the server's exit, at most a day (epoll's limit)."""
         now, idle = time.monotonic(), self.idle_seconds()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min([86400.0, *times])
 
     def idle_seconds(self) -> float | None:
-        """Return the seconds until the server exits for lack of runs; None if it has live runs or no idle limit."""
+        """Return the seconds until the server exits if no run begins; None if it has live runs or no idle limit."""
         idle = self.options.get("idle")
         return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
 
     def exit(self) -> NoReturn:
-        """Exit. Removes the socket first, so that no client connects to a server that is about to exit."""
+        """Remove the socket, so that no further client connects, and exit."""
         with suppress(OSError):
             os.unlink(self.options["socket"])
         os._exit(0)
@@ -102,18 +102,18 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # without blocking, since a debugger may hold the process
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # without WNOHANG, a debugger of the guardian would block this
         os.close(pidfd)
         self.last_used = time.monotonic()
 
     def accept(self) -> None:
-        """Accept a client. Other clients are served until its request arrives."""
+        """Accept a client, but do not wait for its request, so that other clients are served meanwhile."""
         with suppress(OSError):
             client, _ = self.listener.accept()
             self.clients[client.fileno()] = client, time.monotonic() + REQUEST_WITHIN
 
     def serve_client(self, client: socket.socket) -> Continuation | None:
-        """Answer one client. Returns None in the server, and a continuation in a fork."""
+        """Answer a client's request. Returns None in the server, and the function to call in a fork."""
         continuation, descriptors = None, list[int]()
         # The client may have disconnected, or have sent an invalid request.
         with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
@@ -144,7 +144,7 @@ class WarmServer:
         return None
 
     def why_refused(self, pid: int, attributes: object) -> str | None:
-        """Return why the client's run can't start from this server, as a clause; None if nothing prevents it."""
+        """Return the reason, as a clause, why the client's run can't start from this server; None if it can."""
         if module_files() != self.imported_files:
             self.problem = "files that it has imported have changed"
             return self.problem
@@ -152,7 +152,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a guardian, which forks further processes. Returns None here, a continuation in the fork server."""
+        """Fork a run's guardian. Return None here; in the run's fork server, return the function to call there."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.runs_started += 1
@@ -166,7 +166,7 @@ class WarmServer:
             os._exit(1)
 
     def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation:
-        """Adopt the client's settings, fork the supervisor, and exec the guardian.
+        """In the fork: adopt the client's settings, fork the supervisor, and exec the guardian.
 
         `descriptors` are stdin, stdout, stderr, the working directory, the report pipe, the job's file, and lifelines.
         """
@@ -191,7 +191,7 @@ class WarmServer:
         return exec_role(message, "guardian", [report, held], supervisor)
 
     def become_supervisor(self, message: dict[str, Any], kept_fds: list[int]) -> Continuation:
-        """Fork the fork server, and exec the supervisor."""
+        """In the guardian's fork: fork the fork server, and exec the supervisor."""
         os.setpgid(0, 0)
         become_subreaper(self.entry)
         channel, other = socket.socketpair()
@@ -205,7 +205,7 @@ class WarmServer:
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """Become the fork server of one run, as if this process had imported the modules itself."""
+        """In the supervisor's fork: serve as the run's fork server, with the modules that the warm server imported."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -225,13 +225,13 @@ class WarmServer:
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
-    The options are `tensorflow`, `preload`, `path` (an additional directory to import from, or None), `socket` (the
-    path of the socket), `idle` (seconds without a run after which the server exits, or None), `owner` (a pidfd of a
-    process whose end makes the server exit, or None) and `clears` (True if the server then removes its directory).
+    The options are those of the fork server, without `lifeline`, and `socket` (the path of the socket), `idle` (seconds
+    without a run after which the server exits, or None), `owner` (a pidfd, or None: when this process ends, the server
+    exits) and `clears` (True if the server removes its directory when the owner ends).
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # detaches the server from the run that starts it: the run's guardian kills its own descendants
+        os._exit(0)  # makes the server an orphan, since the guardian of the run that starts it kills all descendants
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)
@@ -240,7 +240,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
 
 
 def module_files() -> dict[str, tuple[int, int]]:
-    """Return modification time and size of the files of imported modules and of the .pth files in `sys.path`."""
+    """Return the modification time and size of each imported module's file, and of each .pth file in `sys.path`."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:
@@ -249,29 +249,29 @@ def module_files() -> dict[str, tuple[int, int]]:
     seen = {}
     for path in paths:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             continue
-        seen[path] = (found.st_mtime_ns, found.st_size)
+        seen[path] = (status.st_mtime_ns, status.st_size)
     return seen
 
 
 def adopt_settings(message: Mapping[str, Any]) -> None:
-    """Adopt the client's limits, umask, cores, priority and ignored signals. Raises OSError, ValueError."""
+    """Set the client's resource limits, umask, cores, priority and ignored signals. Raises OSError, ValueError."""
     for number, limits in message["limits"]:
         if tuple(resource.getrlimit(number)) != tuple(limits):
             resource.setrlimit(number, tuple(limits))
     os.umask(message["umask"])
     os.sched_setaffinity(0, message["cores"])
     os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # until the guardian and the supervisor install handlers
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # unblocked once guardian and supervisor have set handlers
     for number in (*FORWARDED, signal.SIGQUIT):
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in message["ignored"] else usual)
 
 
 def exec_role(message: Mapping[str, Any], role: str, kept_fds: list[int], other: int) -> NoReturn:
-    """Exec the guardian or the supervisor. `other` is the pid of its child: the supervisor or the fork server."""
+    """Exec `role`, the guardian or the supervisor. `other` is the pid of its child: the supervisor or fork server."""
     for descriptor in kept_fds:
         os.set_inheritable(descriptor, True)
     argv = [*message["command"], role, str(other), *map(str, kept_fds)]
@@ -279,7 +279,7 @@ def exec_role(message: Mapping[str, Any], role: str, kept_fds: list[int], other:
 
 
 def become_subreaper(entry: ModuleType) -> None:
-    """Make this process, also after exec, adopt its orphaned descendants."""
+    """Make this process adopt its orphaned descendants, even after exec."""
     entry.ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -17,9 +17,9 @@ from clusterkit.words.reports import Stage
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A failed attempt. `fault` is the number of the fault that explains the failure.
+    """A failed attempt. `fault` is the number of the injected fault that explains the failure, or None.
 
-    `exception` is the last uncaught exception. `requested`: a client had requested the signal that ended the attempt.
+    `exception` is the last uncaught exception. `requested` is True if a client had requested the signal that caused it.
     """
 
     task: Task
@@ -33,7 +33,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A restarted task: when its new process was created, and when its first report showed that the task was up."""
+    """A restarted task: the times at which its new process was created, and at which the task first reported."""
 
     task: Task
     attempt: int
@@ -47,23 +47,23 @@ class Recovery:
 
     | field | meaning |
     | --- | --- |
-    | at | when the causing injection took place; without an injection, the time of the first death or the request |
+    | at | the time of the injection that caused the failure; otherwise, of the first death or of the request |
     | asked | True if the restart was requested; `cause` may be None then |
-    | allocation | the number of the new allocation, if the run continued in one; `cause` may be None then |
+    | allocation | the number of the new allocation, if the run continued in another one; `cause` may be None then |
     | same | other tasks' independent failures with the same error as the cause |
     | faults | the numbers of the injected faults that explain the deaths |
     | detected | when the first failure was recorded, or the stall warning after which a task was killed |
     | planned | when the restart was decided; None if nothing restarts |
     | training | True if training tasks restart, so that training stops meanwhile |
-    | went_on | True if training continued: two steps were reported before every task was back |
+    | went_on | True if training continued: two steps were reported before all restarted tasks were up |
     | first_step | the first new step after the restart; None if training continued without the tasks |
     | last_step | the last step that the restarted training tasks reported before the restart |
-    | resumed_step, checkpoint | where training resumed, as reported; None if unreported, or from the start |
-    | lost | the number of steps that were repeated; a lower bound if no resumption was reported |
+    | resumed_step, checkpoint | the reported step and checkpoint at which training resumed; None if unreported |
+    | lost | the number of repeated steps; if `resumed_step` is None, at least this number was repeated |
     | ended | when the first new step was made; if no training task restarted, when the last restarted task was up |
     | files | with --watch: the files of the program that were changed, which caused the restart |
     | host | the host that was about to leave, which caused the restart |
-    | given_up, left | the workers without which the job continues, and the number of remaining workers (None: all) |
+    | given_up, left | the workers without which the job continues, and the number of other workers (None: all) |
     """
 
     at: float
@@ -95,7 +95,7 @@ class Recovery:
 
     @property
     def up(self) -> float | None:
-        """Return when the last restarted task was up; None unless all of them were up."""
+        """Return the time at which the last restarted task was up; None unless all of them were up."""
         times = [one.up for one in self.returns if one.up is not None]
         return max(times) if times and len(times) == len(self.returns) else None
 
@@ -107,9 +107,9 @@ class InjectedFault:
     | field | meaning |
     | --- | --- |
     | number, fault, action, tasks, others, seconds, step | as in FaultInjected |
-    | detail, done | what the injection did; if `done` is False, why the fault could not be injected |
+    | detail, done | what the injection did or, if `done` is False, why the fault could not be injected |
     | healed, why | when and why the fault was healed; None while the fault lasts, or if it needs no healing |
-    | detected | when a stall warning, or the first failure that the fault explains, was recorded |
+    | detected | when the first effect was recorded: a stall warning, or a failure that the fault explains |
     | died | the tasks whose failures the fault explains |
     | went_on | True if no task died and training continued: two steps were reported before the heal |
     | first_step | if no task died and training stopped: when the first step after the heal was reported |
@@ -143,10 +143,10 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class TaskStart:
-    """When the first attempt of a task reached each stage; None for a stage that was not observed.
+    """The times at which the first attempt of a task reached each stage; None for a stage that was not observed.
 
-    `forked` is True if the process was forked from a process that had imported TensorFlow: `imported` then
-    immediately follows `spawned`.
+    `forked` is True if the process was forked from a process that had imported TensorFlow. Then `imported` is reached
+    right after `spawned`.
     """
 
     task: Task
@@ -160,14 +160,14 @@ class TaskStart:
     stepped: float | None = None
 
     def at(self, stage: Stage) -> float | None:
-        """Return when the task reached a stage, or None."""
+        """Return the time at which the task reached a stage, or None."""
         time: float | None = getattr(self, stage.value)
         return time
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A wait in the critical chain: from `begin` to `end`, the first step waited for the task to reach `stage`."""
+    """A part of the critical chain: from `begin` to `end`, the run's first step had to wait for the task's `stage`."""
 
     task: Task
     stage: Stage
@@ -177,9 +177,9 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The start-up of a run: each task's first attempt, and the critical chain.
+    """The start-up of a run: each task's first attempt, and the critical chain, which determined its duration.
 
-    The chain consists of consecutive links from the beginning of the run to its first step. The chain is empty until a
+    The links of the chain follow each other from the beginning of the run to its first step. The chain is empty until a
     step is reported.
     """
 
@@ -192,25 +192,25 @@ class Startup:
         return self.chain[-1].end if self.chain else None
 
 
-PER_SECOND = 1_000_000  # parts are summed in whole microseconds to avoid rounding errors
+PER_SECOND = 1_000_000  # microseconds; times are added up in whole microseconds to avoid rounding errors
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of a run's time. Each moment belongs to exactly one part, so the parts sum to the duration.
 
-    | part | what happened in it |
+    | part | what happened during this time |
     | --- | --- |
     | startup | processes started, imported, connected and prepared, until the first step began |
-    | compilation | how much longer the first step took than a usual step |
+    | compilation | the first step took this much longer than a usual step |
     | training | training whose steps no later attempt had to repeat |
     | lost | training whose steps a later attempt repeated |
     | checkpointing | training waited for a checkpoint |
     | evaluating | training waited for another phase that makes no steps, such as an evaluation |
-    | recovering | training had stopped because of a failure or a requested restart; lasts until the next new step |
+    | recovering | training had stopped because of a failure or a requested restart, until the next new step |
     | stalled | training had stopped without a failure |
     | stopped | training had stopped because a task was paused |
-    | ending | the time after the last step of a successful job, or after the failure or stop that ended the run |
+    | ending | the job had made its last step, or the run was ending after a failure or a request to stop |
     | unseen | tasks ran, but no task reported a step in the whole run |
     """
 
@@ -238,7 +238,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The division of a run's time, so far or at its end.
+    """How a run has spent its time so far or, if the run has ended, in total.
 
     | field | meaning |
     | --- | --- |
@@ -246,7 +246,7 @@ class Goodput:
     | share | the goodput: the share (0 to 1) of the time spent in `training`; None if no step was reported |
     | parts | how the time was spent |
     | seen | True if steps were reported; otherwise nothing is known about training |
-    | costliest | the most costly part besides training (`recovering` includes `lost`); empty if no part cost anything |
+    | costliest | the longest part besides `training` (`recovering` includes `lost`); empty if all others are 0 |
     | most | a sentence about the costliest part and its cause, without a full stop; may be empty |
     """
 
@@ -283,7 +283,7 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class Account(RecoveryReport):
-    """The recovery report with the run's use of time. Results of older versions contain the recovery report only."""
+    """The recovery report and the run's use of time. Results of older versions contain only the recovery report."""
 
     goodput: Goodput | None = None
     startup: Startup | None = None

@@ -1,4 +1,4 @@
-"""The actions that the state machine decides on. The backend carries out each Order, the loop every other action."""
+"""The actions that the state machine decides on. The backend executes an Order; the loop executes other actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from clusterkit.words.outcome import RunResult
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start an attempt; answered by Spawned or SpawnFailed.
+    """Start an attempt. The backend answers with the event Spawned or SpawnFailed.
 
-    `reason` becomes CLUSTERKIT_RESTART_REASON. The attempt waits until its host sees the checkpoint `restore`. The
-    cluster spec of the attempt omits the `given_up` workers.
+    `reason` becomes CLUSTERKIT_RESTART_REASON. The attempt waits until the checkpoint `restore` is visible on its host.
+    The cluster spec of the attempt omits the `given_up` workers.
     """
 
     task: Task
@@ -27,10 +27,9 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Send a signal to every process in the attempt's group. Without a process, the answer is SpawnFailed.
+    """Send a signal to every process in the attempt's group. If there is no process yet, SpawnFailed is posted.
 
-    With `grace`, the whole group has that many seconds to end, and Exited is posted only when
-    all its processes have ended.
+    With `grace`, the processes of the group have that many seconds to end. Exited is posted when all have ended.
     """
 
     task: Task
@@ -41,7 +40,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Kill the remaining processes of the attempt, prove them dead, then reap; answered by Swept."""
+    """Kill the remaining processes of the attempt, check that they are dead, and reap them. The answer is Swept."""
 
     task: Task
     attempt: int
@@ -49,7 +48,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class CloseOutput:
-    """Stop reading the attempt's output; answered by Drained."""
+    """Stop reading the attempt's output. The answer is Drained."""
 
     task: Task
     attempt: int
@@ -57,7 +56,7 @@ class CloseOutput:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Inspect every live task from outside its processes; answered by Inspected. `why` is the heading of the report."""
+    """Inspect every live task from outside its processes. The answer is Inspected. `why` is the report's heading."""
 
     look: Look = Look.GLANCE
     why: str = ""
@@ -65,7 +64,7 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class DumpStacks:
-    """Have live Python tasks write the stacks of their threads; no `tasks` means all."""
+    """Make live Python tasks write the stacks of their threads. If `tasks` is empty, this applies to all tasks."""
 
     why: str
     tasks: tuple[Task, ...] = ()
@@ -73,9 +72,9 @@ class DumpStacks:
 
 @dataclass(frozen=True, slots=True)
 class BeginProfile:
-    """Have live tasks profile their next `steps` steps or, if `steps` is None, everything until EndProfile.
+    """Make live tasks profile their next `steps` steps or, if `steps` is None, everything until EndProfile.
 
-    A profile lasts `seconds` at most. Each task answers with Profiled.
+    A profile lasts at most `seconds`. Each task answers with Profiled.
     """
 
     request: int
@@ -86,7 +85,7 @@ class BeginProfile:
 
 @dataclass(frozen=True, slots=True)
 class EndProfile:
-    """Have tasks end the profile that this request began."""
+    """Make tasks end the profile that this request began."""
 
     request: int
     tasks: tuple[Task, ...]
@@ -94,7 +93,7 @@ class EndProfile:
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Inject a fault that takes more than a signal; answered by FaultTook with the same `number`."""
+    """Inject a fault that is not just a signal. The answer is FaultTook with the same `number`."""
 
     number: int
     fault: Fault
@@ -111,7 +110,7 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class HurrySteps:
-    """Post each reported step and phase without delay, since a fault waits for a step or phase."""
+    """From now on, post each reported step and phase without delay, since a fault waits for a step or phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class Avoid:
 class Refresh:
     """Drop the caches of changed program files, so that later attempts run the new program.
 
-    `files` are relative to the program's directory. `fresh`: move the checkpoints aside to train from step 0.
+    `files` are relative to the program's directory. If `fresh` is True, move the checkpoints away: train from step 0.
     """
 
     files: tuple[str, ...]
@@ -137,7 +136,7 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request: the tasks that it affected, or why it failed."""
+    """Answer a client's request with the tasks that it has affected, or with the reason why it was refused."""
 
     request: int
     tasks: tuple[Task, ...] = ()
@@ -146,14 +145,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write a decision to the journal and show it."""
+    """Write the event of a decision to the journal, and show the event to the user."""
 
     event: Decided
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End the run: nothing is left to do."""
+    """End the run with this result."""
 
     result: RunResult
 

@@ -1,4 +1,4 @@
-"""Records of campaigns: the job, how each run ended, and how long recoveries took."""
+"""Records of campaigns: the job, the end of each run, and the duration of recoveries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """The run without faults: its duration in seconds, steps of its checkpoints, and last value of each metric."""
+    """The campaign's run without faults: its seconds, the steps of its checkpoints, and each metric's last value."""
 
     duration: float
     last_step: int | None = None
@@ -29,9 +29,9 @@ class BaselineRecord:
 
 @dataclass(frozen=True, slots=True)
 class TallyRow:
-    """How often a kind of fault was injected and recovered from. `type` is the task type; None means all types.
+    """Counts for one kind of fault: how often it was injected, and how often a run recovered from it.
 
-    `p50`, `p90` and `p100` are percentiles of the recovery times in seconds.
+    `type` is a task type, or None for all types. `p50`, `p90` and `p100` are percentiles of the recovery seconds.
     """
 
     action: str
@@ -81,7 +81,7 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShrunkRecord:
-    """The smallest set of faults that was found to still make the run fail."""
+    """The smallest set of faults that still makes the run fail, as far as the search has found."""
 
     faults: tuple[str, ...]
     violations: tuple[str, ...]
@@ -91,7 +91,7 @@ class ShrunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A finished run. `directory` is set if the run failed or was interrupted, so that its directory was kept."""
+    """A finished run. `directory` is set only if the run failed or was interrupted: then its directory is kept."""
 
     run: int
     run_id: str
@@ -121,9 +121,9 @@ class RunningRecord:
 class CampaignRecord:
     """A campaign.
 
-    `begun` and `ended` are wall times. Faults are drawn from the kinds in `used`; `actions` counts them by kind,
-    `recovery_times` by kind and task type. `state` is running, passed, failed, stopped, or lost (the campaign's process
-    was killed). `problem` says why the campaign can't continue.
+    `begun` and `ended` are wall times. Faults are drawn from the kinds in `used`. `actions` has a row for each kind,
+    `recovery_times` a row for each kind and task type. `state` is running, passed, failed, stopped, or lost (the
+    campaign's process was killed). `problem` is the reason why the campaign can't continue.
     """
 
     campaign: str
@@ -156,7 +156,7 @@ class CampaignRecord:
 
 
 def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRecord:
-    """Read the record of a campaign. Raises ValueError with a clause if the record is invalid."""
+    """Decode the record of a campaign. Raises ValueError, whose text is a clause, if the record is invalid."""
     try:
         _check_numbers(document)
         record: CampaignRecord = wire.decode(CampaignRecord, {**document, "job": None})

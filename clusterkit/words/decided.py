@@ -1,4 +1,4 @@
-"""Events that record the decisions of the state machine, for the journal and its readers."""
+"""Events by which the state machine records its decisions in the journal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterkit.words.reports import Vitals
 
 @dataclass(frozen=True, slots=True)
 class Changed(Tagged):
-    """A task entered a new state. `asked` says why the task is being ended, if the state is STOPPING."""
+    """A task entered a new state. If the state is STOPPING, `asked` is the reason why the task is being ended."""
 
     task: Task
     attempt: int
@@ -28,7 +28,7 @@ class Changed(Tagged):
 class Failed(Tagged):
     """An attempt failed; a restart or the end of the run will follow.
 
-    `later`: for an attempt that exited prematurely with code 0, the number of seconds since that exit.
+    `later` is the number of seconds since the exit, if the attempt exited prematurely with code 0.
     """
 
     failure: Failure
@@ -46,7 +46,7 @@ class LeftEarly(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class CannotExit(Tagged):
-    """A task's program ended `seconds` ago, but its process still runs, perhaps waiting for the tasks in `down`."""
+    """A task's program ended `seconds` ago, but its process still runs. It may be waiting for the tasks in `down`."""
 
     task: Task
     attempt: int
@@ -65,9 +65,9 @@ class TrainAlone(Tagged):
 class RestartPlanned(Tagged):
     """These tasks restart `delay` seconds from now. So far, `charged` of `budget` restarts are used.
 
-    Without a `cause`, the restart was requested, a `host` is about to leave, or `files` of the program changed; then
-    `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other tasks' independent
-    failures with the same error.
+    If `cause` is None, the restart was requested, a `host` is about to leave, or `files` of the program changed. Only
+    for changed files, `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other
+    tasks' independent failures with the same error.
     """
 
     tasks: tuple[Task, ...]
@@ -103,7 +103,7 @@ class Shrunk(Tagged):
     """The job continues without the workers in `tasks`. `left` are the others, in the order of their new indices.
 
     `cause` is the last failure, after `restarts` restarts. `workers` is the full number of workers, `least` the
-    smallest allowed number. `restarting`: training stops, and resumes from the newest checkpoint, saved at `step`.
+    smallest allowed number. If `restarting` is True, training stops, and resumes from the newest checkpoint (`step`).
     """
 
     tasks: tuple[Task, ...]
@@ -118,7 +118,7 @@ class Shrunk(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostAvoided(Tagged):
-    """Attempts failed repeatedly because of conditions of their host; `why` is the last reason, as a clause.
+    """Attempts failed repeatedly because of conditions of their host. `why` is the last reason, as a clause.
 
     `moves` is True if other hosts can take over its tasks, and False if there is no other healthy host.
     """
@@ -147,7 +147,7 @@ class Paused(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultInjected(Tagged):
-    """The run's fault `number` was injected into `tasks`; for a network fault, between `tasks` and `others`.
+    """A fault was injected into `tasks`; a network fault, between `tasks` and `others`. `number` identifies the fault.
 
     `seconds` is the fault's duration; None if it does not end by itself. `step` is the newest reported step.
     """
@@ -174,7 +174,7 @@ class FaultHealed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Succeeded(Tagged):
-    """The leader exited with code 0, so the job succeeded. `others` are still running; empty in older journals."""
+    """The leader exited with code 0, so the job succeeded. `others` still run. Older journals lack `others`."""
 
     task: Task
     others: tuple[Task, ...] = ()
@@ -182,9 +182,10 @@ class Succeeded(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Stopping(Tagged):
-    """The run is being ended. `tasks` get at most `grace` seconds to end; both are empty in older journals.
+    """The run is being ended. The live `tasks` have at most `grace` seconds to end. Older journals lack both fields.
 
-    `suspends`: the run is to continue in another allocation. `interrupted`: by Ctrl-C; a second Ctrl-C kills the tasks.
+    `suspends` is True if the run is to continue in another allocation. `interrupted` is True for Ctrl-C: a second
+    Ctrl-C kills the tasks.
     """
 
     reason: str
@@ -204,10 +205,10 @@ class Warned(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Tagged):
-    """No task has reported a step for `seconds`, and inspecting the tasks found no legitimate reason.
+    """No task has reported a step for `seconds`, and an inspection of the tasks has found no legitimate reason.
 
-    `text` is the message for people, `task` the task to blame. `vitals` are those of each live task. `report` is the
-    path of the full report, `verdict` a clause about what holds the tasks up.
+    `text` is the message for people, and `task` is the task to blame. `vitals` are the observations of each live task.
+    `report` is the path of the full report, and `verdict` is a clause about what blocks the tasks.
     """
 
     text: str
@@ -231,7 +232,7 @@ class Slowness(enum.StrEnum):
 class Straggling(Tagged):
     """A task has been about `factor` times as slow as its peers for `seconds` so far.
 
-    `why` is the measurement, as a phrase that follows the task's name. KeepsUp, or the attempt's end, ends this state.
+    `why` is the measurement, as a phrase that follows the task's name. KeepsUp follows when the task has caught up.
     """
 
     task: Task

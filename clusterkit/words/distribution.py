@@ -1,4 +1,4 @@
-"""Whether training is distributed: how each task trains, and which tasks train alone although they have peers."""
+"""Descriptions of how a task trains with TensorFlow, and of tasks that train alone although they have peers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import Task
 
-NAMED = 4  # the number of tasks that a message lists by name; further tasks are only counted
+NAMED = 4  # the maximum number of tasks that a message lists; further tasks are only counted
 DTENSOR = "DTensor"
 SPANS_TASKS = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy")
 
 
 class Training(enum.StrEnum):
-    """How a program trains with TensorFlow, as far as the runtime in its task can see."""
+    """How a program trains with TensorFlow, as far as clusterkit's code in the task has observed."""
 
     NONE = "none"
     LOOP = "loop"  # the program has created an optimizer or taken a gradient, so it may have its own training loop
     SCOPED = "scoped fit"  # the program calls `fit` of a model that was created in the scope of a strategy
     FIT = "fit"  # the program calls `fit` of a model that was created outside the scope of a strategy
-    UNCALLED = "uncalled"  # the program has ended; it defines a main() that is never called
+    UNCALLED = "uncalled"  # the program has ended without calling the function main() that it defines
 
 
 class WhyAlone(enum.StrEnum):
@@ -33,7 +33,7 @@ class WhyAlone(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Undistributed:
-    """Tasks that each trained alone, and why. `strategies` are the names of the strategies that the program created.
+    """Tasks that trained alone, and the reason. `strategies` are the names of the strategies that the program created.
 
     `has_ps` is True if the job has parameter servers.
     """
@@ -44,7 +44,7 @@ class Undistributed:
     has_ps: bool = False
 
     def __str__(self) -> str:
-        """Return a sentence or two for people about the tasks that trained alone, and why."""
+        """Return one or two sentences for people: the tasks that trained alone, and the reason."""
         if self.why is WhyAlone.UNCALLED:
             return f"{self.clause}: the program defines main() and never calls it."
         if self.why is WhyAlone.NO_SCOPE:
@@ -54,7 +54,7 @@ class Undistributed:
 
     @property
     def clause(self) -> str:
-        """Return a clause for people: `worker:0 and worker:1 each trained alone`."""
+        """Return a clause for people, such as `worker:0 and worker:1 each trained alone`."""
         if self.why is WhyAlone.UNCALLED:
             return f"{self._who()} trained nothing"
         return f"{self._who()} {'' if len(self.tasks) == 1 else 'each '}trained alone"

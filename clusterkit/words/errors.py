@@ -1,4 +1,4 @@
-"""The exceptions of clusterkit, whose messages say what to do. `clusterkit` exports some of them under short names."""
+"""The exceptions of clusterkit, whose messages say what to do. The package `clusterkit` exports some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ClusterkitError(Exception):
 
 
 class BadJob(ClusterkitError):
-    """The job can't run as requested; nothing was started. `problems` lists everything that is wrong with the job."""
+    """Raised before anything starts if the job is invalid. `problems` lists everything that is wrong with the job."""
 
     __module__ = "clusterkit"
 
@@ -26,21 +26,21 @@ class BadJob(ClusterkitError):
 
 
 class NoPorts(ClusterkitError):
-    """There are not enough free ports."""
+    """Raised if there are not enough free ports."""
 
 
 class NoHosts(ClusterkitError):
-    """The hosts that the job needs did not join in time, or can't run the job."""
+    """Raised if the hosts that the job needs did not join in time, or can't run the job."""
 
 
 class OutOfResources(ClusterkitError):
-    """No descriptors, processes or memory are left, so the run can't begin."""
+    """Raised if a run can't begin because there are no more descriptors, processes or memory."""
 
     exit_code = 2
 
 
 class RunDirectoryError(ClusterkitError):
-    """The run directory can't be created, read or written."""
+    """Raised if the run directory can't be created, read or written."""
 
     __module__ = "clusterkit"
 
@@ -48,7 +48,7 @@ class RunDirectoryError(ClusterkitError):
 
 
 class CannotLook(ClusterkitError):
-    """The processes of this machine can't be listed, for lack of descriptors or memory. Processes may be running."""
+    """Raised if the processes of this machine can't be listed, for lack of descriptors or memory."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"What runs on this machine can't be seen: {why}. Close programs, or raise `ulimit -n`.")
@@ -56,4 +56,4 @@ class CannotLook(ClusterkitError):
 
 
 class ImpossibleTransition(Exception):
-    """The state machine was about to violate its state table: a bug in clusterkit. The text is the task's history."""
+    """Raised for a bug in clusterkit: a transition that the state table forbids. The text is the task's history."""

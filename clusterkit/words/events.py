@@ -1,4 +1,4 @@
-"""Events: the input of the state machine (what happened), and the records of its decisions."""
+"""Events: the state machine's input, which reports what happened, and the records of the state machine's decisions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
 
 NEVER_STARTED = "it was ended before it had started"
 
-# Events that threads, the backend and the user post to the run's only inbox.
+# The events below are posted to the run's inbox by threads, by the backend and for requests of the user.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Began(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Continued(Tagged):
-    """The run continues under a new supervisor, in allocation `allocation`. Attempts that were alive are lost."""
+    """The run continues in the allocation with this number, under a new supervisor. Earlier live attempts are lost."""
 
     allocation: int
 
@@ -90,9 +90,9 @@ class Ticked(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Spawned(Tagged):
-    """The process of an attempt exists. `where` describes it for people: `pid 4711`. `forked` is True for a warm start.
+    """The process of an attempt exists. `where` describes the process, as `pid 4711`. `forked` means a warm start.
 
-    In older journals `checkpoint` holds what CheckpointFound reports now.
+    In older journals, `checkpoint` is set instead of a separate event CheckpointFound.
     """
 
     task: Task
@@ -110,7 +110,7 @@ class Spawned(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFound(Tagged):
-    """The newest checkpoint at the start of a restarted attempt, or of an attempt of a resumed run; follows Spawned."""
+    """The checkpoint from which an attempt will probably resume: the newest one at its start. Follows Spawned."""
 
     task: Task
     attempt: int
@@ -121,8 +121,8 @@ class CheckpointFound(Tagged):
 class SpawnFailed(Tagged):
     """The attempt's process was not started: the start failed, a signal arrived first, or the `host` was lost.
 
-    `unfit`: the cause is a condition of the host that may pass, such as a full disk or too many processes. `unreached`
-    are peers that the host can't reach. `crowded`: the remaining hosts have no room for all tasks.
+    `unfit` is True if the cause is a condition of the host that may pass, such as a full disk. `unreached` are peers
+    that the host can't reach. `crowded` is True if the remaining hosts have no room for all tasks.
     """
 
     task: Task
@@ -136,7 +136,7 @@ class SpawnFailed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Noted(Tagged):
-    """A message from the backend about its own work. `minor` is True for a message that few users need."""
+    """A message from the backend about its own work. `minor` is True if few users need the message."""
 
     text: str
     minor: bool = False
@@ -144,9 +144,9 @@ class Noted(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Exited(Tagged):
-    """The attempt's first process ended; the remaining processes of its group are not swept yet.
+    """The attempt's first process ended. Other processes of its group may still run, until Swept.
 
-    `reached` are the signals that clusterkit sent while the process ran, and that may have ended it.
+    `reached` are the signals that clusterkit has sent to the running process, and that may have ended it.
     """
 
     task: Task
@@ -157,10 +157,10 @@ class Exited(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Swept(Tagged):
-    """Every process of the attempt is proved dead, except those in `stuck`, which SIGKILL did not end.
+    """Every process of the attempt is certainly dead, except those in `stuck`, which SIGKILL did not end.
 
-    `left` counts the processes that outlived the first one. `unseen` says why the processes could not be listed; empty
-    if they could.
+    `left` is the number of processes that outlived the first one. `unseen` is the reason if the processes could not be
+    listed, and empty otherwise.
     """
 
     task: Task
@@ -172,7 +172,7 @@ class Swept(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Drained(Tagged):
-    """The attempt's output is at end of file. `tail` is the end of its log, `exception` its last uncaught exception."""
+    """The attempt's output has ended. `tail` is the end of the log, and `exception` the last uncaught exception."""
 
     task: Task
     attempt: int
@@ -182,7 +182,7 @@ class Drained(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Inspected(Tagged):
-    """The vitals of every live task: the answer to Inspect. Stall and start-up inspections write a `report` file."""
+    """The answer to Inspect: the vitals of every live task. `report` is the file about a stall or start-up, if any."""
 
     vitals: Mapping[Task, Vitals]
     look: Look = Look.GLANCE
@@ -198,7 +198,7 @@ class Interrupted(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class AllocationEnding(Tagged):
-    """The allocation of the supervisor's host is about to end; `why` is a clause. Tasks have `grace` seconds to end."""
+    """The engine is about to end the supervisor's allocation; `why` is a clause. Tasks have `grace` seconds to end."""
 
     why: str
     grace: float
@@ -220,10 +220,10 @@ class Verb(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requested(Tagged):
-    """A client's request on the control socket; answered by the action Answer with the same `request`.
+    """A client's request on the control socket. The action Answer with the same `request` answers the client.
 
-    No `tasks` means all. `signal` is for KILL; `force` skips the grace period of DOWN; `fault` is the text of a FAULT;
-    `steps` and `seconds` limit a PROFILE.
+    If `tasks` is empty, all tasks are meant. `signal` is for KILL; `force` skips the grace period of DOWN; `fault` is
+    the text of a FAULT; `steps` and `seconds` limit a PROFILE.
     """
 
     request: int
@@ -238,7 +238,7 @@ class Requested(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
-    """The outcome of the injection of a fault: what the backend did, or why it could do nothing (`done` is False)."""
+    """The answer to Inject. `detail` is what the backend did or, if `done` is False, why it could do nothing."""
 
     number: int
     detail: str
@@ -255,14 +255,14 @@ class LifelineLost(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Impaired(Tagged):
-    """A part of clusterkit works less well than usual; `what` is a sentence about the part. The run continues."""
+    """A part of clusterkit works less well than usual. `what` is a sentence about this. The run continues."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
-    """clusterkit itself failed; all tasks are killed. `lack` is a sentence about a used-up resource, or empty."""
+    """clusterkit itself failed; all tasks are killed. If a resource is used up, `lack` is a sentence about that."""
 
     where: str
     error: str

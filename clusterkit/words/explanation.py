@@ -1,4 +1,4 @@
-"""What a failure means and what to do about it, from the table of clusterkit/explain."""
+"""The explanation of a failure: what the failure means, and what to do, from the table in clusterkit/explain."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A row of the table that fits a failure, worded for this failure.
+    """A row of the table that matches a failure, with its texts filled in for this failure.
 
-    `task` is the task whose failure or log fits the row; None for a log of unknown origin. `reported` are public
+    `task` is the task whose failure or log matches the row; None for a log of unknown origin. `reported` are public
     issue threads, each written as `owner/repository#number`.
     """
 

@@ -11,12 +11,12 @@ from clusterkit.words.model import TaskType
 
 
 def plain(value: float) -> str:
-    """Format a number for people, without rounding errors: `100`, `0.05`, `1234567`."""
+    """Format a number for people, without rounding errors, as `100`, `0.05` or `1234567`."""
     return f"{value:.12g}"
 
 
 class FaultAction(enum.StrEnum):
-    """The kinds of faults, named as in Jepsen if Jepsen has them."""
+    """The kinds of faults. Kinds that Jepsen has, too, have the same names."""
 
     KILL = "kill"  # SIGKILL
     TERM = "term"  # SIGTERM
@@ -33,7 +33,7 @@ class FaultAction(enum.StrEnum):
     DISK_FULL = "disk-full"  # the checkpoint directory has no free space
 
 
-# Other words for actions, which people type and messages translate. `pause`, `freeze` and `stall` are all a SIGSTOP.
+# Other words for actions. If a user writes one of them, the error message names the action.
 SYNONYMS = {
     word: action
     for action, words in {
@@ -57,11 +57,11 @@ ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
 ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # faults without a target
-AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # never healed
+AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # without duration
 
 
 def no_action(word: str) -> str:
-    """Return a sentence about a word that is not an action: the action that it stands for or resembles, or all."""
+    """Return an error message for a word that is not an action, with the action that is meant, or all actions."""
     if word.lower() in SYNONYMS:
         return f"{word} is called {SYNONYMS[word.lower()]} here."
     close = closest(word.lower(), [*FaultAction, *SYNONYMS])
@@ -73,9 +73,10 @@ def no_action(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of a fault: one task of a type by its index, `count` random tasks, or all tasks (`count` is None).
+    """The target of a fault, written `worker:1`, `worker`, `worker:*`, `any`, `random(2)` or `all`.
 
-    `type` is None for tasks of any type. Written `worker:1`, `worker`, `worker:*`, `any`, `random(2)` or `all`.
+    `type` is None for tasks of any type. With `index`, the target is one task. Otherwise, `count` tasks are chosen at
+    random, or all tasks if `count` is None.
     """
 
     type: TaskType | None = None
@@ -102,11 +103,11 @@ class Moment(enum.StrEnum):
 
 
 class Phase(enum.StrEnum):
-    """A phase of a program, reported by the runtime of a Python program exactly when the phase begins."""
+    """A phase of a program. clusterkit's code in a Python task reports each phase at the moment when it begins."""
 
     IMPORTING = "importing"  # before the first import of TensorFlow or Keras; in a warm fork: when the program begins
     STARTING = "starting"  # right before the first training step
-    SAVING = "saving"  # a save begins; reported before the first of the four phases that follow
+    SAVING = "saving"  # a save begins; reported before the save's first SAVING_OPEN, _WRITE, _SYNC or _RENAME
     SAVING_OPEN = "saving-open"  # a file of a checkpoint or model is about to be opened for writing
     SAVING_WRITE = "saving-write"
     SAVING_SYNC = "saving-sync"
@@ -120,10 +121,10 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a fault happens: at a time or step, or at the nth checkpoint, restart, readiness or target's `phase`.
+    """When a fault happens: at a time or step, or at the nth checkpoint, restart, readiness or `phase` of its target.
 
-    With `every`, it is repeated every `at` seconds or steps, or at each checkpoint or restart. Each time, it happens
-    with `probability`, `after` seconds later. Times count from the run's start or, for a requested fault, the request.
+    With `every`, the fault is repeated every `at` seconds or steps, or at each checkpoint or restart. Each time, it
+    happens with `probability`, `after` seconds later. Times are relative to the run's start, or to a client's request.
     """
 
     moment: Moment
@@ -154,12 +155,11 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, as one line of the grammar.
+    """A fault, as written in one line of the grammar.
 
     `seconds` is the duration; None means that the fault lasts until it is healed. The meaning of `amount` depends on
-    the action: a share of CPU or packets (0 to 1), a delay in seconds, bytes a second, or bytes. `others` is the far
-    side of a partition, delay, loss, rate or reset; empty means all other tasks. `how` is for corrupt-checkpoint: flip
-    or truncate.
+    the action: a share of CPU or packets (0 to 1), a delay in seconds, bytes a second, or bytes. A network fault is
+    between `targets` and `others` (empty: all other tasks). `how` is for corrupt-checkpoint: flip or truncate.
     """
 
     action: FaultAction
@@ -173,7 +173,7 @@ class Fault:
 
     @property
     def is_random(self) -> bool:
-        """Return whether the fault's tasks, occurrence, packets or bytes are chosen at random, by the seed."""
+        """Return whether the seed decides something: the fault's tasks, its occurrence, or its packets or bytes."""
         drawn = any(one.index is None and one.count is not None for one in (*self.targets, *self.others))
         chance = self.trigger is not None and self.trigger.probability < 1
         return drawn or chance or bool(self.jitter) or self.action in (FaultAction.LOSS, FaultAction.CORRUPT)
@@ -208,14 +208,14 @@ class Unit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The amount of an action: its name in the grammar, its unit, and its usual value (the default)."""
+    """The amount of an action: its name in the grammar, its unit, and its default (`usual`)."""
 
     name: str
     unit: Unit
     usual: float | None
 
     def text(self, value: float) -> str:
-        """Return the amount in the notation of the grammar."""
+        """Return the value in the notation of the grammar, as `20%`, `0.1s` or `5MB`."""
         if self.unit is Unit.SHARE:
             return f"{plain(100 * value)}%"
         if self.unit is Unit.SECONDS:
@@ -229,13 +229,13 @@ AMOUNTS = {
     FaultAction.LOSS: Amount("share", Unit.SHARE, 0.1),
     FaultAction.DELAY: Amount("by", Unit.SECONDS, 0.1),
     FaultAction.RATE: Amount("limit", Unit.BYTES, 1e5),  # bytes a second
-    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # None: the memory in use at the injection
+    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # by default, the memory in use at the injection
 }
 
 
 def seeded_uniform(seed: int, key: str, nth: int) -> float:
     """Return a number in [0, 1) that depends only on the arguments, so that a journal can be replayed."""
-    import hashlib  # imported here: loading OpenSSL would add a tenth to the time of `ps`, which draws no numbers
+    import hashlib  # imported here, since loading OpenSSL would slow down `ps` by a tenth
 
     digest = hashlib.blake2b(f"{seed}/{key}/{nth}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

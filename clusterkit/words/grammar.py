@@ -1,4 +1,4 @@
-"""The parser of faults, written `ACTION TARGET [for=10s] [@ TRIGGER]`. It reports all problems of a text at once."""
+"""The parser for faults, written `ACTION TARGET [for=10s] [@ TRIGGER]`. All problems of a text are reported at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXAMPLE = "kill worker:1 @ step=100"
 TRIGGERS = "20s, step=100, ready, checkpoint, restart, phase=saving or every=10s"
 LATE = 5.0  # seconds; the default delay of hang-start
 HOW = ("flip", "truncate")
-MOST_STEPS = 10**15  # the highest step, checkpoint or restart number; a float holds whole numbers up to this exactly
+MOST_STEPS = 10**15  # the highest number of a step, checkpoint or restart; a float can represent it exactly
 MOST_BYTES = 1e18
 _RANDOM = re.compile(r"random\((\d+)\)", re.ASCII)
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
@@ -42,7 +42,7 @@ _BARE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # a number without a unit
 
 
 def parse_fault(text: str) -> Fault:
-    """Parse one fault. Raises BadJob with all problems of the text."""
+    """Parse the text of one fault. Raises BadJob with all problems of the text."""
     return _FaultParser(text).fault()
 
 
@@ -57,9 +57,9 @@ class _FaultParser:
         what, at, when = self._text.partition("@")
         first, *words = what.split() or [""]
         action = self._action(first)
-        given = [word.split("=", 1) for word in words if "=" in word]
-        settings = dict(given)
-        for name, count in Counter(name for name, _ in given).items():
+        pairs = [word.split("=", 1) for word in words if "=" in word]
+        settings = dict(pairs)
+        for name, count in Counter(name for name, _ in pairs).items():
             if count > 1:
                 self._wrong(f"{name} is given {count} times.")
         near, bar, far = " ".join(word for word in words if "=" not in word).partition("|")
@@ -85,13 +85,13 @@ class _FaultParser:
         return None
 
     def _targets(self, text: str) -> tuple[Target, ...]:
-        found = []
+        targets = []
         for name in filter(None, re.split(r"[,\s]+(?![^(]*\))", text.strip())):
             try:
-                found.append(parse_target(name))
+                targets.append(parse_target(name))
             except ValueError as error:
                 self._wrong(str(error))
-        return tuple(found)
+        return tuple(targets)
 
     def _check_targets(self, action: FaultAction, near: str, far: str, bar: str) -> None:
         if action in ON_STORAGE:
@@ -105,32 +105,32 @@ class _FaultParser:
             self._wrong("there is nothing after the |.")
 
     def _settings(self, action: FaultAction, settings: Mapping[str, str]) -> dict[str, Any]:
-        known: dict[str, tuple[str, Callable[[str], object]]] = {}
+        fields: dict[str, tuple[str, Callable[[str], object]]] = {}
         if action not in AT_ONCE:
-            known["for"] = ("seconds", seconds)
+            fields["for"] = ("seconds", seconds)
         amount = AMOUNTS.get(action)
         if amount is not None:
-            known[amount.name] = ("amount", _READ[amount.unit])
+            fields[amount.name] = ("amount", _READ[amount.unit])
         if action is FaultAction.DELAY:
-            known["jitter"] = ("jitter", seconds)
+            fields["jitter"] = ("jitter", seconds)
         if action is FaultAction.CORRUPT:
-            known["how"] = ("how", _how)
-        found: dict[str, Any] = {} if amount is None else {"amount": amount.usual}
+            fields["how"] = ("how", _how)
+        values: dict[str, Any] = {} if amount is None else {"amount": amount.usual}
         if action is FaultAction.HANG_START:
-            found["seconds"] = LATE
+            values["seconds"] = LATE
         if action is FaultAction.CORRUPT:
-            found["how"] = HOW[0]
+            values["how"] = HOW[0]
         for name, value in settings.items():
-            if name not in known:
-                has = f"It takes {', '.join(f'{key}=' for key in known)}." if known else "It takes no settings."
+            if name not in fields:
+                has = f"It takes {', '.join(f'{key}=' for key in fields)}." if fields else "It takes no settings."
                 self._wrong(f"{action} has no {name}=. {has}")
                 continue
-            field, read = known[name]
+            field, read = fields[name]
             try:
-                found[field] = read(value)
+                values[field] = read(value)
             except ValueError as error:
                 self._wrong(f"{name}={value}: {error}")
-        return found
+        return values
 
     def _trigger(self, text: str) -> Trigger | None:
         words = text.split()
@@ -147,7 +147,7 @@ class _FaultParser:
 
 
 def parse_target(name: str) -> Target:
-    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
+    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError, its text a sentence."""
     if name in ("any", "all"):
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):
@@ -240,7 +240,7 @@ _READ: Mapping[Unit, Callable[[str], float]] = {Unit.SHARE: _share, Unit.SECONDS
 
 
 def parse_all(texts: Iterable[str]) -> tuple[list[Fault], list[str]]:
-    """Parse many faults; return the valid faults, and the problems of the invalid ones."""
+    """Parse the texts of faults. Return the faults of the valid texts, and the problems of the invalid texts."""
     faults: list[Fault] = []
     problems: list[str] = []
     for text in texts:

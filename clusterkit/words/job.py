@@ -1,4 +1,4 @@
-"""The job and its resources as frozen values, built from the options of words/options.py."""
+"""The job as a frozen value, which is built from the options of words/options.py."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class Network(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Each task's share of this machine's cores and GPUs (None: not limited), and the available cores and GPUs."""
+    """The numbers of cores and GPUs for each task (None: not limited), and this machine's available cores and GPUs."""
 
     cpus: int | None = None
     gpus: int | None = None
-    cores: tuple[int, ...] = ()  # numbers of the available cores; determined only if `cpus` is given
-    names: tuple[str, ...] = ()  # available GPUs as in CUDA_VISIBLE_DEVICES; determined only if `gpus` is given
+    cores: tuple[int, ...] = ()  # the numbers of the available cores; empty if `cpus` is None
+    names: tuple[str, ...] = ()  # the available GPUs, as in CUDA_VISIBLE_DEVICES; empty if `gpus` is None
 
 
 @dataclass(frozen=True, slots=True)
 class HostRequest:
     """The hosts that a job requests. Without hosts, its tasks are processes of this machine."""
 
-    engine: str = "local"  # the engine's name in engines/options.py; "local": this machine, with stand-ins for hosts
+    engine: str = "local"  # the engine's name in engines/options.py; "local" simulates hosts on this machine
     count: int = 0  # the number of hosts for tasks, without spare hosts
     spare: int = 0  # the number of additional hosts, which get tasks only when another host is lost
     place: tuple[str, ...] = ()  # placement rules, such as `ps=host0`
-    interface: str | None = None  # the tasks' network interface; None: the one that reaches the supervisor
-    timeout: float = 30.0  # seconds; a host that is cut off for longer is treated as lost
-    listen: str | None = None  # the address, with or without a port, for agents to connect to; None: up to the engine
-    key: str | None = None  # the path of the file with the run's key; None: clusterkit makes a key
+    interface: str | None = None  # the tasks' network interface; None: that of the route to the supervisor
+    timeout: float = 30.0  # seconds; a host is treated as lost if its connection is lost for longer
+    listen: str | None = None  # the address for agents to connect to, with or without a port; None: the engine chooses
+    key: str | None = None  # the path of the file with the run's key; None: clusterkit creates a key
     settings: Mapping[str, Any] = field(default_factory=dict)  # values of the options that only this engine has
 
 
@@ -55,7 +55,7 @@ class Breakpoints(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Debugging:
-    """How tasks are debugged. `post_mortem` (`--pdb`): a task that raises an exception is held for the debugger.
+    """How tasks are debugged. With `post_mortem` (`--pdb`), a task that raises an exception waits in the debugger.
 
     `editors` are the tasks that run debugpy, each as `TASK` or `TASK=PORT`. With `wait`, their programs begin when an
     editor has connected.
@@ -67,7 +67,7 @@ class Debugging:
     wait: bool = False
 
     def editor_port(self, task: Task) -> int | None:
-        """Return debugpy's port in the task; 0 for a free or an invalid port, None if the task does not run debugpy."""
+        """Return debugpy's port in the task: 0 for any free port or an invalid port, None for no debugpy."""
         for text in self.editors:
             name, _, port = text.partition("=")
             if name in (str(task), str(task.type)):
@@ -91,7 +91,7 @@ class Hook(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The shell command of each hook (run by `/bin/sh -c`), or None."""
+    """The shell command of each hook, which `/bin/sh -c` runs, or None."""
 
     failure: str | None = None
     recovery: str | None = None
@@ -105,7 +105,7 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Environment variables to add, and the directory, arguments and interpreter; None stands for the job's value."""
+    """The variables, directory, arguments and interpreter of tasks. For a task type, None means the job's value."""
 
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cwd: str | None = None
@@ -122,7 +122,7 @@ class RestartPolicy(enum.StrEnum):
 
 
 class RestartScope(enum.StrEnum):
-    """Which tasks restart together; `auto` follows the shape."""
+    """Which tasks restart together. With `auto`, the job's shape decides."""
 
     AUTO = "auto"
     TASK = "task"
@@ -132,7 +132,7 @@ class RestartScope(enum.StrEnum):
 class StartMode(enum.StrEnum):
     """How attempts start: forked from a process that has imported TensorFlow, or with a fresh interpreter."""
 
-    AUTO = "auto"  # fork, unless the task could tell the difference
+    AUTO = "auto"  # fork, unless the task could behave differently in a fork
     WARM = "warm"  # fork even if the program does not seem to import TensorFlow
     COLD = "cold"
 
@@ -140,7 +140,7 @@ class StartMode(enum.StrEnum):
 class TfConfig(enum.StrEnum):
     """Which TF_CONFIG a task uses."""
 
-    PROGRAM = "program"  # the TF_CONFIG that the program sets, as many tutorials do; clusterkit's if it sets none
+    PROGRAM = "program"  # the TF_CONFIG that the program sets, as many tutorials do, or else clusterkit's
     OURS = "ours"  # always clusterkit's TF_CONFIG, even if the program sets its own
 
 
@@ -169,24 +169,24 @@ class RestartRules:
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
     forgive_after: float = 600.0  # seconds of progress after a restart until the full budget is restored
-    insists: bool = False  # True if the user set the budget: restart after every failure, even a usage error
-    min_workers: int | None = None  # the least number of workers with which the job continues; None: all
+    insists: bool = False  # True if the user set the budget. Then even a usage error is followed by a restart.
+    min_workers: int | None = None  # the smallest number of workers with which the job continues; None: all
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Time limits in seconds; 0 disables the optional ones."""
+    """Time limits in seconds. 0 means no limit for `startup`, `stall_warning`, `stall` and `job`."""
 
     grace: float = 10.0
     finish: float = 10.0  # the total time for the other training tasks to finish after the chief's success
-    servers: float = 3.0  # the same time for servers, which never return from TensorFlow's `Server.join()`
+    servers: float = 3.0  # the time for servers, which never return from `Server.join()`, after the chief's success
     collateral: float = 1.0
-    evaluator: float = 30.0  # the time for the evaluator to handle the last checkpoint after the chief's success
+    evaluator: float = 30.0  # the time for the evaluator to evaluate the last checkpoint after the chief's success
     startup: float = 120.0
     stall_warning: float = 60.0
     stall: float = 0.0
     job: float = 0.0
-    drain: float = 2.0  # the time for a task's output to reach its end after the task's last process is gone
+    drain: float = 2.0  # the time for a task's output to reach end of file after the task's last process has ended
 
 
 @dataclass(frozen=True)  # no slots: `cached_property` needs a `__dict__`
@@ -201,9 +201,9 @@ class JobSpec:
     limits: Limits = Limits()
     checkpoint_dir: str | None = None
     resume: str | None = None
-    began_as: str | None = None  # the id of the run with which a chain of resumed runs began
+    began_as: str | None = None  # the id of the first run in the chain of runs that this run resumes
     watch: bool = False  # True if a change of the program restarts the tasks
-    watch_fresh: bool = False  # True if such a restart trains from step 0
+    watch_fresh: bool = False  # True if a change of the program restarts the tasks, and they train from step 0
     progress_regex: str | None = None
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ class JobSpec:
     convention: Convention = Convention.TENSORFLOW
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
-    keras: int | None = None  # the major version of Keras behind `tf.keras`; None: TensorFlow's default
+    keras: int | None = None  # the major version of Keras that `tf.keras` is; None: TensorFlow's default
     patches: bool = True  # True to patch Keras where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
     hosts: HostRequest = field(default_factory=HostRequest)
@@ -233,7 +233,7 @@ class JobSpec:
 
     @property
     def every_setup(self) -> dict[str, Setup]:
-        """Return every setup by its prefix in job files: "" for the job, `task.worker.` for its workers."""
+        """Return each setup by the prefix of its options in job files: "" for the job, `task.worker.` for workers."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
 
     @property
@@ -242,7 +242,7 @@ class JobSpec:
 
     @property
     def needs_dashboard(self) -> bool:
-        """Return whether the page's server runs during the job."""
+        """Return whether the dashboard runs during the job."""
         return self.dashboard or self.dashboard_control
 
     @cached_property
@@ -268,7 +268,7 @@ class JobSpec:
 
     @property
     def shape_text(self) -> str:
-        """Return the numbers of tasks as text: `1 chief, 2 workers, 1 ps`."""
+        """Return the numbers of tasks as text, such as `1 chief, 2 workers, 1 ps`."""
         return ", ".join(number_of(kind, count) for kind, count in self.counts.items() if count)
 
     @property

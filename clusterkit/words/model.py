@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 class Tagged:
-    """Base class of values that are encoded together with the name of their class, such as events in the journal."""
+    """The base class of events. An event is encoded together with the name of its class, `kind`."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -30,7 +30,7 @@ TYPE_ORDER = tuple(TaskType)
 
 
 def number_of(kind: str, count: int) -> str:
-    """Format a number of tasks or processes: `2 workers`, `1 chief`, `2 ps`, `2 processes`."""
+    """Format a number of tasks or processes, as `2 workers`, `1 chief`, `2 ps` or `2 processes`."""
     plural = "" if count == 1 or kind == TaskType.PS else "es" if kind.endswith("s") else "s"
     return f"{count} {kind}{plural}"
 
@@ -55,7 +55,7 @@ class Task:
 
     @classmethod
     def parse(cls, text: str) -> Task:
-        """Parse `worker:1`. Raises ValueError with a sentence for anything else."""
+        """Parse a task such as `worker:1`. Raises ValueError, whose text is a sentence, if the text is not a task."""
         name, _, index = text.partition(":")
         if name not in set(TaskType) or not (index.isascii() and index.isdecimal()):
             raise ValueError(f"{text!r} is not a task. Write a task type and an index, such as worker:1.")
@@ -63,12 +63,12 @@ class Task:
 
 
 def tasks_named(word: str) -> str:
-    """Parse a task, such as `worker:1`, or a task type, such as `worker`; return it as text. Raises ValueError."""
+    """Check that a word is a task type such as `worker`, or a task such as `worker:1`; return it. Raises ValueError."""
     return word if word in set(TaskType) else str(Task.parse(word))
 
 
 class Shape(enum.Enum):
-    """The kind of job, which follows from the numbers of tasks and decides the restart scope."""
+    """The kind of a job. It follows from the numbers of tasks, and determines which tasks restart together."""
 
     PARAMETER_SERVER = "parameter server"
     MULTI_WORKER = "multi-worker mirrored"
@@ -88,7 +88,7 @@ CALLS, PICKLED = "/clusterkit/task/call.py", ".pkl"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The program of every task; `target` is a path, a module name or a command."""
+    """The program that every task runs. `target` is a path, a module name or a command."""
 
     kind: ProgramKind
     target: str

@@ -1,6 +1,6 @@
 """The options of a job, for the command line, job files and Python.
 
-Add new options here; options about hosts are in engines/options.py. The classes' docstrings are headings of the help.
+Options about hosts are in engines/options.py. The docstrings of the option groups are the headings of `up --help`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ class PathLike(Protocol):
 
 
 Path = str | PathLike
-Duration = float | str  # seconds, or "1m30s"
+Duration = float | str  # a number of seconds, or a text such as "1m30s"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The properties of an option besides its name and type: for the command line, job files and the Python API.
+    """The properties of an option, besides its name and type, for the command line, job files and the Python API.
 
     `field` is the field of JobSpec that the option sets, such as `limits.grace`. The help shows the default of that
-    field, or `default` if given. `least` and `most` are the bounds of a number. `in_file`: job files may contain the
-    option. `hidden`: the help does not show the option, since only other commands use it.
+    field, or `default` if given. `least` and `most` are the bounds of a number. `in_file` is True if job files may
+    contain the option. `hidden` is True if the help does not show the option, since only other commands use it.
     """
 
     help: str

@@ -11,11 +11,11 @@ from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Tagged, Task
 
-CRASHED = 70  # exit code: clusterkit itself failed; EX_SOFTWARE in sysexits.h
-PROVED_NOTHING = 3  # exit code of `up`: the job succeeded, but a requested fault was never injected
-SUSPENDED = 75  # exit code of `up`: the run continues in another allocation; EX_TEMPFAIL ("try again") in sysexits.h
-PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler: "checkpointed, restart me"
-REFUSED = 78  # exit code: the program can't work as it is configured; EX_CONFIG in sysexits.h
+CRASHED = 70  # exit code if clusterkit itself failed; EX_SOFTWARE in sysexits.h
+PROVED_NOTHING = 3  # exit code of `up` if the job succeeded, but a requested fault was never injected
+SUSPENDED = 75  # exit code of `up` if the run continues in another allocation; EX_TEMPFAIL in sysexits.h
+PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler, after a checkpoint, to request a restart
+REFUSED = 78  # exit code of a task whose program can't work as it is configured; EX_CONFIG in sysexits.h
 SIGKILL, SIGTERM = 9, 15
 
 # Linux's signal numbers. Pure modules may not import `signal`.
@@ -27,12 +27,12 @@ SIGNAL_NAMES = {
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal: `SIGTERM`, or `signal 63` for a number without a name."""
+    """Return the name of a signal, such as `SIGTERM`; if the signal has no name, return a text such as `signal 63`."""
     return SIGNAL_NAMES.get(number, f"signal {number}")
 
 
 class Asked(enum.StrEnum):
-    """Why clusterkit itself ended an attempt. Journals contain the values; the texts are for people."""
+    """Why clusterkit itself ended an attempt. Journals contain the values. Messages contain `text`."""
 
     TEARDOWN = "ended by the teardown"
     SUCCESS = "ended after the job's success"
@@ -64,10 +64,10 @@ _WHY_STOPPED = {
 class Exit:
     """How an attempt ended.
 
-    Exactly one of these is set: `code`, `signal`, `error` (the attempt never started), `host` (the host that was lost
-    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). Three fields describe an `error`.
-    `unfit`: the cause is a condition of the host, such as a full disk. `unreached`: the peers that did not answer.
-    `crowded`: the hosts have no room for all tasks.
+    Exactly one of these is set: `code`, `signal`, `error` (the reason why the attempt did not start), `host` (the host
+    that was lost with the attempt), `lost` (the supervisor was lost, so nobody saw the end). Three fields describe an
+    `error`. `unfit` is True if the cause is a condition of the host, such as a full disk. `unreached` are the peers
+    that did not answer. `crowded` is True if the hosts have no room for all tasks.
     """
 
     code: int | None = None
@@ -87,7 +87,7 @@ class Exit:
 
     @property
     def preempted(self) -> bool:
-        """Return whether the task saved a checkpoint and requests a restart."""
+        """Return whether the exit code says that the task has saved a checkpoint and requests a restart."""
         return self.code == PREEMPTED
 
     def __str__(self) -> str:
@@ -111,9 +111,9 @@ class Failure:
     """An attempt that failed.
 
     `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
-    `step` is the newest step that the task reported; if the cause reported none, the newest step of all
-    training tasks. `fault` is the number of the injected fault that explains the failure. `paused` are the peers whose
-    pause explains it.
+    `step` is the newest step that the task reported. If the failure is the cause and its task reported no step, `step`
+    is the newest of all training tasks. `fault` is the number of the injected fault that explains the failure. `paused`
+    are the peers whose pause explains the failure.
     """
 
     task: Task
@@ -128,7 +128,7 @@ class Failure:
 
 
 class Blame(NamedTuple):
-    """The cause among failures that happened together. `same` are other tasks' own failures with the same error."""
+    """Failures that happened together, divided by role. `same` are independent failures with the cause's error."""
 
     cause: Failure
     same: tuple[Failure, ...] = ()
@@ -136,7 +136,7 @@ class Blame(NamedTuple):
 
 
 class RoleKind(enum.StrEnum):
-    """The role of an attempt among failures that happened together."""
+    """The role of a failed attempt when several attempts failed together."""
 
     CAUSE = "cause"
     SAME = "same"  # an independent failure with the same error as the cause
@@ -145,7 +145,7 @@ class RoleKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureRole:
-    """The role of an attempt among failures that happened together; `task` and `attempt` identify the cause."""
+    """The role of an attempt among failures that happened together. `task` and `attempt` identify the cause."""
 
     kind: RoleKind
     task: Task
@@ -154,9 +154,9 @@ class FailureRole:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(Tagged):
-    """An attempt is over: the facts and the decisions about the attempt. Times are in seconds since the run began.
+    """An attempt has ended: what is known and decided about the attempt. Times are in seconds since the run began.
 
-    The event is recorded again, and replaces the earlier record, when more is decided. `exit` is None if nobody saw the
+    When more is decided, the event is recorded again and replaces the earlier record. `exit` is None if nobody saw the
     end. `fault` is the number of the injected fault that explains the failure. `role` is set when the following
     restart, or the end of the run, is decided.
     """
@@ -175,7 +175,7 @@ class AttemptEnded(Tagged):
 
 
 def diverged(step: int) -> str:
-    """Return the warning about a loss that is NaN or infinite since a step."""
+    """Return a warning that the loss has been NaN or infinite since this step."""
     return f"The loss is not a number since step {step}."
 
 
@@ -184,14 +184,14 @@ class RunState(enum.StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    STOPPED = "stopped"  # by a signal to the supervisor, or on request
+    STOPPED = "stopped"  # the run was ended by a signal to the supervisor, or on request
     TIMED_OUT = "timed out"
     SUSPENDED = "suspended"  # the run ended with its allocation, and continues in another one
 
 
 @dataclass(frozen=True, slots=True)
 class NotInjected:
-    """A requested fault that was never injected; `why` is a clause."""
+    """A requested fault that was never injected. `why` is the reason, as a clause."""
 
     fault: str
     why: str
@@ -205,22 +205,23 @@ class RunResult:
     | --- | --- |
     | same | other tasks' own failures with the same error as the cause |
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
-    | usage_error | True if a restart is pointless: a wrong program, argument, path or configuration |
-    | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
-    | explanations, finding | why the run failed and what to do, the most specific first; `finding` is the text |
-    | lost | True if something other than the run ended its supervisor |
+    | usage_error | True if a restart is useless: the program, an argument, a path or the configuration is wrong |
+    | not_injected | requested faults that were never injected; if the job succeeded, `exit_code` is 3 |
+    | explanations, finding | why the run failed, or did not train as meant, and what to do; the first as text |
+    | lost | True if the run was cut off, as when its supervisor was killed; `--continue` may continue the run |
     | given_up | the workers without which the run continued |
     | undistributed | the tasks that trained alone although they have peers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
-    | diverged_at | the step since which the loss is NaN or infinite; None if the last loss is a number |
-    | loop | True if the program trains in a loop of its own, without Keras' `fit` |
+    | diverged_at | the step since which the loss has been NaN or infinite; None if the last loss is a number |
+    | short | True if the run succeeded with fewer steps than the leader had announced |
+    | loop | True if the program has its own training loop instead of Keras' `fit` |
     """
 
     state: RunState
     exit_code: int
     reason: str
-    # The fields below have defaults, since a result written on behalf of a killed or failed supervisor lacks them.
+    # The fields below have defaults. If the supervisor was killed or failed, the guardian's result lacks these fields.
     cause: Failure | None = None
     collateral: tuple[Failure, ...] = ()
     attempts: tuple[AttemptEnded, ...] = ()
@@ -241,19 +242,36 @@ class RunResult:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     loop: bool = False
     diverged_at: int | None = None
+    short: bool = False
 
     @property
     def fine(self) -> bool:
-        """Return whether the run succeeded and nothing about that success is in doubt."""
+        """Return whether the run succeeded without reservations, such as a fault that was never injected."""
         proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
-        return proved and self.diverged_at is None
+        return proved and self.diverged_at is None and not self.doubts
+
+    @property
+    def overcome(self) -> tuple[AttemptEnded, ...]:
+        """Return the failures that caused a restart and that no injected fault explains, if the run succeeded."""
+        causes = [ended for ended in self.attempts if ended.role and ended.role.kind is RoleKind.CAUSE]
+        return tuple(ended for ended in causes if ended.fault is None and self.state is RunState.SUCCEEDED)
+
+    @property
+    def exact(self) -> tuple[Explanation, ...]:
+        """Return the explanations that say more than that tasks trained alone."""
+        return tuple(one for one in self.explanations if one.means != str(self.undistributed))
+
+    @property
+    def doubts(self) -> tuple[Explanation, ...]:
+        """Return the explanations of a run that succeeded without a failure of its own, but did not train as meant."""
+        return self.exact if self.state is RunState.SUCCEEDED and not self.overcome else ()
 
     @property
     def word(self) -> str:
-        """Return the run's state as a word, or `lost` if the supervisor or the guardian was killed."""
+        """Return the state of the run as text; `lost` if the supervisor or the guardian was killed."""
         return "lost" if self.lost else self.state.value
 
     @property
     def final(self) -> bool:
-        """Return whether the run is over for good; `--continue` then refuses the run."""
+        """Return whether the run is over for good, so that `--continue` can't continue it."""
         return not self.lost and self.state is not RunState.SUSPENDED

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PROTOCOL = 1  # version; incremented when something that clients rely on changes
+PROTOCOL = 1  # the protocol's version, which is incremented by each change that clients would notice
 LONGEST = 1 << 16  # bytes; a client that sends a longer request is disconnected
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
-REFUSED = -32000  # the request is valid, but the run can't carry it out now
+REFUSED = -32000  # error code for a valid request that the run can't execute now
 
 
 class RpcError(Exception):
-    """An invalid or refused request, to be answered with an error."""
+    """Raised for an invalid or refused request, which is answered with an error."""
 
     def __init__(self, code: int, message: str, call_id: int | str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request. `id` is chosen by the client; None if the client wants no answer."""
+    """A request. The client chooses the `id`; None means that the client does not expect an answer."""
 
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -57,12 +57,12 @@ def call(method: str, params: Mapping[str, Any], call_id: int) -> bytes:
 
 
 def answer(call_id: int | str | None, result: Any) -> bytes:
-    """Encode the answer to a request as a line of JSON."""
+    """Encode the result of a request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": call_id, "result": result})
 
 
 def failure(error: RpcError) -> bytes:
-    """Encode the answer to a failed request as a line of JSON."""
+    """Encode the error of a failed request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})
 
 

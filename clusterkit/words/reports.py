@@ -1,4 +1,4 @@
-"""Events for a task's reports through its progress channel, and values observed from outside the task."""
+"""Events that a task reports through its progress channel, and observations of a task from outside its processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.model import Tagged, Task
 
 
 class Stage(enum.StrEnum):
-    """The stages of a task's start-up, in order. A task may skip stages, or pass them unobserved."""
+    """The stages of a task's start-up, in order. Not every task reaches or reports every stage."""
 
     BEGUN = "begun"  # the start was requested
     SPAWNED = "spawned"  # the process exists
@@ -25,7 +25,7 @@ class Stage(enum.StrEnum):
 
 
 class Look(enum.StrEnum):
-    """The kind of an inspection: short (GLANCE), sampling (PACE), or with a report on why the run hangs."""
+    """The kind of an inspection: short (GLANCE), by sampling (PACE), or with a report on what blocks the run."""
 
     GLANCE = "glance"
     PACE = "pace"
@@ -35,7 +35,7 @@ class Look(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an attempt spent its time: in how many of the `samples` it was stopped or busy.
+    """How an attempt spent its time. `stopped` and `busy` are numbers of samples, of `samples` in all.
 
     In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU time, and waited
     `delayed` seconds for a CPU.
@@ -53,10 +53,10 @@ class Pace:
 class Vitals:
     """Observations of a live attempt from outside its processes. `state` is the letter in /proc/PID/stat.
 
-    Look.PACE sets `pace` but not `listening`. STALL and STARTUP set three more fields:
+    An inspection with Look.PACE sets `pace` but not `listening`. STALL and STARTUP set three more fields:
     `doing` is what the main thread does, such as "waits in Server.join", or empty;
     `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks;
-    `connects` is True if a strategy that is being made waits for the other tasks of its cluster.
+    `connects` is True if the main thread creates a strategy, which waits for the other tasks of its cluster.
     """
 
     attempt: int
@@ -68,13 +68,13 @@ class Vitals:
     pace: Pace | None = None
 
 
-MOST_METRICS = 100  # the highest number of metrics of a task
-EDITOR = "an editor"  # shown as the place of a task whose debugger is attached to an editor
+MOST_METRICS = 100  # the maximum number of metrics of a task
+EDITOR = "an editor"  # what is shown instead of a line of code for a task to which an editor is attached
 
 
 @dataclass(frozen=True, slots=True)
 class Progressed(Tagged):
-    """The newest step that the task reported. `total` is the number of steps that it will make in all, or None."""
+    """The task reported a step. `total` is the step at which training will end, or None if unknown."""
 
     task: Task
     attempt: int
@@ -94,13 +94,13 @@ class Progressed(Tagged):
 
 
 def metrics_of_first(tasks: Mapping[Task, Mapping[str, float | None]]) -> Mapping[str, float | None]:
-    """Return the metrics of the first task that has any: the chief before the workers, and an evaluator last."""
+    """Return the metrics of the first task that has any. The order is: chief, workers, parameter servers, evaluator."""
     return next((metrics for _, metrics in sorted(tasks.items()) if metrics), {})
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed(Tagged):
-    """A checkpoint is complete."""
+    """The task has completed a checkpoint."""
 
     task: Task
     attempt: int
@@ -110,7 +110,7 @@ class Checkpointed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Tagged):
-    """The program restored a checkpoint; `step` is 0 and `path` None if there was no checkpoint."""
+    """The program restored the checkpoint `path` of `step`. If there was no checkpoint: step 0, and no path."""
 
     task: Task
     attempt: int
@@ -157,7 +157,7 @@ class PhaseReached(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnds(Tagged):
-    """The program has ended and its process is about to exit; with `begun` False, the program continues after all."""
+    """The program has ended, and its process is about to exit. If `begun` is False, the program continues after all."""
 
     task: Task
     attempt: int
@@ -168,8 +168,8 @@ class ProgramEnds(Tagged):
 class TrainsWith(Tagged):
     """How the program trains. The task's runtime posts the event again after each change.
 
-    `strategies` are those that the program created. `cluster` is the number of tasks in the TensorFlow cluster that the
-    task joined, or 0. `distributed` is True once several tasks have trained something together.
+    `strategies` are the names of those that the program created. `cluster` is the number of tasks in the TensorFlow
+    cluster that the task joined, or 0. `distributed` is True once several tasks have trained together.
     """
 
     task: Task
@@ -182,7 +182,7 @@ class TrainsWith(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Profiled(Tagged):
-    """The task's answer to a request for a profile: the profile's path and number of steps, or why profiling failed.
+    """The task's answer to BeginProfile: the profile's path and number of steps, or the reason why profiling failed.
 
     `steps` is None for a server, which makes no steps.
     """
@@ -197,9 +197,9 @@ class Profiled(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class InDebugger(Tagged):
-    """The task waits in the debugger at a line; `error` is the exception raised there, empty at a breakpoint.
+    """The task waits in the debugger at a line. `error` is the exception raised there, or empty at a breakpoint.
 
-    With `editor`, an editor is attached instead, and the task may be running.
+    If `editor` is True, an editor is attached, and the task may be running.
     """
 
     task: Task
@@ -212,8 +212,8 @@ class InDebugger(Tagged):
 
     @property
     def place(self) -> str:
-        """Describe the place for people: `train.py:31 in step()`."""
-        code = self.function.startswith("<")  # such as <module> or <lambda>: not the name of a function
+        """Describe the place for people, such as `train.py:31 in step()`."""
+        code = self.function.startswith("<")  # True for a code object without a function's name, such as <lambda>
         of = "" if self.function in ("", "<module>") else f" in {self.function}{'' if code else '()'}"
         return EDITOR if self.editor else f"{self.file}:{self.line}{of}"
 
@@ -228,7 +228,7 @@ class LeftDebugger(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class EditorAwaited(Tagged):
-    """The task runs debugpy. With `waits`, its program begins when an editor is attached."""
+    """The task runs debugpy at `address`. If `waits` is True, its program begins only when an editor is attached."""
 
     task: Task
     attempt: int
@@ -250,7 +250,7 @@ class SigtermHandled(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class StepsUnreported(Tagged):
-    """The program imports clusterkit.training, and has trained for `seconds` without reporting a step."""
+    """The program has imported clusterkit.training, and has trained for `seconds` without reporting a step."""
 
     task: Task
     attempt: int
@@ -259,7 +259,7 @@ class StepsUnreported(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """How many steps a worker has finished, and how many seconds they took together."""
+    """The number of steps that a worker has finished, and their total duration in seconds."""
 
     count: int
     seconds: float

@@ -1,4 +1,4 @@
-"""Hiding a job's secrets in files and output: values of variables, and credentials in URLs."""
+"""Hides a job's secrets in files and output: the values of variables, and credentials in URLs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from clusterkit.words.job import JobSpec
 
 HIDDEN = "***"
 T = TypeVar("T")
-# Variables that configure programs and libraries. All others are treated as secrets, since no list of
-# secret names is complete.
+# Variables whose values may be shown. Others are hidden, since no list of the names of secrets is complete.
 _HARMLESS = re.compile(
     r"(TF|TF2|TFDS|XLA|KERAS|JAX|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|TPU"
     r"|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|MALLOC|CLUSTERKIT)_.*"
@@ -23,8 +22,7 @@ _HARMLESS = re.compile(
 )
 _SUSPECT = r"TOKEN|SECRET|PASS|PWD|KEY|CREDENTIAL|AUTH|SIG|COOKIE|JWT|SESSION"
 _SUSPECT_NAME = re.compile(f"{_SUSPECT}|_VAR_", re.IGNORECASE)
-# Matches a URL's credentials, `user@` or `user:password@`. The password may contain any characters, so the match ends
-# at the last `@`.
+# Matches a URL's `user@` or `user:password@` up to the last `@`, since the password may contain any character.
 _USER = re.compile(r"(://)(?:[^\s/?#:@]*:(?![0-9]*(?:[/?#\s]|$))\S{0,1000}|[^\s/?#]*)@")
 _PARAMETER = re.compile(rf"([?&;#][^=&;#\s]{{0,100}}(?:{_SUSPECT}|CODE)[^=&;#\s]{{0,100}}=)[^&;#\s]+", re.IGNORECASE)
 _WEBHOOK = re.compile(r"(https?://(?=\S{0,1000}hook|api\.telegram\.org/)[^\s/?#]+/)[^\s'\"]+", re.IGNORECASE)
@@ -44,38 +42,38 @@ def without_credentials(text: str) -> str:
 
 
 def masked(env: Mapping[str, str], show: bool = False) -> dict[str, str]:
-    """Return the variables with hidden values masked. With `show`, mask only the credentials in URLs."""
+    """Return the variables with secret values replaced by HIDDEN. With `show`, hide only the credentials in URLs."""
     return {name: without_credentials(value) if show or is_harmless(name) else HIDDEN for name, value in env.items()}
 
 
 def hidden_in(env: Mapping[str, str], show: bool) -> list[str]:
-    """Return the names of the variables that `masked` changes."""
+    """Return the names of the variables whose values `masked` changes."""
     return [name for name, text in masked(env, show).items() if text != env[name]]
 
 
 def has_credentials(job: JobSpec) -> bool:
-    """Return whether any URL in the job contains credentials. Environment variables are not searched."""
+    """Return whether a URL in the job contains credentials. URLs in environment variables are ignored."""
     bare = replace(job, setup=replace(job.setup, env={}), setups={k: replace(s, env={}) for k, s in job.setups.items()})
     return _cleaned(bare) != bare
 
 
 def without_secrets(job: JobSpec) -> JobSpec:
-    """Return the job without secrets, for files and output. Tasks are never started from the returned job."""
+    """Return a copy of the job without secrets, for files and output. Tasks are never started from this copy."""
     setups = {kind: replace(setup, env=masked(setup.env, job.show_env)) for kind, setup in job.setups.items()}
     setup = replace(job.setup, env=masked(job.setup.env, job.show_env))
     return _cleaned(replace(job, setup=setup, setups=setups))
 
 
 def _cleaned(value: T) -> T:
-    found: object = value
+    cleaned: object = value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        found = without_credentials(value)
+        cleaned = without_credentials(value)
     elif isinstance(value, tuple) and not hasattr(value, "_fields"):
-        found = tuple(map(_cleaned, value))
+        cleaned = tuple(map(_cleaned, value))
     elif isinstance(value, Mapping):
-        found = {key: _cleaned(one) for key, one in value.items()}
+        cleaned = {key: _cleaned(one) for key, one in value.items()}
     elif is_dataclass(value) and not isinstance(value, type):
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         new = {name: _cleaned(one) for name, one in old.items()}
-        found = replace(value, **{name: one for name, one in new.items() if one != old[name]})
-    return found  # type: ignore[return-value]
+        cleaned = replace(value, **{name: one for name, one in new.items() if one != old[name]})
+    return cleaned  # type: ignore[return-value]

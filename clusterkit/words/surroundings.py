@@ -1,4 +1,4 @@
-"""Events about the surroundings of the tasks: hosts, TensorBoard, the dashboard, the files of the program."""
+"""Events about what surrounds the tasks: hosts, TensorBoard, the dashboard, and the program's files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterkit.words.model import Tagged, Task
 
 @dataclass(frozen=True, slots=True)
 class Placed(Tagged):
-    """The host and endpoint of each task from now on. `others` are the hosts without tasks.
+    """Tasks were placed on hosts: `hosts` and `endpoints` are those of each task. `others` are the hosts without tasks.
 
     `readmitted` are avoided hosts that get tasks again, since the other hosts have no room for all tasks.
     """
@@ -30,7 +30,7 @@ class HostJoined(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostCut(Tagged):
-    """The connection to a host's agent is lost. Its tasks continue; the run waits `patience` seconds for the agent."""
+    """The connection to a host's agent is lost. The tasks continue. The agent has `patience` seconds to reconnect."""
 
     host: str
     why: str
@@ -54,7 +54,7 @@ class HostDraining(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostLost(Tagged):
-    """A host is lost for good; `why` is a sentence. Posted after the ends of all attempts on the host.
+    """A host is lost for good; `why` is a sentence. Earlier events have reported the ends of all attempts on the host.
 
     `left` is True if the agent announced its exit after ending its tasks.
     """
@@ -73,7 +73,7 @@ class TensorBoardReady(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TensorBoardLost(Tagged):
-    """TensorBoard could not be started, or has failed since. The run continues."""
+    """TensorBoard could not be started, or has failed since then. The run continues."""
 
     why: str
 
@@ -87,7 +87,7 @@ class DashboardReady(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class DashboardLost(Tagged):
-    """The dashboard could not be started, or has failed since. The run continues."""
+    """The dashboard could not be started, or has failed since then. The run continues."""
 
     why: str
 
@@ -96,9 +96,9 @@ class DashboardLost(Tagged):
 class ProgramChanged(Tagged):
     """Files of the program, or of modules that belong to it, were saved, created, renamed or deleted.
 
-    `files` are relative to the program's directory if they are below it; `ago` is the number of seconds from the change
-    to its detection. `problem`, a clause, says why the program can't run now. `same`: the files have the same contents
-    as at the last change without a problem, or at the start of the run.
+    `files` are relative to the program's directory if they are in it. `ago` is the number of seconds from the change to
+    its detection. `problem` is a clause that says why the program can't run now. `same` is True if the files have the
+    same contents as after the last change without a problem, or as at the start of the run.
     """
 
     files: tuple[str, ...]

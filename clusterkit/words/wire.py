@@ -1,4 +1,4 @@
-"""The vocabulary as JSON: for the journal, job.json, result.json and messages between processes."""
+"""Encodes values of this package in JSON, for the journal, job.json, result.json and messages between processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode(value: Any) -> Any:
-    """Convert a value so that `json` can write it; a task becomes `worker:1`, a fault `kill worker:1`."""
+    """Convert a value so that `json` can write it. A task becomes a text such as `worker:1`, and a fault its text."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
@@ -41,7 +41,7 @@ def encode(value: Any) -> Any:
 
 
 def encode_event(event: events.Event) -> dict[str, Any]:
-    """Encode an event with its kind: `{"event": "Exited", "task": "worker:1", ...}`."""
+    """Encode an event with its kind, as in `{"event": "Exited", "task": "worker:1", ...}`."""
     return {"event": event.kind, **encode(event)}
 
 
@@ -76,7 +76,7 @@ def _fault(text: str) -> Fault:
         raise ValueError(str(error)) from None
 
 
-# Types that are encoded as text. Equal tasks decode to the same object, which makes dictionary look-ups fast.
+# The decoders of types that are encoded as text. Equal tasks decode to one object, so dictionary look-ups are fast.
 _TEXTS: Mapping[type, Decoder] = {Task: functools.lru_cache(4096)(Task.parse), Fault: _fault}
 
 
@@ -87,7 +87,7 @@ def _fields(kind: type) -> tuple[str, ...] | None:
 
 @functools.cache
 def _decoder(hint: Any) -> Decoder:
-    """Return the function that decodes values of a type. The functions are cached, since a journal has many values."""
+    """Return a function that decodes values of a type. The functions are cached, since a journal has many values."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         some = _decoder(next(arg for arg in args if arg is not type(None)))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
-from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.loop import Journal
 from clusterkit.words.distribution import Training
 from clusterkit.words.events import (
     Checkpointed,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.chaos.record import RecordWriter
-from clusterkit.chaos.runner import CampaignSettings
+from clusterkit.chaos.runner import CampaignSettings, RecordWriter
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.job.options import JobOptions
 from clusterkit.store.campaigns import CampaignFile

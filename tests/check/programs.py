@@ -95,6 +95,17 @@ PROGRAMS = [
         BUILTIN,
     ),
     Row(
+        "shard-of-one-pipeline",
+        f"{COORDINATOR}def rows(context):\n"
+        "    return data.shard(context.num_input_pipelines, context.input_pipeline_id)  # here\n",
+        (
+            *(("shard(", "skip("), ("data.shard(", "data.shuffle(64).shard("), ("context.input_pipeline_id", "0")),
+            ("ParameterServer", "MultiWorkerMirrored"),
+        ),
+        BUILTIN,
+        (ONE, TWO),
+    ),
+    Row(
         "tf-config-overwritten",
         f"{TF}config = {CLUSTER}\nos.environ['TF_CONFIG'] = json.dumps(config)  # here\nstrategy = {MADE}\n",
         (
@@ -226,6 +237,20 @@ PROGRAMS = [
         f"{GANG}loss_of = tf.keras.losses.MeanSquaredError()\ndef step(x):\n    with tf.GradientTape() as tape:\n"
         "        loss = loss_of(x, model(x))  # here\n\nstrategy.run(step, args=(batch,))\n",
         (("MeanSquaredError()", "MeanSquaredError(reduction='none')"), ("MeanSquaredError()", "MeanSquaredError(**a)")),
+        {**TWO, "keras": 2},
+        (TWO,),  # losses of Keras 3 divide by the number of replicas
+    ),
+    Row(
+        "loss-per-replica",
+        f"{GANG}class Net(tf.keras.Model):\n    def train_step(self, data):\n        with tf.GradientTape() as tape:\n"
+        "            loss = tf.reduce_mean(self(data) ** 2)  # here\n        return {'loss': loss}\n",
+        (
+            ("tf.reduce_mean(self(data) ** 2)", "self.compute_loss(data)"),
+            ("self(data) ** 2)", "self(data) ** 2) / self.distribute_strategy.num_replicas_in_sync"),
+            *(("def train_step", "def test_step"), ("tf.keras.Model", "tf.Module")),
+        ),
+        TWO,
+        (ONE, SERVED),
     ),
     Row(
         "batch-per-replica",

@@ -67,6 +67,19 @@ STEPS = [
         (("args=(x, y)", "args=(z,)"), ("args=(x, y)", "{x: y}"), ("strategy.run(step", "print(step")),
     ),
     Row(
+        "shard-twice",
+        f"{GANG}data = tf.data.Dataset.range(64).shard(2, index)  # here\nbatches = data.shuffle(9).batch(8)\n"
+        "shares = strategy.experimental_distribute_dataset(batches)\n",
+        (
+            (".shard(2, index)", ""),
+            ("strategy.experimental_distribute_dataset(batches)", "list(batches)"),
+            ("batches = ", "options.experimental_distribute.auto_shard_policy = OFF\nbatches = "),
+            ("batches = ", "batches = None\nbatches = "),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
         "tf-config-without-cluster",
         f"{TF}task = {{'type': 'worker'}}\n"
         "os.environ['TF_CONFIG'] = json.dumps({'sparseCluster': {}, 'task': task})  # here\n"

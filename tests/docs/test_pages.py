@@ -109,7 +109,7 @@ def options_of(command: click.Command) -> set[str]:
 @cache
 def known_options() -> frozenset[str]:
     """The options of clusterkit, of its pytest plugin, and of the programs that come with it."""
-    doors = [ROOT / "clusterkit/pytest_plugin.py", ROOT / "clusterkit/notebook/program.py"]
+    doors = [ROOT / "clusterkit/pytest_plugin.py", ROOT / "clusterkit/notebook/magics.py"]
     programs = [*(ROOT / "workloads").glob("*.py"), *doors]
     theirs = {name for path in programs for name in re.findall(r'"--([\w-]+)"', path.read_text())}
     return frozenset(options_of(cli) | {f"--{prefix}{name}" for name in theirs for prefix in ("", "no-")})

@@ -147,3 +147,23 @@ def test_the_newest_report_about_a_stall(tmp_path: Path) -> None:
     cause = Failure(FIRST, 1, Exit(signal=9, asked=Asked.STALL), 0.0)
     (stalled,) = evidence_of(run, RunResult(RunState.FAILED, 1, "", cause), JOB, None).stalled
     assert stalled.doing == "waits"
+
+
+@pytest.mark.parametrize(
+    ("said", "short", "ran_out"),
+    [
+        ("UserWarning: Your input ran out of data; interrupting training.", True, True),
+        ("UserWarning: Your input ran out of data; interrupting training.", False, False),
+        ("Epoch 3: early stopping", True, False),
+    ],
+)
+def test_data_that_ended_too_early(tmp_path: Path, said: str, short: bool, ran_out: bool) -> None:
+    """Keras says so, and the leader has made fewer steps than it had announced."""
+    run = RunDirectory(tmp_path)
+    run.of_task(FIRST).mkdir(parents=True)
+    run.log(FIRST, 1).write_text(f"step 1\n{said}\n")
+    ended = (AttemptEnded(FIRST, 1, 0.0, 3.0, Exit(code=0), 1, 9, None, None),)
+    result = RunResult(RunState.SUCCEEDED, 0, "", attempts=ended, short=short)
+    assert evidence_of(run, result, JOB, None).ran_out is ran_out
+    gone = evidence_of(RunDirectory(tmp_path / "gone"), result, JOB, None)
+    assert not gone.ran_out

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from clusterkit.explain.former import former, names
+from clusterkit.explain.former import former, names, replaced, replacements
 from clusterkit.explain.row import Evidence, TaskEvidence
 
 GONE = {
@@ -54,6 +54,28 @@ def test_the_list_is_in_order() -> None:
     """A line for each module, and each name once."""
     assert len(names()) > 30
     assert sum(map(len, names().values())) > 500
+
+
+def test_what_replaces_a_name() -> None:
+    """With another way; a name without a single successor has none."""
+    told = replaced("tensorflow", "or so")
+    log, session, other = (
+        told(Evidence((TaskEvidence(text=f"AttributeError: module 'tensorflow' has no attribute '{name}'"),)))
+        for name in ("log", "Session", "sesion")
+    )
+    assert log == {"name": "log", "full": "tf.log", "advice": "Write tf.math.log; or so."}
+    assert session is not None
+    assert "advice" not in session
+    assert other is None
+
+
+def test_each_replaced_name_is_in_the_list() -> None:
+    """Otherwise nothing looks it up."""
+    full = {
+        name.replace("tensorflow", "tf", 1) if name.startswith("tensorflow") else f"tf.{name}"
+        for name in (f"{module}.{name}" for module, listed in names().items() for name in listed)
+    }
+    assert set(replacements()) - full == set()
 
 
 PROGRAM = """

@@ -13,6 +13,7 @@ import pytest
 from clusterkit.explain import (
     addresses,
     checkpoints,
+    combinations,
     data,
     environment,
     keras,
@@ -28,7 +29,20 @@ from clusterkit.explain.row import Evidence, Row, TaskEvidence
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
-_ROOMS = (addresses, servers, keras, names, migration, sessions, data, checkpoints, environment, loops, replicas)
+_ROOMS = (
+    addresses,
+    servers,
+    keras,
+    names,
+    migration,
+    sessions,
+    combinations,
+    data,
+    checkpoints,
+    environment,
+    loops,
+    replicas,
+)
 ROWS: dict[str, Row] = {row.id: row for room in _ROOMS for row in room.ROWS}
 _PARTS = (Path(__file__).parent / "recorded.txt").read_text().split("=== ")[1:]
 RECORDED = {id_: text for id_, _, text in (part.partition("\n") for part in _PARTS)}
@@ -72,7 +86,6 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "groups-of-different-sizes": "Internal:  Collective Op  has group_size 8 and group_key2 but that group has size 4",
     "keras-2-names": "ImportError: cannot import name 'np_utils' from 'keras.utils' (/x/keras/utils/__init__.py)",
     "keras-sessions": "AttributeError: module 'tensorflow.keras.backend' has no attribute 'set_session'",
-    "keras-experimental": "ModuleNotFoundError: No module named 'tensorflow.keras.experimental'",
     "experimental-layers": "ModuleNotFoundError: No module named 'tensorflow.keras.layers.experimental'",
     "contrib": "ModuleNotFoundError: No module named 'tensorflow.examples'",
     "estimators": "AttributeError: module 'keras._tf_keras.keras' has no attribute 'estimator'",

@@ -171,8 +171,8 @@ def test_tasks_that_hang_elsewhere(tasks: Iterable[StuckTask]) -> None:
     ("strategies", "expected"),
     [
         (("MirroredStrategy",), ["mirrored-strategy-alone"]),
-        (("OneDeviceStrategy",), ["one-device-strategy-alone"]),
-        (("CentralStorageStrategy",), ["one-device-strategy-alone"]),
+        (("OneDeviceStrategy",), ["mirrored-strategy-alone"]),
+        (("CentralStorageStrategy",), ["mirrored-strategy-alone"]),
         ((), []),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import lost_result, result_of
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.loop import Journal
 from clusterkit.words.events import Event
 from clusterkit.words.outcome import Exit, RunResult, RunState
 from tests.histories import SIGKILL, History, job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.views.stragglers import MOST, straggler_lines
+from clusterkit.views.goodput import MOST, straggler_lines
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.account import Account, Straggler

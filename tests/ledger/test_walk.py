@@ -22,7 +22,7 @@ from tests.ledger.recovering import check_sums
 from tests.machine.test_walk import Walk
 from tests.recoveries import Account, check_same
 
-WALKS, BLOCKS = 480, 2
+WALKS, BLOCKS = 480, 4
 STEPS = 200
 FAULTS = (
     "kill any @ every=5s", "term any @ restart", "stop any for=3s @ every=8s", "slow any for=2s @ step=40",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.machine.attribution import Suspect, fault_explaining
+from clusterkit.machine.injections import Suspect, fault_explaining
 from clusterkit.words import events as ev
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.grammar import parse_fault

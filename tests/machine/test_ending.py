@@ -61,6 +61,16 @@ def test_a_loss_that_is_not_a_number_casts_doubt_on_the_success(
     assert sum("not a number" in warning for warning in run.warnings) == warnings
 
 
+@pytest.mark.parametrize(("total", "short"), [(40, True), (30, False), (None, False)])
+def test_a_leader_that_made_fewer_steps_than_it_had_announced(total: int | None, short: bool) -> None:
+    """The result says so; the success stays one."""
+    run = History(job(workers=2)).begin()
+    for name, announced in (("worker:1", 50), ("worker:0", total)):
+        run.send(ev.Progressed(task(name), 1, 30, {}, announced))
+        run.exits(name, code=0)
+    assert (run.result.short, run.result.fine) == (short, True)
+
+
 def test_another_training_tasks_exit_0_does_not_end_the_job() -> None:
     """worker:1 may be done before worker:0."""
     run = History(job(workers=2)).begin()

@@ -13,7 +13,7 @@ from clusterkit.ledger.takeover import history_of
 from clusterkit.machine.core import Machine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
-from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.loop import Journal
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
 from clusterkit.words.job import JobSpec, Limits, RestartRules

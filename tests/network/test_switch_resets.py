@@ -18,12 +18,12 @@ class World:
     """Three hosts: the connections that each kernel lists, the packets sent to them, and a manual clock."""
 
     def __init__(self) -> None:
-        self.ways = Directions([0, 0, 0], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=False)
+        self.directions = Directions([0, 0, 0], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=False)
         self.lists: dict[int, set[bytes]] = {namespace: set() for namespace in NAMESPACES}
         self.entered: list[int] = []
         self.sent: list[bytes] = []
         self.timers: list[tuple[float, int, Callable[[float], None]]] = []
-        self.resets = Resets(NAMESPACES, self.ways, self.sent.append, self.later)
+        self.resets = Resets(NAMESPACES, self.directions, self.sent.append, self.later)
 
     def later(self, at: float, function: Callable[[float], None]) -> None:
         """Store a timer."""
@@ -31,7 +31,7 @@ class World:
 
     def flow(self, a: int, b: int, port: int = 1) -> bytes:
         """From one host's port to port 2222 of the other."""
-        return self.ways.addresses[a] + self.ways.addresses[b] + port.to_bytes(2) + (2222).to_bytes(2)
+        return self.directions.addresses[a] + self.directions.addresses[b] + port.to_bytes(2) + (2222).to_bytes(2)
 
     def connects(self, a: int, b: int, port: int = 1) -> bytes:
         """Add a connection: each kernel lists its own end."""
@@ -73,8 +73,8 @@ def test_both_ends_of_every_connection_between_two_hosts_are_probed(world: World
     world.connects(2, 1, 5)
     assert world.resets.begin([(1, 0), (0, 1)]) == 3
     assert sorted(world.sent) == probes(*flows)
-    assert world.ways.way(0, 1).flows_to_reset == {both for flow in flows for both in (flow, reverse(flow))}
-    assert not world.ways.way(0, 2).flows_to_reset
+    assert world.directions.of(0, 1).flows_to_reset == {both for flow in flows for both in (flow, reverse(flow))}
+    assert not world.directions.of(0, 2).flows_to_reset
 
 
 def test_a_connection_is_reset_once(world: World) -> None:
@@ -106,11 +106,11 @@ def test_ends_are_probed_again_until_the_reset_is_over(world: World) -> None:
     world.resets.begin([(0, 1)])
     for _ in range(PROBES - 2):
         assert sorted(world.next()) == probes(flow)
-        assert not world.ways.way(1, 0).is_clear
+        assert not world.directions.of(1, 0).is_clear
     assert sorted(world.next()) == probes(flow)
     assert world.next() == []
-    assert world.ways.way(0, 1).is_clear
-    assert world.ways.way(1, 0).is_clear
+    assert world.directions.of(0, 1).is_clear
+    assert world.directions.of(1, 0).is_clear
     assert world.timers == []
 
 
@@ -118,7 +118,7 @@ def test_reused_ports_are_not_probed(world: World) -> None:
     """The new connection is not reset."""
     old, new = world.connects(0, 1, 1), world.connects(0, 1, 2)
     world.resets.begin([(0, 1)])
-    doomed = world.ways.way(0, 1).flows_to_reset
+    doomed = world.directions.of(0, 1).flows_to_reset
     assert replies(TcpSegment(new, SYN, bytes(4)), doomed) is None
     assert sorted(world.next()) == probes(old)
     assert replies(TcpSegment(new, ACK, bytes(4)), doomed) is None

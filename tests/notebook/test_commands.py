@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 
-from clusterkit.notebook.commands import MOST, copy
+from clusterkit.notebook.running import MOST, copy
 
 
 def copied(data: bytes) -> str:

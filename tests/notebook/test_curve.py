@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.notebook.curve import COLUMNS, MOST, LossCurve
+from clusterkit.notebook.display import COLUMNS, MOST_POINTS, LossCurve
 
 HOSTILE = st.dictionaries(
     st.sampled_from(["loss", "accuracy"]),
@@ -47,7 +47,7 @@ def test_a_long_run_has_a_bounded_curve() -> None:
     curve = LossCurve()
     for step in range(20_000):
         curve.add(step, {"loss": 20_000.0 - step})
-        assert len(curve._points) <= MOST + 1
+        assert len(curve._points) <= MOST_POINTS + 1
     name, first, bars, last = curve.line().split()
     assert (name, float(first), float(last)) == ("loss", 20_000, 1)
     assert len(bars) == COLUMNS

@@ -9,8 +9,7 @@ import re
 
 import pytest
 
-from clusterkit.notebook.output import ALL_ROOM, LINES, LONGEST, REPORT_ROOM, TASKS_ROOM, CellOutput
-from clusterkit.notebook.page import panes, tabs
+from clusterkit.notebook.output import ALL_ROOM, LINES, LONGEST, REPORT_ROOM, TASKS_ROOM, CellOutput, panes, tabs
 
 TASKS = ("chief:0", "worker:0", "worker:1")
 

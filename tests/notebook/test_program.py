@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.notebook.program import CellLine, cell_line, source, taken_along
+from clusterkit.notebook.magics import CellLine, cell_line, source, taken_along
 from clusterkit.task import call
 from clusterkit.words.errors import BadJob
 

@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.store.campaigns import CampaignFile, CampaignStillLive
 from clusterkit.store.store import NoSuchRun, RunStore
-from clusterkit.views.campaigns import campaign_row, campaigns_table
+from clusterkit.views.listing import campaign_row, campaigns_table
 from clusterkit.words.campaign import campaign_record
 from clusterkit.words.errors import RunDirectoryError
 

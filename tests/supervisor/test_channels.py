@@ -26,7 +26,7 @@ from clusterkit.store.control import Client, connect
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.loop import Journal
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import AttemptChild
 from clusterkit.views.console import Console, Show

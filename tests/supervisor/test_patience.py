@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.supervisor.watchdog import SIGINT, HangDetector, WatchdogAction
+from clusterkit.supervisor.signals import SIGINT, HangDetector, WatchdogAction
 from tests.support import CHILDREN, Command, Up, processes_of
 
 Start = Callable[..., Up]

@@ -28,7 +28,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
         assert kind == "strategy"
         reports.append(json.loads(f"{{{fields}}}"))
 
-    monkeypatch.setattr(patch, "found", [Distribution(write)])
+    monkeypatch.setattr(patch, "instances", [Distribution(write)])
     monkeypatch.setattr(patch, "OTHERS", ("no_such_module",))
     return reports
 
@@ -195,7 +195,7 @@ def test_a_loop_of_the_programs_own(told: Told) -> None:
     patch.watch(SimpleNamespace(Mesh=meshes), load)
     for kind in (optimizers, tapes, meshes, meshes):
         kind("x")
-    patch.found[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
+    patch.instances[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
     tapes("x")
     assert [(report["training"], report["strategies"]) for report in told] == [
         ("loop", []),
@@ -219,8 +219,8 @@ def test_a_program_that_may_train_otherwise_reports_no_training(
 ) -> None:
     """Horovod, JAX, PyTorch, Keras with another backend: they find their peers in other ways."""
     monkeypatch.setitem(sys.modules, name, module)
-    patch.found[0].loop()
-    patch.found[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
+    patch.instances[0].loop()
+    patch.instances[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
     assert {report["training"] for report in told} == {"none"}
 
 
@@ -230,7 +230,7 @@ def test_modules_that_are_imported_and_not_used_say_nothing(told: Told, monkeypa
     torch = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
     for name, module in {"jax._src.distributed": jax, "torch.distributed": torch}.items():
         monkeypatch.setitem(sys.modules, name, module)
-    patch.found[0].loop()
+    patch.instances[0].loop()
     assert [report["training"] for report in told] == ["loop"]
 
 
@@ -260,22 +260,22 @@ def test_a_main_that_nothing_calls(
         main.__file__ = str(tmp_path / "program.py")
         Path(main.__file__).write_text(text)
     monkeypatch.setitem(sys.modules, "__main__", main)
-    patch.found[0].end()
+    patch.instances[0].end()
     assert [report["training"] for report in told] == ["uncalled"] * uncalled
 
 
 def test_a_program_that_trained_is_not_looked_at(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something that is hard to see may have called its main()."""
     monkeypatch.setattr(patch, "has_uncalled_main", lambda: True)
-    patch.found[0].loop()
-    patch.found[0].end()
+    patch.instances[0].loop()
+    patch.instances[0].end()
     assert [report["training"] for report in told] == ["loop"]
 
 
 def test_the_end_is_watched_from_the_first_patch_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """All patches of a process share one record."""
     registered: list[object] = []
-    monkeypatch.setattr(patch, "found", [])
+    monkeypatch.setattr(patch, "instances", [])
     monkeypatch.setattr(atexit, "register", registered.append)
     assert patch.of_task(load) is patch.of_task(load)
-    assert registered == [patch.found[0].end]
+    assert registered == [patch.instances[0].end]

@@ -46,7 +46,7 @@ def train(clock: list[float], step: Callable[[], object], seconds: int) -> None:
         step()
         clock[0] += 1
         if patch.steps.unreported is not None:
-            patch.steps.unreported.look()
+            patch.steps.unreported.update()
 
 
 def told(reports: Reports) -> list[int]:
@@ -102,7 +102,7 @@ def test_a_program_that_reports_is_left_alone(
 def test_the_thread_looks(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as it lives; only in a program that imports clusterkit.training."""
     looked = threading.Event()
-    monkeypatch.setattr(unreported.Unreported, "look", lambda self: looked.set())
+    monkeypatch.setattr(unreported.Unreported, "update", lambda self: looked.set())
     monkeypatch.setattr(patch, "POLL_EVERY", 0.001)
     patch.steps.end_requested.acquire()
     patch.steps.thread_lives.acquire()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.tensorboard.library import REFUSAL, for_own_names
+from clusterkit.tensorboard.scalars import REFUSAL, for_own_names
 
 
 def asked(host: str | None) -> bytes:

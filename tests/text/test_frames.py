@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.text.frames import is_own, owner_of
+from clusterkit.text.lines import is_own, owner_of
 
 OWNERS = {
     "/home/me/train.py": "",

@@ -9,7 +9,7 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from clusterkit.text.printable import printable, printable_lines
-from clusterkit.views.colors import wants_color
+from clusterkit.views.screen import wants_color
 
 # What no terminal may get: it moves the cursor, talks to the terminal, or makes text read as what it is not.
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.text.wrapping import at_words
+from clusterkit.text.printable import at_words
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from clusterkit.text import redraws
 from clusterkit.views import console as console_module
-from clusterkit.views import twins
+from clusterkit.views import repeats
 from clusterkit.views.console import Console, Show
 from clusterkit.views.prefixed import Chunk, Prefixer
 from tests.histories import job, task
@@ -279,7 +279,7 @@ def test_what_all_workers_print_is_shown_once_on_a_terminal(
     screen: Callable[..., Screen], monkeypatch: pytest.MonkeyPatch, show: Show, merged: bool
 ) -> None:
     """With the time that the first one took; what one of them says alone keeps its place. --all-output shows all."""
-    monkeypatch.setattr(twins, "WITHIN", 60.0)
+    monkeypatch.setattr(repeats, "WITHIN", 60.0)
     shown = screen(show)
     for parts in ((b"first\n", b"second\n"), (b"Epoch 1\n",) * 2, (b"\r8/8 3s 1ms/step\n", b"\r8/8 4s 9ms/step\n")):
         for index, part in enumerate(parts):

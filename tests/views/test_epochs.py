@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from clusterkit.views.epochs import Epochs
+from clusterkit.views.prefixed import Epochs
 
 COLORED = (
     "\x1b[1m16/16\x1b[0m \x1b[32m━━━━━━━━━━━━━━━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m1s\x1b[0m 23ms/step - loss: 9.4383"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from clusterkit.cli.detached import Readiness, ReadinessCheck
 from clusterkit.ledger.status import TaskStatus
-from clusterkit.views.readiness import Readiness, ReadinessCheck
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskState
 from clusterkit.words.outcome import Exit

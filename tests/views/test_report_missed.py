@@ -40,6 +40,19 @@ def test_training_that_was_not_distributed_has_no_check_mark() -> None:
     ]
 
 
+def test_training_that_was_not_distributed_with_a_better_explanation() -> None:
+    """The vaguer sentence and its lines of code are left out; after a failure, also that tasks trained alone."""
+    found = Undistributed((task("worker:0"), task("worker:1")), WhyAlone.NO_SCOPE)
+    why = Explanation("only-compiled-in-the-scope", task("worker:0"), "The model was made outside.", "Make it inside.")
+    good = replace(SUCCESS, undistributed=found, explanations=(why,))
+    text = lines(good)
+    assert text[1:5] == ["", "    Why: The model was made outside.", "    Fix: Make it inside.", ""]
+    assert text[5] == "  worker:0 and worker:1 each trained alone."
+    assert "program needs" not in "".join(text)
+    cause = Failure(task("worker:0"), 1, Exit(code=1), 5.0, ("RuntimeError: x",))
+    assert "alone" not in "".join(lines(replace(good, state=RunState.FAILED, exit_code=1, cause=cause)))
+
+
 def test_a_worker_that_had_not_finished_takes_the_check_mark() -> None:
     """It is named, and what explains it is not called overcome."""
     late = Failure(task("worker:1"), 1, Exit(code=1), 5.0, ("UnavailableError: Socket closed",))

@@ -30,7 +30,7 @@ from clusterkit.ledger.status import RunStatus
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.store.store import RunStore
-from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.loop import Journal
 from clusterkit.views.console import Console, Show
 from clusterkit.views.goodput import goodput_lines, startup_lines
 from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table

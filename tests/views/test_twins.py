@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from clusterkit.views.twins import MOST, WITHIN, Twins
+from clusterkit.views.repeats import MOST_HELD, WITHIN, Twins
 
 ALL = "*"
 
@@ -55,9 +55,9 @@ def test_a_stream_holds_so_many_lines_at_most() -> None:
     """One that writes fast while another is silent."""
     twins = Twins(ALL)
     twins.feed(B, [], 0.0)
-    lines = [str(number) for number in range(3 * MOST)]
-    assert twins.feed(A, lines, 0.0) == [f"a {line}" for line in lines[: 2 * MOST]]
-    assert twins.drain() == [f"a {line}" for line in lines[2 * MOST :]]
+    lines = [str(number) for number in range(3 * MOST_HELD)]
+    assert twins.feed(A, lines, 0.0) == [f"a {line}" for line in lines[: 2 * MOST_HELD]]
+    assert twins.drain() == [f"a {line}" for line in lines[2 * MOST_HELD :]]
 
 
 def test_no_line_is_lost_or_changes_its_place() -> None:

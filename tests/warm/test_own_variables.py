@@ -199,7 +199,7 @@ def test_a_chain_of_modules_that_is_too_long(tmp_path: Path) -> None:
 def test_a_default_does_not_replace_a_value() -> None:
     """As `setdefault` does; a deleted variable is not set."""
     own = OwnVariables({"KERAS_BACKEND": "jax", "OMP_DYNAMIC": "0", "TF_X": None}, frozenset({"KERAS_BACKEND"}))
-    assert own.given({"KERAS_BACKEND": "torch", "OMP_DYNAMIC": "1"}) == {"OMP_DYNAMIC": "0", "TF_X": None}
-    assert own.given({}) == {"KERAS_BACKEND": "jax", "OMP_DYNAMIC": "0", "TF_X": None}
-    launch = Launch("python", {"TF_X": "1", "A": "b"}, Preload(tensorflow=True), "log", own.given({}))
+    assert own.effective({"KERAS_BACKEND": "torch", "OMP_DYNAMIC": "1"}) == {"OMP_DYNAMIC": "0", "TF_X": None}
+    assert own.effective({}) == {"KERAS_BACKEND": "jax", "OMP_DYNAMIC": "0", "TF_X": None}
+    launch = Launch("python", {"TF_X": "1", "A": "b"}, Preload(tensorflow=True), "log", own.effective({}))
     assert launch.whole_env == {"A": "b", "KERAS_BACKEND": "jax", "OMP_DYNAMIC": "0"}

@@ -7,14 +7,13 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import PurePath
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
-from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
-from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
 from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
@@ -35,6 +34,10 @@ from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
+
+if TYPE_CHECKING:  # imported when training stops or is compared, since many runs need neither
+    from clusterkit.backends.local.hang_inspector import HangInspector
+    from clusterkit.backends.local.pace_inspector import PaceInspector
 
 END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
 NOT_LISTENING = (
@@ -81,10 +84,6 @@ class LocalBackend:
         on_shut(self._logs.stop)
         self._finder = CheckpointFinder(directory.checkpoints, post)
         on_shut(self._finder.stop)
-        self._inspector = HangInspector(directory, post)
-        on_shut(self._inspector.stop)
-        self._pace_inspector = PaceInspector(post)
-        on_shut(self._pace_inspector.stop)
         self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
         on_shut(self._watcher.stop)
@@ -164,6 +163,22 @@ class LocalBackend:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
+    @cached_property
+    def _inspector(self) -> HangInspector:
+        from clusterkit.backends.local.hang_inspector import HangInspector
+
+        inspector = HangInspector(self._directory, self._post)
+        self._stack.callback(inspector.stop)
+        return inspector
+
+    @cached_property
+    def _pace_inspector(self) -> PaceInspector:
+        from clusterkit.backends.local.pace_inspector import PaceInspector
+
+        inspector = PaceInspector(self._post)
+        self._stack.callback(inspector.stop)
+        return inspector
+
     def _started(self, order: ac.Spawn, wall_time: float, child: AttemptChild) -> None:
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
@@ -189,7 +204,7 @@ class LocalBackend:
     def _inspect(self, order: ac.Inspect) -> None:
         try:
             self._begin_inspection(order)
-        except (CannotLook, OSError) as error:
+        except (CannotLook, OSError, ImportError) as error:  # imports fail if clusterkit was reinstalled meanwhile
             why = f"The tasks can't be inspected: {error.strerror}." if isinstance(error, OSError) else str(error)
             self._post(Impaired(why))
             self._post(Inspected({}, order.look))
@@ -204,6 +219,8 @@ class LocalBackend:
         if order.look is Look.GLANCE:
             self._post(Inspected(vitals))
             return
+        from clusterkit.backends.local.hang_inspector import InspectedAttempt
+
         ends, children = self._endpoints, self._children
         subjects = [InspectedAttempt(task, *children[task], vitals[task], ends.get(task)) for task in sorted(vitals)]
         self._inspector.begin(order.look, order.why, subjects)

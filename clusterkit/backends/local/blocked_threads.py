@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
-from clusterkit.text.frames import is_own
+from clusterkit.text.lines import is_own
 
 # A task can write anything to its stack file, so the length of every part is limited.
 _FRAME = re.compile(

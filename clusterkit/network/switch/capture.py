@@ -1,4 +1,4 @@
-"""The capture: writes every delivered packet to a pcap file (classic format, raw IP)."""
+"""The capture: writes every delivered packet to a pcap file (in the classic format, with the link type raw IP)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 import time
 from contextlib import suppress
 
-FLUSH_EVERY = 1.0  # seconds; the longest time for which packets are buffered
-FLUSH_SIZE = 1 << 20  # bytes; a larger buffer is written at once
+FLUSH_EVERY = 1.0  # seconds; the longest time for which a packet is buffered
+FLUSH_SIZE = 1 << 20  # bytes; the size at which the buffer is written at once
 RAW_IP = 101
 _HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW_IP)
 _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file. If writing fails, the file is cut after its last whole packet and closed. Raises OSError."""
+    """A pcap file. If a write fails, the file is truncated after its last whole packet, and closed. Raises OSError."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class Capture:
         return None if self._flush_at is None else max(0.0, self._flush_at - now)
 
     def flush(self) -> None:
-        """Write the buffered packets. If writing fails, the capture ends, without an exception."""
+        """Write the buffered packets. If the write fails, end the capture without raising an exception."""
         records, self._records, self._size, self._flush_at = self._records, [], 0, None
         if self._file is None:
             return

@@ -1,4 +1,4 @@
-"""Virtual hosts: a network namespace for each task, with a TUN device to the switch, and a cable (veth pair)."""
+"""Virtual hosts: a network namespace for each task, with a TUN device to the switch and a cable (veth pair)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from clusterkit.network.switch.system import MTU, Netlink, NotPossible, enter, new_network, reason_of
 
-CABLE, TUN = "eth0", "tun0"  # names of the devices inside a host's namespace
+CABLE, TUN = "eth0", "tun0"  # the names of the devices in a host's namespace
 Pair = tuple[int, int]
 NETMASK = "255.0.0.0"
 _TUN = "/dev/net/tun"
@@ -25,21 +25,21 @@ _UP = 0x1 | 0x40 | 0x80  # IFF_UP, IFF_RUNNING, IFF_NOARP
 
 
 class Hub:
-    """The namespace in which all cables end. The kernel removes the namespace and the cables when this process ends."""
+    """The namespace in which all cables end. The kernel removes it, with the cables, when this process ends."""
 
     def __init__(self) -> None:
-        """Create and enter the namespace. Raises NotPossible, also if the kernel does not support veth pairs."""
+        """Create and enter the namespace. Raises NotPossible, for example if the kernel does not support veth pairs."""
         self._namespace = new_network()
         self._cables = 0
         self._kernel = Netlink()
-        try:  # lay a trial cable that leads nowhere: if a hub exists, every host must be able to have a cable
+        try:  # create a trial cable, since a hub is useful only if every host can have a cable
             self._kernel.add_cable("trial0", "trial1", self._namespace)
             self._kernel.forward(self._kernel.index("trial0"))
         except OSError as error:
             raise NotPossible(f"a veth pair can't be created: {reason_of(error)}") from None
 
     def connect(self, address: bytes) -> None:
-        """Lay a cable to the host whose namespace this process has entered; route its address there. Raises OSError."""
+        """Connect the host whose namespace this process has entered: create its cable and its route. Raises OSError."""
         name, self._cables = f"host{self._cables}", self._cables + 1
         with Netlink() as there:
             there.add_cable(CABLE, name, self._namespace)
@@ -50,7 +50,7 @@ class Hub:
 
 @dataclass(slots=True)
 class Detours:
-    """Changes the route of pairs of hosts, given by index: through their cables, or through the switch (a detour)."""
+    """Changes how packets between two hosts, given by index, are routed: over cables, or over the switch (a detour)."""
 
     namespaces: Sequence[int]
     addresses: Sequence[bytes]
@@ -78,11 +78,11 @@ class Detours:
 
 
 def _by_host(pairs: Iterable[Pair]) -> dict[int, list[int]]:
-    found = defaultdict[int, list[int]](list)
+    others = defaultdict[int, list[int]](list)
     for a, b in pairs:
-        found[a].append(b)
-        found[b].append(a)
-    return found
+        others[a].append(b)
+        others[b].append(a)
+    return others
 
 
 class VirtualHost(NamedTuple):
@@ -93,7 +93,7 @@ class VirtualHost(NamedTuple):
 def new_host(address: str, hub: Hub | None) -> VirtualHost:
     """Create and enter a network namespace, and set up its devices. Raises NotPossible.
 
-    The address is assigned to the cable to the hub or, without a hub, to the TUN device. The kernel removes the
+    The address is that of the cable to the hub or, without a hub, that of the TUN device. The kernel removes the
     namespace and its devices once no descriptor refers to them and no process is in the namespace.
     """
     namespace = new_network()
@@ -114,7 +114,7 @@ def new_host(address: str, hub: Hub | None) -> VirtualHost:
 
 
 def release(devices: Iterable[int]) -> None:
-    """Make the devices outlive their descriptors, since closing takes 20 ms each. They end with their namespaces."""
+    """Make the devices persistent until their namespaces end, since removing a device on close takes 20 ms."""
     for device in devices:
         with suppress(OSError):
             fcntl.ioctl(device, _TUNSETPERSIST, 1)

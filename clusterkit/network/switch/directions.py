@@ -1,4 +1,4 @@
-"""Ways: the impairments and routes of each direction between two hosts."""
+"""The impairments and the route of each direction between two hosts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Direction:
 
 
 class Directions:
-    """All ways between hosts, given by index. With `detours`, packets use a cable while both directions are clear."""
+    """All directions between hosts. If `detours` is set, packets use cables while both directions are clear."""
 
     detours: Detours | None = None
 
@@ -41,51 +41,51 @@ class Directions:
         self._seed = seed
         self._captured = captured
         self._indices = {address: index for index, address in enumerate(self.addresses)}
-        # Ways are created on demand, since most pairs of hosts never exchange a packet.
-        self._ways: dict[Pair, Direction] = {}
+        # Directions are created on demand, since most pairs of hosts never exchange a packet.
+        self._directions: dict[Pair, Direction] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by destination address: all ways, and the devices for packets that need no inspection.
+        # By source, then by destination address: all directions, and the devices for packets that need no inspection.
         self._all: list[dict[bytes, Direction]] = [{} for _ in devices]
         self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
     def __iter__(self) -> Iterator[Direction]:
-        return iter(self._ways.values())
+        return iter(self._directions.values())
 
-    def both_ways(self, pairs: Iterable[Pair]) -> list[Direction]:
-        both = {way for a, b in pairs for way in ((a, b), (b, a)) if a != b}
-        return [self.way(*pair) for pair in sorted(both)]
+    def both_directions(self, pairs: Iterable[Pair]) -> list[Direction]:
+        both = {direction for a, b in pairs for direction in ((a, b), (b, a)) if a != b}
+        return [self.of(*pair) for pair in sorted(both)]
 
-    def way(self, a: int, b: int) -> Direction:
-        if (way := self._ways.get((a, b))) is None:
+    def of(self, a: int, b: int) -> Direction:
+        if (direction := self._directions.get((a, b))) is None:
             link = NetworkLink(self._seed, self._names[a], self._names[b])
-            back = self._ways.get((b, a))
+            back = self._directions.get((b, a))
             doomed = set() if back is None else back.flows_to_reset
-            way = self._ways[a, b] = Direction((a, b), self.addresses[b], self.devices[b], link, doomed)
-            self._all[a][way.address] = way
-        return way
+            direction = self._directions[a, b] = Direction((a, b), self.addresses[b], self.devices[b], link, doomed)
+            self._all[a][direction.address] = direction
+        return direction
 
-    def way_of(self, source: int, packet: bytes) -> Direction | None:
-        """Return the way of a packet from `source`; None unless it is an IPv4 packet for another host."""
+    def direction_of(self, source: int, packet: bytes) -> Direction | None:
+        """Return the direction of an IPv4 packet from `source` to another host; None for any other packet."""
         address = packet[16:20]
-        if (way := self._all[source].get(address)) is None:
+        if (direction := self._all[source].get(address)) is None:
             destination = self._indices.get(address, source)
-            way = None if destination == source else self.way(source, destination)
-        return way if packet[0] >> 4 == 4 else None
+            direction = None if destination == source else self.of(source, destination)
+        return direction if packet[0] >> 4 == 4 else None
 
     def device_of(self, address: bytes) -> int:
         return self.devices[self._indices[address]]
 
-    def update_routes(self, ways: Iterable[Direction]) -> None:
-        """Decide for each of these ways whether to inspect packets and whether to use a cable. Raises NotPossible."""
+    def update_routes(self, directions: Iterable[Direction]) -> None:
+        """Decide for each direction whether packets are inspected and whether they use a cable. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
-        for way in ways:
-            source, destination = way.pair
-            if way.is_clear and not self._captured:
-                self.clear[source][way.address] = way.device
+        for direction in directions:
+            source, destination = direction.pair
+            if direction.is_clear and not self._captured:
+                self.clear[source][direction.address] = direction.device
             else:
-                self.clear[source].pop(way.address, None)
-            pair = min(way.pair, way.pair[::-1])
-            if not (way.is_clear and self.way(destination, source).is_clear):
+                self.clear[source].pop(direction.address, None)
+            pair = min(direction.pair, direction.pair[::-1])
+            if not (direction.is_clear and self.of(destination, source).is_clear):
                 begin.add(pair)
             elif pair in self._detoured:
                 end.add(pair)

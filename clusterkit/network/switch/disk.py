@@ -1,4 +1,4 @@
-"""The full disk: mounts an overlay without free space over a directory, in the tasks' mount namespace."""
+"""The full disk: mounts an overlay without free space over a directory, in the mount namespace of the tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clusterkit.network.switch.system import MS_MOVE, MS_NODEV, MS_NOSUID, NotPossible, detach, mount, reason_of
 
-_SIZE = "size=64k,nr_inodes=16"  # mount options of the overlay's upper layer, which is filled before tasks can see it
+_SIZE = "size=64k,nr_inodes=16"  # mount options of the overlay's upper layer, which is filled before it is visible
 
 
 class FullDisk:
@@ -22,13 +22,13 @@ class FullDisk:
         self._numbers: set[int] = set()
 
     def fill(self, number: int) -> None:
-        """Make the directory full: files opened from now on can be read, but not written. Raises NotPossible."""
+        """Make the directory full: files that are opened later can be read, but not written. Raises NotPossible."""
         if not self._numbers:
             self._mount()
         self._numbers.add(number)
 
     def free(self, number: int) -> None:
-        """Undo `fill(number)`. The directory is writable once every `fill` has been undone. Raises NotPossible."""
+        """Undo `fill(number)`. The directory is writable again once every `fill` is undone. Raises NotPossible."""
         if self._numbers == {number}:
             try:
                 detach(self._path)
@@ -53,12 +53,12 @@ class FullDisk:
             os.close(lower)
 
     def _overlay(self, lower: int) -> None:
-        """Mount the overlay in the scratch directory, fill the overlay, and then move it over the tasks' directory."""
+        """Mount the overlay in the scratch directory, fill it up, and move the mount over the tasks' directory."""
         for name in ("upper", "work", "over"):
             Path(self._scratch, name).mkdir()
         scratch = os.open(self._scratch, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # Give paths by descriptor, since commas and colons are separators in mount options.
+            # Paths refer to descriptors, since a path may contain commas or colons, which separate mount options.
             here = f"/proc/self/fd/{scratch}"
             options = f"lowerdir=/proc/self/fd/{lower},upperdir={here}/upper,workdir={here}/work"
             options += ",userxattr" if self._in_user_namespace else ""
@@ -85,7 +85,7 @@ def _fill(directory: str) -> None:
 
 
 def try_full_disk(in_user_namespace: bool) -> None:
-    """Test the full disk on a directory in this process's mount namespace. Raises NotPossible if the test fails."""
+    """Test a full disk in this process's mount namespace. Raises NotPossible if the test fails."""
     place = "/tmp"
     try:
         mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k")

@@ -1,4 +1,4 @@
-"""The fabric: the event loop that reads packets from each host and writes them to their destinations."""
+"""The event loop of the switch, which reads packets from each host and writes them to their destinations."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from clusterkit.network.switch.directions import Direction, Directions
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
 
-LONGEST_WAIT = 86400.0  # seconds; the limit of epoll is 24 days
-BURST = 32  # packets to read from one host before the next host's turn
+LONGEST_WAIT = 86400.0  # seconds; less than the limit of epoll, which is 24 days
+BURST = 32  # the number of packets to read from one host before packets of the next host are read
 
 
 class PacketLoop:
-    """Forwards packets. Without impairments, a packet costs a read, a dictionary lookup and a write."""
+    """Forwards packets. A packet without impairments costs only a read, a dictionary lookup and a write."""
 
-    def __init__(self, namespaces: Sequence[int], ways: Directions, capture: Capture | None) -> None:
-        self._ways = ways
-        self.devices = ways.devices
+    def __init__(self, namespaces: Sequence[int], directions: Directions, capture: Capture | None) -> None:
+        self._directions = directions
+        self.devices = directions.devices
         self._capture = capture
-        self.resets = Resets(namespaces, ways, self._inject, self._call_at)
+        self.resets = Resets(namespaces, directions, self._inject, self._call_at)
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
         self._ids = itertools.count()
         self._stopped = False
-        for index, device in enumerate(ways.devices):
+        for index, device in enumerate(directions.devices):
             self.listen(device, functools.partial(self._drain, index))
 
     def listen(self, descriptor: int, handler: Callable[[], None]) -> None:
@@ -63,21 +63,21 @@ class PacketLoop:
 
     def impair(self, number: int, pairs: Iterable[Pair], layer: Layer) -> None:
         """Add a numbered layer between the hosts of each pair, in both directions. Raises NotPossible."""
-        now, ways = time.monotonic(), self._ways.both_ways(pairs)
-        for way in ways:
-            way.link.impair(number, layer, now)
-            self._deliver(way, now)
-        self._ways.update_routes(ways)
+        now, directions = time.monotonic(), self._directions.both_directions(pairs)
+        for direction in directions:
+            direction.link.impair(number, layer, now)
+            self._deliver(direction, now)
+        self._directions.update_routes(directions)
 
     def heal(self, number: int) -> None:
-        now, ways = time.monotonic(), list(self._ways)
-        for way in ways:
-            way.link.heal(number, now)
-            self._deliver(way, now)
-        self._ways.update_routes(ways)
+        now, directions = time.monotonic(), list(self._directions)
+        for direction in directions:
+            direction.link.heal(number, now)
+            self._deliver(direction, now)
+        self._directions.update_routes(directions)
 
     def _drain(self, source: int) -> None:
-        device, clear = self.devices[source], self._ways.clear[source]
+        device, clear = self.devices[source], self._directions.clear[source]
         try:
             for _ in range(BURST):
                 packet = os.read(device, LONGEST)
@@ -93,36 +93,36 @@ class PacketLoop:
             del self._handlers[device]
 
     def _inspect(self, source: int, packet: bytes) -> None:
-        """Reset, lose, delay or forward a packet as its way requires. Ignore a packet that is not for another host."""
-        if (way := self._ways.way_of(source, packet)) is None:
+        """Reset, lose, delay or forward a packet, depending on its direction. Ignore a packet for no other host."""
+        if (direction := self._directions.direction_of(source, packet)) is None:
             return
-        if way.flows_to_reset and (segment := segment_of(packet)) is not None:
-            resets = replies(segment, way.flows_to_reset)
+        if direction.flows_to_reset and (segment := segment_of(packet)) is not None:
+            resets = replies(segment, direction.flows_to_reset)
             if resets is not None:
                 for reset in resets:
                     self._inject(reset)
                 return
         now = time.monotonic()
-        way.link.accept(packet, now)
-        self._deliver_and_reroute(way, now)
+        direction.link.accept(packet, now)
+        self._deliver_and_reroute(direction, now)
 
-    def _deliver_and_reroute(self, way: Direction, now: float) -> None:
-        self._deliver(way, now)
-        if way.is_clear:
-            self._ways.update_routes([way])
+    def _deliver_and_reroute(self, direction: Direction, now: float) -> None:
+        self._deliver(direction, now)
+        if direction.is_clear:
+            self._directions.update_routes([direction])
 
-    def _deliver(self, way: Direction, now: float) -> None:
-        for packet in way.link.pop_due(now):
-            self._write(way.device, packet)
-        following = way.link.next_due
-        if following is not None and following < way.wakes_at:
-            way.wakes_at = following
-            self._call_at(following, functools.partial(self._wake, way, following))
+    def _deliver(self, direction: Direction, now: float) -> None:
+        for packet in direction.link.pop_due(now):
+            self._write(direction.device, packet)
+        following = direction.link.next_due
+        if following is not None and following < direction.wakes_at:
+            direction.wakes_at = following
+            self._call_at(following, functools.partial(self._wake, direction, following))
 
-    def _wake(self, way: Direction, at: float, now: float) -> None:
-        if at == way.wakes_at:  # otherwise an earlier delivery has set another timer
-            way.wakes_at = math.inf
-            self._deliver_and_reroute(way, now)
+    def _wake(self, direction: Direction, at: float, now: float) -> None:
+        if at == direction.wakes_at:  # otherwise, another timer has replaced this one
+            direction.wakes_at = math.inf
+            self._deliver_and_reroute(direction, now)
 
     def _call_at(self, at: float, function: Callable[[float], None]) -> None:
         heapq.heappush(self._timers, (at, next(self._ids), function))
@@ -134,7 +134,7 @@ class PacketLoop:
         return min([LONGEST_WAIT, *(wait for wait in waits if wait is not None)])
 
     def _inject(self, packet: bytes) -> None:
-        self._write(self._ways.device_of(packet[16:20]), packet)
+        self._write(self._directions.device_of(packet[16:20]), packet)
 
     def _write(self, device: int, packet: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Links: decide whether and when to deliver packets from one task to another, according to the impairments."""
+"""Links: each decides whether and when packets from one host to another are delivered, given the impairments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-BURST = 1 << 16  # bytes that pass a rate limit at once after an idle time: one packet of any size
-BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # bytes and seconds that a rate limit may hold back, whichever is more
+BURST = 1 << 16  # bytes; a packet of any size, which passes a rate limit without delay after an idle time
+BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # bytes and seconds; a rate limit holds back at most the larger amount
 MOST_WAITING = 64 << 20  # bytes; the limit for packets that wait on one link
 
 
@@ -16,7 +16,7 @@ MOST_WAITING = 64 << 20  # bytes; the limit for packets that wait on one link
 class Layer:
     """The effect of one fault on the packets between two tasks."""
 
-    cut: bool = False
+    cut: bool = False  # True if all packets are lost
     delay: float = 0.0  # seconds, in each direction
     jitter: float = 0.0  # seconds; the largest deviation from the delay
     loss: float = 0.0  # the probability that a packet is lost
@@ -24,7 +24,7 @@ class Layer:
 
 
 class NetworkLink:
-    """The layers and the waiting packets of one direction between two hosts. `now` is monotonic time."""
+    """The layers and the waiting packets of one direction between two hosts. `now` is in monotonic seconds."""
 
     def __init__(self, seed: int, source: str, destination: str) -> None:
         self._seed = seed
@@ -45,7 +45,7 @@ class NetworkLink:
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
-        """Add a layer, or replace the layer with the same number. The layer's random numbers start again."""
+        """Add a layer, or replace the layer with the same number. The layer's random numbers begin again."""
         self._layers[number] = (layer, random.Random(f"{self._seed}/{number}/{self._name}"))
         self._reschedule(now)
 
@@ -59,7 +59,7 @@ class NetworkLink:
         for layer, chance in self._layers.values():
             lost |= layer.cut
             if layer.loss > 0 or layer.jitter > 0:
-                # Each layer draws one number per packet, whatever other layers do, so a replay loses the same packets.
+                # Each layer draws exactly one number for each packet, so that a replay loses the same packets.
                 drawn = chance.random()
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
@@ -88,7 +88,7 @@ class NetworkLink:
         return max(now, self._free_at)
 
     def _reschedule(self, now: float) -> None:
-        """Apply the current layers to the waiting packets. No packet becomes due later than if it arrived now."""
+        """Apply the current layers to the waiting packets. A packet is not delayed more than if it had arrived now."""
         layers = [layer for layer, _ in self._layers.values()]
         self._delay = sum(layer.delay for layer in layers)
         self._rate = min((layer.rate for layer in layers if layer.rate), default=0.0)

@@ -1,7 +1,7 @@
 """The switch process: creates namespaces, passes them to the supervisor, and forwards packets until the channel closes.
 
-python -c ... SOCKET                  serve the supervisor; the first line on SOCKET is the plan, as JSON
-python -c ... check [network] [disk]  print why this machine does not support these features; otherwise nothing
+python -c ... SOCKET                  serve the supervisor, whose first line on SOCKET is the plan, as JSON
+python -c ... check [network] [disk]  print the reason if this machine does not support these features
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.system import NotPossible
 
 NICENESS = -10  # a high priority, since a real network does not slow down when its hosts are busy
-DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows 253
+DESCRIPTORS_PER_MESSAGE = 200  # less than the kernel's limit, which is 253
 CHUNK = 1 << 16
 
 
 class Namespaces(NamedTuple):
     """The namespaces for tasks. Every task joins all of `shared`, in this order, and one of `hosts`."""
 
-    in_user_namespace: bool  # True if this process lacked rights and has entered a new user namespace
+    in_user_namespace: bool  # True if this process has entered a new user namespace, since it had no rights
     shared: Sequence[int]
     hosts: Sequence[VirtualHost]
     hub: Hub | None
@@ -60,25 +60,25 @@ def main() -> None:
 
 
 def build(plan: dict[str, Any], channel: socket.socket) -> PacketLoop:
-    """Create the namespaces and the fabric, and send the namespaces to the supervisor. Raises NotPossible."""
+    """Create the namespaces and the packet loop, and send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
     try:
         capture = None if plan["pcap"] is None else Capture(plan["pcap"])
     except OSError as error:
         raise NotPossible(f"{plan['pcap']} can't be written: {system.reason_of(error)}") from None
-    # A capture excludes cables, since it records only packets that pass through the switch.
-    made = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
+    # There are no cables if packets are captured, since a capture sees only packets that pass through the switch.
+    created = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
     if plan["disk"] is not None:
-        disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], made.in_user_namespace)
-    system.die_with_parent(plan["parent"])  # last, since entering a user namespace clears this request
-    namespaces, devices = [host.namespace for host in made.hosts], [host.device for host in made.hosts]
-    ways = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
-    if made.hub is not None:
-        ways.detours = Detours(namespaces, ways.addresses)
-    fabric = PacketLoop(namespaces, ways, capture)
+        disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], created.in_user_namespace)
+    system.die_with_parent(plan["parent"])  # called only now, since entering a user namespace clears the death signal
+    namespaces, devices = [host.namespace for host in created.hosts], [host.device for host in created.hosts]
+    directions = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
+    if created.hub is not None:
+        directions.detours = Detours(namespaces, directions.addresses)
+    fabric = PacketLoop(namespaces, directions, capture)
     Control(channel, fabric, disk)
-    descriptors = [*made.shared, *namespaces]
+    descriptors = [*created.shared, *namespaces]
     for start in range(0, len(descriptors), DESCRIPTORS_PER_MESSAGE):
         # Descriptors have to be sent with at least one byte. The JSON parser ignores a space before the answer.
         socket.send_fds(channel, [b" "], descriptors[start : start + DESCRIPTORS_PER_MESSAGE])
@@ -100,18 +100,18 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return why the features are not supported, as a clause, or None. Leaves this process in other namespaces."""
+    """Return why the features are not supported, as a clause, or None. The process then is in other namespaces."""
     try:
-        made = make_namespaces(["10.77.0.1"] if network else [], disk)
+        created = make_namespaces(["10.77.0.1"] if network else [], disk)
         if disk:
-            try_full_disk(made.in_user_namespace)
+            try_full_disk(created.in_user_namespace)
     except NotPossible as error:
         return str(error)
     return None
 
 
 class Control:
-    """The switch's end of the channel to the supervisor. When the supervisor's end closes, the switch stops."""
+    """The switch's end of the channel to the supervisor. When the supervisor closes its end, the switch stops."""
 
     def __init__(self, channel: socket.socket, fabric: PacketLoop, disk: FullDisk | None) -> None:
         self._channel = channel
@@ -160,6 +160,6 @@ class Control:
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Send a line of JSON. If the channel is closed, do nothing: the next read stops the switch."""
+    """Send a line of JSON. If the channel is closed, do nothing, since the next read stops the switch."""
     with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Resets: ends all TCP connections between two hosts, including connections that are idle or use a cable."""
+"""Resets all TCP connections between two hosts, even idle connections and those that do not use the switch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
 TCP = 6
 SYN, RST, ACK = 0x02, 0x04, 0x10
 TABLES = ("tcp", "tcp6")  # IPv4 connections to an IPv6 listener are listed in tcp6
-# States of connections that may still carry data: established, SYN received, or closed by only one end.
+# The kernel's numbers of states in which data may still be sent: established, SYN received, closed by one end only.
 _LIVE = frozenset(("01", "03", "04", "05", "08"))
 _MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 _FRAGMENT_OFFSET = 0x1FFF
 _IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
 _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
-PROBE_EVERY = 0.6  # seconds; the kernel answers at most two such probes per second
+PROBE_EVERY = 0.6  # seconds between two probes of a connection; the kernel answers at most two probes per second
 PROBES = 3
 Flows = Mapping[Pair, set[bytes]]
 
@@ -53,7 +53,7 @@ def reverse(flow: bytes) -> bytes:
 
 
 def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
-    """Build a packet for a flow: a TCP segment without data."""
+    """Build an IPv4 packet of this flow with a TCP segment without data."""
     segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, flags, 0, 0, 0)
     pseudo_header = flow[:8] + struct.pack("!HH", TCP, len(segment))
     segment = segment[:16] + checksum(pseudo_header + segment).to_bytes(2) + segment[18:]
@@ -71,13 +71,13 @@ def checksum(data: bytes) -> int:
 
 
 def local_flows() -> set[bytes]:
-    """Return the incoming flow of each live connection in this process's network namespace. Takes up to 10 ms."""
-    found = set[bytes]()
+    """Return the incoming flows of all live connections in this process's network namespace. Takes up to 10 ms."""
+    flows = set[bytes]()
     for table in TABLES:
         path = Path("/proc/self/net", table)
         if path.exists():  # a kernel without IPv6 has no tcp6
-            found.update(parse_table(path.read_text()))
-    return found
+            flows.update(parse_table(path.read_text()))
+    return flows
 
 
 def parse_table(table: str) -> Iterator[bytes]:
@@ -92,14 +92,14 @@ def parse_table(table: str) -> Iterator[bytes]:
 
 
 def probe(flow: bytes) -> bytes:
-    """Build a SYN packet, to which an end replies with the sequence number that it expects (RFC 5961, 4.2)."""
+    """Build a SYN packet. The receiver replies with the sequence number that it expects (RFC 5961, section 4.2)."""
     return forge(flow, SYN)
 
 
 def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
-    """Return packets to reset the sender of a segment whose flow is in `doomed`; None if the segment may pass.
+    """Return packets that reset the sender of a segment if its flow is in `doomed`; None if the segment may pass.
 
-    A SYN that opens a new connection on the same ports removes both flows from `doomed`.
+    A SYN that opens a new connection on the same ports removes both flows of the old one from `doomed`.
     """
     flow = segment.flow
     if flow not in doomed:
@@ -107,12 +107,12 @@ def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
     if segment.flags & SYN and not segment.flags & ACK:
         doomed -= {flow, reverse(flow)}
         return None
-    # The reset has the sequence number that the sender expects; any other reset is only acknowledged (RFC 5961, 3.2).
+    # The sender accepts only a reset with the sequence number that it expects (RFC 5961, section 3.2).
     return [] if segment.flags & RST else [forge(reverse(flow), RST, segment.ack)]
 
 
 def _endpoint(text: str) -> tuple[bytes, bytes]:
-    """Parse an address and port to network byte order. The kernel prints addresses as words in the host's order."""
+    """Parse an address and a port; return both in network byte order. The kernel prints words in the host's order."""
     address, port = text.split(":")
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
     return struct.pack(f"={len(words)}I", *words).removeprefix(_MAPPED), int(port, 16).to_bytes(2)
@@ -120,14 +120,14 @@ def _endpoint(text: str) -> tuple[bytes, bytes]:
 
 @dataclass(slots=True)
 class Resets:
-    """Resets in progress. `Direction.doomed` has the connections' flows: an end that sends any packet is reset.
+    """Resets in progress. A host that sends a packet of a flow in `Direction.flows_to_reset` receives a reset.
 
-    A probe makes an idle end send a packet. The probe is repeated, since data that arrives between the end's reply and
-    the reset makes the reset's sequence number stale. A connection that is already closed replies with a reset itself.
+    A probe makes the host of an idle connection send a packet, or a reset if the connection is already closed. The
+    probe is repeated, since data that arrives between the reply and the reset makes the reset's sequence number stale.
     """
 
     namespaces: Sequence[int]
-    ways: Directions
+    directions: Directions
     inject: Callable[[bytes], None]
     call_at: Callable[[float, Callable[[float], None]], None]
 
@@ -135,7 +135,7 @@ class Resets:
         """Reset all TCP connections between the hosts of each pair; return their number. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
-            doomed = self.ways.way(*pair).flows_to_reset
+            doomed = self.directions.of(*pair).flows_to_reset
             if new := flows - doomed:
                 begun[pair] = new
                 doomed |= new
@@ -148,24 +148,24 @@ class Resets:
             self.call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
         else:
             for pair, flows in begun.items():
-                self.ways.way(*pair).flows_to_reset.difference_update(flows)
-        self.ways.update_routes(self.ways.both_ways(begun))
+                self.directions.of(*pair).flows_to_reset.difference_update(flows)
+        self.directions.update_routes(self.directions.both_directions(begun))
         for pair, flows in begun.items():
-            for flow in flows & self.ways.way(*pair).flows_to_reset:  # skip ports that have a new connection
+            for flow in flows & self.directions.of(*pair).flows_to_reset:  # skips ports that a new connection uses
                 self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
-        """Return both flows of each connection between the hosts of each pair, as listed by one host of the pair."""
-        frequency = Counter(itertools.chain.from_iterable(pairs))  # for choosing as few hosts as possible
+        """Return both flows of each connection between the hosts of each pair, read from one host of the pair."""
+        frequency = Counter(itertools.chain.from_iterable(pairs))  # hosts of many pairs are read, so that few are read
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
-        found = defaultdict[bytes, set[bytes]](set)
+        flows = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):
             enter(self.namespaces[host])
             for flow in local_flows():
-                found[flow[:8]].add(flow)
-        return {pair: self._between(*pair, found) for pair in sorted(pairs)}
+                flows[flow[:8]].add(flow)
+        return {pair: self._between(*pair, flows) for pair in sorted(pairs)}
 
-    def _between(self, a: int, b: int, found: Mapping[bytes, set[bytes]]) -> set[bytes]:
-        here, there = self.ways.addresses[a], self.ways.addresses[b]
-        one_way = found.get(here + there, set()) | found.get(there + here, set())
+    def _between(self, a: int, b: int, flows: Mapping[bytes, set[bytes]]) -> set[bytes]:
+        here, there = self.directions.addresses[a], self.directions.addresses[b]
+        one_way = flows.get(here + there, set()) | flows.get(there + here, set())
         return {flow for each in one_way for flow in (each, reverse(each))}

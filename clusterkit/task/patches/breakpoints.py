@@ -1,4 +1,4 @@
-"""Makes `breakpoint()` (`pdb.set_trace()`) and `pdb.post_mortem()` hold the task for `clusterkit debug`.
+"""Patches pdb so that `breakpoint()`, `pdb.set_trace()` and `pdb.post_mortem()` hold the task for `clusterkit debug`.
 
 Loaded by path when the program imports pdb, so it imports only the standard library. If PYTHONBREAKPOINT or the program
 selects another debugger, that debugger is not patched.
@@ -29,7 +29,7 @@ def hold(module: Any, load: Any) -> None:
 
 
 def hold_raised(module: object, load: Any) -> None:
-    """Patch entry.py, which defines `load`, to hold the task after showing the exception that ends it (--pdb)."""
+    """Patch entry.py, which defines `load`, to hold the task after printing the exception that ends it (--pdb)."""
     entry = load.__globals__
     show = entry["show"]
 

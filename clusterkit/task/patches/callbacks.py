@@ -2,8 +2,8 @@
 
 Loaded by path, so it imports only the standard library. Each worker except the chief writes into a directory
 `workertemp_N` next to the callback's files, and removes the directory at the end of `fit`. Keras 2 does this too,
-except for CSVLogger. The workers have to write, since saving a model may need all of them. All workers restore the
-chief's backup.
+except for CSVLogger. Every worker has to write, since saving a model may be a collective operation. All workers restore
+the chief's backup.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BACKUP_PATHS = (
 
 
 def write_apart(module: Any, load: Any) -> None:
-    """Patch the module's callback: each worker except the chief writes into its own directory."""
+    """Patch the module's callback to write into a separate directory. The chief is not patched."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
@@ -63,7 +63,8 @@ def own_directory() -> str:
 def apart(path: str, suffix: str = "") -> tuple[str, str]:
     """Return this worker's directory, and the path in this directory that replaces `path`.
 
-    The directory is next to the first component of `path` that contains a placeholder, or else next to the file.
+    The directory is next to the first component of `path` that contains a placeholder such as `{epoch}`. Without a
+    placeholder, the directory is next to the file.
     """
     fixed, brace, rest = path.rstrip("/").partition("{")
     parent, name = os.path.split(fixed)
@@ -95,7 +96,7 @@ def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
 
 
 def _back_up_apart(kind: Any, load: Any) -> None:
-    # Next to the chief's backup, not in it: the chief removes its backup at the end, when a worker may still be saving.
+    # Use a directory next to the chief's backup, not in it: the chief may remove its backup while a worker still saves.
     hook = load("task/patches/hook")
     save = kind._save_model
     hook.replace(kind, "_save_model", lambda self: with_paths(self, apart(self.backup_dir)[1], save))

@@ -17,17 +17,17 @@ MOST = 100  # the maximum number of workers in one report, which must fit into o
 
 
 class ClosureTimes:
-    """Adds up the times of the steps. `write` sends a report of the given kind with the given fields."""
+    """Adds up the durations of each worker's steps. `write(kind, fields)` sends a report."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.lock = _thread.allocate_lock()  # the coordinator has a thread for each worker
-        self.here = _thread._local()  # the current thread's worker, and the time when its step began
-        self.workers: dict[int, tuple[int, float]] = {}  # from worker index to count and total seconds of its steps
+        self.here = _thread._local()  # the worker of the current thread, and the time when the worker's step began
+        self.workers: dict[int, tuple[int, float]] = {}  # maps a worker's index to its steps' count and total seconds
         self.sent_at = time.monotonic()
 
     def begin(self, worker: Any, *_: object) -> None:
-        """Record that a worker has taken a closure: this thread's step begins."""
+        """Record that the worker of this thread begins a step, since the thread has taken a closure."""
         self.here.worker, self.here.begun = worker.worker_index, time.monotonic()
 
     def end(self, *_: object) -> None:
@@ -47,7 +47,7 @@ class ClosureTimes:
 
 
 def reports_of(workers: dict[int, tuple[int, float]]) -> list[str]:
-    """Return the JSON fields of the reports; each report has the counts and seconds of at most MOST workers."""
+    """Return the JSON fields of one or more reports, each with the counts and seconds of at most MOST workers."""
     fields = [f'"{worker}":[{count},{seconds:.6f}]' for worker, (count, seconds) in sorted(workers.items())]
     return [f'"workers":{{{",".join(fields[first : first + MOST])}}}' for first in range(0, len(fields), MOST)]
 

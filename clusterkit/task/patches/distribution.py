@@ -1,4 +1,4 @@
-"""Reports how the program trains: which strategies it creates, and whether it joins a cluster and trains in it.
+"""Reports how the program trains: which strategies it creates, whether it joins a cluster, and whether it trains there.
 
 Loaded by path: imports only standard modules that entry.py has already imported. A report is sent when one of these
 facts changes, which happens only a few times per process.
@@ -24,7 +24,7 @@ OTHERS = ("horovod", "byteps", "mpi4py", "smdistributed", "bagua", "ray", "flwr"
 
 
 class Distribution:
-    """The facts about this process's training. `write` sends a report of the given kind with the given fields."""
+    """Collects the facts about this process's training. `write(kind, fields)` sends a report."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
@@ -65,7 +65,7 @@ class Distribution:
             self.send()
 
     def run(self, extended: Any, *_: object, **__: object) -> None:
-        """Record that a strategy runs a function. Called when the function is traced, and for each eager step."""
+        """Record whether a strategy runs a function on several tasks. Called for each trace and for each eager step."""
         if not self.distributed and spans_tasks(extended):
             self.distribute()
 
@@ -75,12 +75,12 @@ class Distribution:
             self.send()
 
     def fit(self, model: Any) -> None:
-        """Record a call of `fit`, and whether its model was created in a scope."""
+        """Record a call of `fit`, and whether the model was created in a strategy's scope."""
         try:
             name = type(model.distribute_strategy).__name__
         except Exception:  # a program's own model class may raise anything
             return
-        if self.training != "fit":  # a `fit` outside a scope takes precedence over a `fit` in a scope
+        if self.training != "fit":  # if there are several calls, one outside a scope takes precedence
             self.training = "fit" if name == DEFAULT else "scoped fit"
             self.send()
 
@@ -91,7 +91,7 @@ class Distribution:
             self.send()
 
     def loop(self, *_: object, **__: object) -> None:
-        """Record that the program creates an optimizer or a gradient tape, probably for its own training loop."""
+        """Record that the program probably has its own training loop: it creates an optimizer or a gradient tape."""
         if self.training == "none":
             self.training = "loop"
             self.send()
@@ -130,37 +130,37 @@ def has_uncalled_main() -> bool:
     except Exception:  # the program has no file, or the file is not Python code
         return False
     is_defined = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
-    # Strings are included, since a library may call the function by a name in a string.
+    # Names in string constants count, since a library may look up and call the function by its name.
     names = (getattr(node, kind, None) for node in ast.walk(tree) for kind in ("id", "attr", "value"))
     return is_defined and "main" not in names
 
 
-found: list[Distribution] = []
+instances: list[Distribution] = []
 
 
 def of_task(load: Any) -> Distribution:
     """Return the Distribution of this process, which the first call creates."""
-    if not found:
-        found.append(Distribution(load("task/patches/steps").steps.write))
-        atexit.register(found[0].end)
-    return found[0]
+    if not instances:
+        instances.append(Distribution(load("task/patches/steps").steps.write))
+        atexit.register(instances[0].end)
+    return instances[0]
 
 
 def watch(module: Any, load: Any) -> None:
     """Patch the classes of TensorFlow and Keras that show how the program trains."""
-    known = of_task(load)
+    distribution = of_task(load)
     after: dict[str, Callable[..., None]] = {
-        "StrategyBase.__init__": known.make,
-        "Server.__init__": lambda self, *args, **kwargs: known.join(getattr(self, "_server_def", None)),
-        "CallbackList.on_train_begin": lambda self, logs=None: known.fit(self.model),
-        "Mesh.__init__": lambda self, *args, **kwargs: known.name("DTensor"),
+        "StrategyBase.__init__": distribution.make,
+        "Server.__init__": lambda self, *args, **kwargs: distribution.join(getattr(self, "_server_def", None)),
+        "CallbackList.on_train_begin": lambda self, logs=None: distribution.fit(self.model),
+        "Mesh.__init__": lambda self, *args, **kwargs: distribution.name("DTensor"),
     }
     for name in ("enable_collective_ops", "set_server_def", "update_server_def"):
-        after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: known.join(server_def)
+        after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: distribution.join(server_def)
     for name in ("GradientTape", "BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
-        after[f"{name}.__init__"] = known.loop
+        after[f"{name}.__init__"] = distribution.loop
     before = {
-        "StrategyExtendedV2.call_for_each_replica": known.run,
-        "ClusterCoordinator.schedule": known.distribute,
+        "StrategyExtendedV2.call_for_each_replica": distribution.run,
+        "ClusterCoordinator.schedule": distribution.distribute,
     }
     load("task/patches/hook").watch(module, after, before)

@@ -16,11 +16,11 @@ from typing import Any
 
 POLL_EVERY = 0.5  # seconds between two checks whether an editor is attached
 LISTENS_WITHIN = 5.0  # seconds; the time limit for debugpy's thread to listen
-LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # in /proc/net/tcp's format
+LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # 127.0.0.1 in /proc/net/tcp
 
 
 def start(module: object, load: Any) -> None:
-    """Listen on the loopback interface, report the port, and wait for the editor if the run is configured so."""
+    """Listen on the loopback interface, report the port, and wait for an editor if the run's options say so."""
     port, _, wait = os.environ["CLUSTERKIT_DEBUGPY"].partition(",")
     debugger = load("task/debugger")
     try:
@@ -44,7 +44,7 @@ def start(module: object, load: Any) -> None:
 
 
 def guard(peers: Any) -> None:
-    """Make debugpy accept only connections from this user's processes, since an editor can run any code in the task.
+    """Make debugpy accept only processes of this user or of root, since an editor can run any code in the task.
 
     Raises RuntimeError if the installed version of debugpy does not open its port in the expected way.
     """
@@ -59,8 +59,8 @@ def guard(peers: Any) -> None:
         raise RuntimeError("this version of it lets every user of this machine attach; install debugpy 1.8")
 
     def create_guarded(host: str, port: int) -> socket.socket:
-        made: socket.socket = create(host=host, port=port)
-        return EditorListener(peers, made)
+        listener: socket.socket = create(host=host, port=port)
+        return EditorListener(peers, listener)
 
     pydevd.create_server_socket = create_guarded
 
@@ -68,8 +68,8 @@ def guard(peers: Any) -> None:
 class EditorListener(socket.socket):
     """A listening socket that accepts connections from processes of this user or of root, and closes all others."""
 
-    def __init__(self, peers: Any, made: socket.socket) -> None:
-        super().__init__(made.family, made.type, made.proto, fileno=made.detach())
+    def __init__(self, peers: Any, listener: socket.socket) -> None:
+        super().__init__(listener.family, listener.type, listener.proto, fileno=listener.detach())
         self.peers = peers
         self.refused: set[int] = set()
 

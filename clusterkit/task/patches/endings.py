@@ -17,9 +17,9 @@ LOOKUPS = (
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Report when the program ends, since its process can hang after that while it deletes the coordinator.
+    """Report when the program ends, since Python can hang after that in the `__del__` of the coordinator.
 
-    The coordinator is deleted while the interpreter exits, or when the function that created the coordinator returns.
+    Python calls `__del__` when the interpreter exits, or when the function that created the coordinator returns.
     """
     kind, write = module.ClusterCoordinator, load("task/patches/steps").steps.write
     delete = kind.__del__
@@ -43,8 +43,8 @@ def end_without_workers(module: Any, load: object) -> None:
 def remove_functions_later(module: Any, load: Any) -> None:
     """Delay the removal of garbage-collected functions until the coordinator next adds or looks up a function.
 
-    Each removal waits for every server. At the end of a program, a hundred functions or more are collected one by one,
-    which can take several seconds (TensorFlow 2.21) and is useless, since the servers are about to end.
+    Each removal waits for every server. At the end of a program, the removal of a hundred functions or more can take
+    several seconds (TensorFlow 2.21), and is useless because the servers are about to end.
     """
     kind, hook = module.Context, load("task/patches/hook")
     plain, dropped = kind.remove_function, deque[tuple[int, Any]]()
@@ -56,8 +56,8 @@ def remove_functions_later(module: Any, load: Any) -> None:
         with suppress(IndexError):  # the queue is empty
             while True:  # other threads may add names in the meantime
                 handle, name = dropped.popleft()
-                if handle == id(context._handle):  # otherwise the function belonged to a context that was replaced
-                    # TensorFlow ignores failures of removals, too.
+                if handle == id(context._handle):  # otherwise, the function belonged to an earlier context
+                    # TensorFlow itself ignores that a function could not be removed.
                     with suppress(Exception):
                         plain(context, name)
 

@@ -38,7 +38,7 @@ SAVERS = (
     *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
     *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
 )
-# Each patch by its name in plans: the modules to patch, and for each module the file and the function that patch it.
+# Maps the name of a patch to the modules to patch; maps each module to the file and the function that patch it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {
@@ -140,13 +140,13 @@ PATCHES = {
         ),
         "tensorflow.python.lib.io.file_io": ("phased", "watch_files"),
         "tensorflow.python.ops.gen_io_ops": ("phased", "watch_operations"),
-        "sys": ("phases", "begin"),  # last, since a fork pauses in `begin` if a fault is due when its program starts
+        "sys": ("phases", "begin"),  # last, since `begin` pauses a fork if a fault is due at the start of its program
     },
 }
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Apply these patches to modules now, or when they are imported. `load` is the function of entry.py."""
+    """Apply the named patches to their modules, now or when a module is imported. `load` loads a file of task/."""
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)
@@ -159,7 +159,7 @@ def install(names: Iterable[str], load: Load) -> None:
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Patch a module, unless the module's version lacks an attribute that the patch needs."""
+    """Call the patch's function for a module; do nothing if this version of the module lacks an expected attribute."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -200,7 +200,7 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
 
 
 def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
-    """Patch methods, given as `Class.method`. Classes that the module does not contain are skipped."""
+    """Patch methods, named `Class.method`, to run a call after or before them. Skip classes that the module lacks."""
     for patched, calls in ((after, after_calls), (before, before_calls)):
         for path, call in calls.items():
             kind, _, method = path.partition(".")
@@ -209,7 +209,7 @@ def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
 
 
 class Finder:
-    """A meta path finder that delegates to other finders, and removes itself once all modules in `due` are loaded."""
+    """A meta path finder that patches the modules in `due` when they are loaded, and removes itself after the last."""
 
     def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due
@@ -217,7 +217,7 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return another finder's spec for a module to patch, with a Loader in it; return None for other modules."""
+        """For a module in `due`, return another finder's spec, with the loader wrapped in a Loader; otherwise None."""
         if name not in self.due:
             return None
         for finder in sys.meta_path:
@@ -240,7 +240,7 @@ class Finder:
 
 
 class Loader:
-    """Delegates to another loader, and then notifies the finder. The module's `__loader__` is that loader."""
+    """Wraps another loader to call `finder.loaded` after an import. The module's `__loader__` is the wrapped loader."""
 
     def __init__(self, plain: Any, finder: Finder) -> None:
         self.plain = plain
@@ -250,8 +250,8 @@ class Loader:
         return getattr(self.plain, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self.plain.create_module(spec)
-        return made
+        module: ModuleType | None = self.plain.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self.plain

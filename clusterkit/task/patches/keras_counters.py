@@ -2,8 +2,8 @@
 
 Loaded by path, so it imports only the standard library. Keras adds to a variable by assigning the sum of the old value
 and a change. If two workers do this at the same time, one overwrites the other's change: with two workers, a third of
-all steps and of the rows in metrics is lost. The patch finds such sums in the graph of a step, and makes the server add
-the change.
+the step counts and of the rows in metrics is lost. The patch finds such sums in the graph of a step, and makes the
+server add the change.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def add_on_the_server(module: Any, load: Any) -> None:
             tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy
         ):
             return assign(self, value)
-        found = change_of(tf, self._value, value)
-        if found is None:
+        signed_change = change_of(tf, self._value, value)
+        if signed_change is None:
             return assign(self, value)
-        sign, change = found
+        sign, change = signed_change
         add = self._value.assign_add if sign > 0 else self._value.assign_sub
         add(tf.cast(change, self._value.dtype))
         return None
@@ -37,7 +37,7 @@ def add_on_the_server(module: Any, load: Any) -> None:
 
 
 def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
-    """Return (sign, change) if `value` is the variable's value plus or minus a change; otherwise None."""
+    """Return (sign, change) if `value` is computed as the variable's value plus or minus a change; otherwise None."""
     operation = getattr(passed(value), "op", None)
     if operation is None or operation.type not in ("AddV2", "Add", "Sub"):
         return None
@@ -58,7 +58,7 @@ def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
 
 
 def passed(tensor: Any) -> Any:
-    """Return the original tensor if `tensor` is an unchanged copy; otherwise `tensor` itself."""
+    """Return the tensor of which `tensor` is an unchanged copy, through any number of copies, or `tensor` itself."""
     while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
         tensor = tensor.op.inputs[0]
     return tensor

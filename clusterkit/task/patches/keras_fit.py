@@ -1,9 +1,9 @@
 """Patches `fit`, `evaluate`, `predict` and related methods of Keras 3, which fail or are wrong on several workers.
 
 Loaded by path, so it imports only the standard library; TensorFlow and Keras come from the patched module. Only these
-methods read a model's strategy. When they first do, and the strategy is MultiWorkerMirroredStrategy, most patches are
-applied. Two defects are patched only if the installed Keras has them: it builds the model from a batch that was reduced
-over the workers, and reduces each step's metrics, which are scalars, over their rows.
+methods read `model.distribute_strategy`. Most patches are applied when it first returns a MultiWorkerMirroredStrategy.
+Two defects are patched only if the installed Keras has them: Keras builds a model from a batch that has been reduced
+over the workers, and reduces a step's metrics over their rows, although metrics are scalars.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_NAME.py, whose patches every version needs
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # every version needs the patches of these keras_NAME.py
 
 
 class ProbeCalled(Exception):
-    """Raised by a probe, a function that only defective code calls."""
+    """Raised by a function that replaces one of Keras's dependencies, and that only defective code calls."""
 
 
 def watch(trainer: Any, load: Load) -> None:
-    """Patch Keras when a model first reads its strategy, if the strategy is MultiWorkerMirroredStrategy."""
+    """Patch the property `distribute_strategy` to apply the patches when it first returns a multi-worker strategy."""
     model = trainer.TensorFlowTrainer
     plain = model.distribute_strategy
 
@@ -42,7 +42,7 @@ def watch(trainer: Any, load: Load) -> None:
 
 
 def predict_in_order(trainer: Any, load: Load) -> None:
-    """Patch `predict` to shard a dataset by elements, since sharding by files would change the order of the rows."""
+    """Patch `predict` to shard datasets by elements, since sharding by files would change the order of the rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     plain = model.predict
 
@@ -59,8 +59,8 @@ def predict_in_order(trainer: Any, load: Load) -> None:
 def leave_arrays_untuned(module: Any, load: Load) -> None:
     """Patch the datasets that Keras creates from arrays to be iterated without TensorFlow's autotuner.
 
-    When an iterator is deleted, the tuner's thread often misses the request to end (TensorFlow 2.21), and sleeps about
-    as long as the iterator has existed. Meanwhile a worker that has finished training seems to hang.
+    When an iterator is deleted, the tuner's thread often misses the request to end (TensorFlow 2.21). It then sleeps
+    about as long as the iterator has existed, and a worker that has finished training seems to hang.
     """
     kind = module.ArrayDataAdapter
     plain = kind.get_tf_dataset
@@ -106,7 +106,7 @@ def say_once(tf: Any, text: str) -> None:
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Return whether Keras has the defect; False if the check raises, as this version lacks the checked code."""
+    """Return whether Keras has the defect; False if the check raises because this version lacks the checked code."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -149,7 +149,7 @@ def build_from_a_part(trainer: Any, load: Load) -> None:
 
 
 def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
-    """Return the specs of this worker's part of a batch, or its first batch if the dataset has no complete specs."""
+    """Return the specs of this worker's part of a batch or, if these are incomplete, its part of the first batch."""
     tf = trainer.tf
 
     def local(value: Any) -> Any:
@@ -161,8 +161,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Specs are preferred, since a batch that is read here is lost unless the iterator can be restarted. Besides,
-        # data that is reshuffled in each epoch would then have another order than in a single process.
+        # Specs are preferred because a batch that is read here is lost, unless the iterator can be restarted.
+        # A restart would reshuffle the data, so its order would differ from that in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs

@@ -29,7 +29,7 @@ def wrapper() -> Any:
 
 
 def weigh_means(trainer: Any, load: Any) -> None:
-    """Patch the metric `Mean` to weight a scalar by the replica's share of the rows."""
+    """Patch the metric `Mean` to weight a scalar by this replica's share of the batch's rows."""
     tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
     update = kind.update_state
 
@@ -58,7 +58,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
             if not tf.is_tensor(values) or values.shape.rank != 0:
                 return values
             each = [step.gathered(tf.convert_to_tensor(value)) for value in (y_true, y_pred)]
-            return function(*each, **options)  # the patched `Mean` weights the result by rows
+            return function(*each, **options)  # equal in all replicas; the patched `Mean` weights it by their rows
 
         self._fn = of_all_rows
         try:
@@ -95,13 +95,13 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 
 
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
-    """Convert a step's outputs, which are those for this replica's rows, into the outputs for the whole batch."""
+    """Convert a step's outputs for this replica's rows into the outputs for the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
     tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
-    known = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
-    metrics = {id(metric): metric for metric, _ in known.values()}
+    metric_results = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
+    metrics = {id(metric): metric for metric, _ in metric_results.values()}
     variables = [variable for metric in metrics.values() for variable in metric.variables]
-    others = [place for place, leaf in enumerate(leaves) if place not in known and _is_number(step.tf, leaf)]
+    others = [place for place, leaf in enumerate(leaves) if place not in metric_results and _is_number(step.tf, leaf)]
     parts = [variable.value for variable in variables] + [_part(step, leaves[place]) for place in others]
     sums = iter(_sums(step, parts, wider))
     totals = {id(variable): next(sums) for variable in variables}
@@ -111,7 +111,7 @@ def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], s
         key: tree.flatten(metric.stateless_result([totals[id(variable)] for variable in metric.variables]))
         for key, metric in metrics.items()
     }
-    for place, (metric, number) in known.items():
+    for place, (metric, number) in metric_results.items():
         leaves[place] = results[id(metric)][number]
     for place, leaf in enumerate(leaves):
         if _has_rows(step.tf, leaf):
@@ -151,13 +151,13 @@ def _restored(tf: Any, total: Any, leaf: Any) -> Any:
 
 
 def _sums(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
-    """Return the sums over all replicas, computed by one collective operation per data type."""
-    tf, found = step.tf, list(values)
+    """Return each value's sum over all replicas. Values of the same data type share one collective operation."""
+    tf, sums = step.tf, list(values)
     for kind in dict.fromkeys(wider(value.dtype) for value in values):
         places = [place for place, value in enumerate(values) if wider(value.dtype) == kind]
         flat = [tf.reshape(tf.cast(values[place], kind), [-1]) for place in places]
         total = step.all_reduced(tf.concat(flat, 0))
         for place, part in zip(places, tf.split(total, [tf.size(each) for each in flat]), strict=True):
-            found[place] = tf.cast(tf.reshape(part, tf.shape(values[place])), values[place].dtype)
-            found[place].set_shape(values[place].shape)
-    return found
+            sums[place] = tf.cast(tf.reshape(part, tf.shape(values[place])), values[place].dtype)
+            sums[place].set_shape(values[place].shape)
+    return sums

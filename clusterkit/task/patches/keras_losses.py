@@ -2,9 +2,9 @@
 
 Loaded by path, so it imports only the standard library. Keras divides each replica's mean loss by the number of
 replicas, which is correct only for means over rows, and only if all replicas have the same number of rows. With the
-patches, a mean over rows is weighted by the replica's share of the rows, a mean with masks or sample weights is divided
-by their sum over all replicas, and a loss function that returns a single number gets the rows of all replicas, since
-that number can't be divided into parts.
+patches, a mean over rows is weighted by the replica's share of the rows. A mean with masks or sample weights is divided
+by their sum over all replicas. A loss function that returns a single number gets the rows of all replicas, since that
+number can't be divided into parts.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
             return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
         total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
         total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
-        # The same weights that unpatched Keras computes from the whole batch's mask before it divides by `total`.
+        # These are the weights that Keras computes in a single process, from the mask of the whole batch.
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
         if sample_weight is None:
             return weights
@@ -93,7 +93,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
 
 
 def compute_from_all_rows(trainer: Any, load: Any) -> None:
-    """Patch the call of a loss function: if it returns one number, call it with the rows of all replicas."""
+    """Patch Keras: if a loss function returns a single number, call it again with the rows of all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
@@ -122,7 +122,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 
 def wrap_calls(trainer: Any, load: Any) -> None:
-    """Patch `compile`: if a loss object's own `__call__` returns one number, call it with the rows of all replicas."""
+    """Patch `compile`: if a loss class overrides `__call__` to return one number, pass it the rows of all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
@@ -162,7 +162,7 @@ def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any)
 
 
 def has_rows(values: Any, predictions: list[Any]) -> bool:
-    """Return whether a loss function's values may contain one or more numbers per row."""
+    """Return whether the values of a loss function may be numbers per row, judging by the shape of the predictions."""
     if not values.shape.rank:
         return False
     rows = next((each.shape[0] for each in predictions if each.shape.rank), None)
@@ -170,7 +170,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 
 def add_parts(trainer: Any, load: Any) -> None:
-    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighted like means over rows."""
+    """Patch a model's total loss to weight terms that the program's `compute_loss` adds, as if they were row means."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss

@@ -35,7 +35,7 @@ def loss_scaled() -> Any:
 
 
 def add_up(trainer: Any, load: Any) -> None:
-    """Patch the sum of gradients: a replica without rows adds zeros, and slices with equal indices are added up."""
+    """Patch the sum of gradients: a replica without rows adds zeros, and `_parts` handles sparse gradients."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     add = kind._all_reduce_sum_gradients
 
@@ -58,14 +58,14 @@ def name_unscaled(trainer: Any, load: Any) -> None:
     """Patch the optimizers to print a notice if the gradients that they add up do not come from a Keras loss."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
 
-    def look(self: Any, grads: Any, trainable_variables: Any = None) -> None:
+    def warn(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         step = steps.current(tf)
         if step is None or step.is_eager or any(step.is_part(_dense(tf, grad)) for grad in grads if grad is not None):
             return
         _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
         load("task/patches/keras_fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
 
-    load("task/patches/hook").before(kind, "apply", look)
+    load("task/patches/hook").before(kind, "apply", warn)
 
 
 def clip_sums(trainer: Any, load: Any) -> None:
@@ -128,17 +128,17 @@ def accumulate(trainer: Any, load: Any) -> None:
             return apply(self, grads, trainable_variables)
         grads = [_own(tf, step, grad) for grad in grads]
         step.accumulates = True
-        kept = [self._accumulated_gradients[self._get_variable_index(variable)] for variable in trainable_variables]
+        totals = [self._accumulated_gradients[self._get_variable_index(variable)] for variable in trainable_variables]
 
         def update(*grads: Any) -> None:
-            sums = [(grad + step.copy_of(sum_before)) / count for grad, sum_before in zip(grads, kept, strict=True)]
+            sums = [(grad + step.copy_of(sum_before)) / count for grad, sum_before in zip(grads, totals, strict=True)]
             self._apply_weight_decay(trainable_variables)
             self._backend_update_step(self._clip_gradients(sums), trainable_variables, self.learning_rate)
-            for each in kept:
+            for each in totals:
                 step.copy_of(each).assign(tf.zeros_like(step.copy_of(each)))
 
         def keep(*grads: Any) -> None:
-            for each, grad in zip(kept, grads, strict=True):
+            for each, grad in zip(totals, grads, strict=True):
                 step.copy_of(each).assign_add(grad)
 
         def choose(strategy: Any, *grads: Any) -> None:
@@ -166,9 +166,9 @@ def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[An
     """Return this replica's parts of the gradients, and functions that turn the sums over all replicas into gradients.
 
     TensorFlow sums sparse gradients by concatenating the slices of all replicas, so an index may occur once per
-    replica. In two cases, one process has each index only once: if the indices do not depend on the rows (such as
-    positions), and if they come from `tf.unique`. In these cases, slices with the same index have to be added up,
-    because optimizers square the slices.
+    replica. A single process has each index only once in two cases: if the indices do not depend on the rows (such as
+    positions), and if they come from `tf.unique`. Then slices with the same index are added up here, since an optimizer
+    that squares them separately would compute a different update.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):
@@ -197,14 +197,14 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return the gradient, or zeros in a replica without rows. Accumulated gradients of earlier rows are kept."""
+    """Return the gradient, or zeros in a replica without rows. Accumulated gradients have rows, and are returned."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)
 
 
 def _times(tf: Any, grad: Any, factor: Any) -> Any:
-    """Multiply a gradient by a factor. A factor of 0 turns NaN into 0, too."""
+    """Multiply a gradient by a factor. With the factor 0, even NaN becomes 0."""
     if grad is None:
         return None
     if isinstance(grad, tf.IndexedSlices):

@@ -1,9 +1,9 @@
 """Patches the steps of Keras 3 on several workers to count rows, and to give each replica at least one row.
 
 Loaded by path, so it imports only the standard library. At the end of the data, some replicas have fewer rows than
-others, or none. Without rows, batch normalization computes NaN, which spreads to all replicas, and convolutions fail
-with an invalid shape (oneDNN). With the patch, a replica without rows computes another replica's row and discards the
-results.
+others, or none. In a replica without rows, batch normalization computes NaN, which spreads to all replicas, and
+convolutions fail with an invalid shape (oneDNN). With the patch, such a replica computes a row of another replica, and
+discards the results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def count_rows(trainer: Any, load: Any) -> None:
-    """Patch the step functions to count their rows, compute at least one row, and return the whole batch's logs."""
+    """Patch a model's steps to count their rows, to compute at least one row, and to return the whole batch's logs."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
@@ -31,16 +31,16 @@ def count_rows(trainer: Any, load: Any) -> None:
     def with_rows(self: Any, step_function: Any) -> Any:
         def step(data: Any) -> Any:
             rows = rows_of(trainer, data)
-            now = steps.begin(tf, tf.constant(1) if rows is None else rows)
-            kept = [variable for variable in per_replica(tf, self) if rows is not None]
-            before = [tf.identity(variable.value) for variable in kept]
-            with steps.computing(now), logs.recording(now, self.metrics, trainer.tree):
-                outputs = step_function(data if rows is None else one_at_least(trainer, data, now, steps))
-            for notice in state.notices(now, self):
+            current = steps.begin(tf, tf.constant(1) if rows is None else rows)
+            variables = [variable for variable in per_replica(tf, self) if rows is not None]
+            before = [tf.identity(variable.value) for variable in variables]
+            with steps.computing(current), logs.recording(current, self.metrics, trainer.tree):
+                outputs = step_function(data if rows is None else one_at_least(trainer, data, current, steps))
+            for notice in state.notices(current, self):
                 fit.say_once(tf, notice)
-            for variable, value in zip(kept, before, strict=True):
-                variable.value.assign(tf.where(now.rows > 0, tf.identity(variable.value), value))
-            return logs.of_all_replicas(now, outputs, trainer.tree, steps.wider)
+            for variable, value in zip(variables, before, strict=True):
+                variable.value.assign(tf.where(current.rows > 0, tf.identity(variable.value), value))
+            return logs.of_all_replicas(current, outputs, trainer.tree, steps.wider)
 
         step.autograph_info__ = None  # type: ignore[attr-defined]
         return step
@@ -58,9 +58,9 @@ def count_rows(trainer: Any, load: Any) -> None:
 
 
 def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
-    """Return a function that computes one or more steps in a Python loop, and stops before it reads past the data.
+    """Return a function that computes `steps_per_execution` steps in a Python loop, but stops at the end of the data.
 
-    TensorFlow can't run the steps of several workers in a loop of its own. If a worker's step fails at the end of its
+    TensorFlow can't run the steps of several workers in a loop of a graph. If a worker's step fails at the end of its
     data, the other workers sometimes wait forever for that worker's last message (TensorFlow 2.21).
     """
     count, model.steps_per_execution = model.steps_per_execution, 1
@@ -68,7 +68,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
     model.steps_per_execution = count
 
     def function(iterator: Any) -> Any:
-        model.steps_per_execution, outputs = 1, None  # tracing `one_step` reads `steps_per_execution`
+        model.steps_per_execution, outputs = 1, None  # Keras reads `steps_per_execution` while it traces `one_step`
         try:
             for _ in range(count):
                 if (data := rest(tf, iterator)) is None:
@@ -84,7 +84,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
 
 
 def rest(tf: Any, iterator: Any) -> Any:
-    """Return `iterator`, or an iterator over only the next batch; None at the end of the data."""
+    """Return an iterator from which one step can read its batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
@@ -112,7 +112,7 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
 
 
 def predict_once(trainer: Any, load: Any) -> None:
-    """Patch `predict_on_batch` to return each row only once, although every worker computes the whole batch."""
+    """Patch `predict_on_batch` to return each row only once, since every replica computes the whole batch."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, predict = load("task/patches/keras_fit"), model.predict_on_batch
 
@@ -126,37 +126,37 @@ def predict_once(trainer: Any, load: Any) -> None:
 
 
 def per_replica(tf: Any, model: Any) -> list[Any]:
-    """Return the variables that have a separate value in each replica, such as those of metrics and counters."""
+    """Return the model's variables whose values may differ between replicas, such as those of metrics."""
     every = [*(variable for metric in model.metrics for variable in metric.variables), *model.non_trainable_variables]
     on_read = tf.VariableSynchronization.ON_READ
-    found = {id(each): each for each in every if getattr(each.value, "synchronization", None) == on_read}
-    return list(found.values())
+    by_id = {id(each): each for each in every if getattr(each.value, "synchronization", None) == on_read}
+    return list(by_id.values())
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
-    """Return the number of rows of a replica's first input, as Keras does; None if the data has no rows."""
+    """Return the number of rows of a replica's first input, as Keras does; None if that input has no dimension."""
     values = [value for value in trainer.tree.flatten(data) if value is not None]
     shape = trainer.tf.TensorShape(getattr(values[0], "shape", ()) if values else ())
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
 def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
-    """Return the data or, if it has no rows, one row of another replica. Sparse and ragged tensors stay unchanged."""
+    """Return the data, or a row of another replica if it has no rows. Sparse and ragged tensors are not changed."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, tf.Tensor) and leaf.shape.rank]
     if not places:
         return data
     dense = [leaves[place] for place in places]
-    given = tf.cond(tf.reduce_any(step.counts == 0), lambda: with_row(step, dense, steps.wider), lambda: dense)
-    for place, value in zip(places, given, strict=True):
+    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: with_row(step, dense, steps.wider), lambda: dense)
+    for place, value in zip(places, filled, strict=True):
         value.set_shape([None, *leaves[place].shape[1:]])
         leaves[place] = value
     return tree.pack_sequence_as(data, leaves)
 
 
 def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
-    """Return the values or, if they have no rows, the first row of the first replica with rows.
+    """Return the values; in a replica without rows, return the first row of the first replica with rows.
 
     TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.
     """

@@ -2,8 +2,8 @@
 
 Loaded by path, so it imports only the standard library. A variable that a layer changes in its `call` (such as a
 running mean or a sum) gets a different value in each worker, and only the first worker's value is saved. Batch
-normalization is patched so that all workers store the mean of their statistics, weighted by rows. For other layers, a
-notice is printed. The variables of metrics are added up over the workers.
+normalization is patched so that all workers store the mean of their statistics, weighted by rows. Other layers are not
+patched, but a notice is printed. The variables of metrics are added up over the workers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def normalization() -> Any:
 
 
 def share_statistics(trainer: Any, load: Any) -> None:
-    """Patch batch normalization to ignore the borrowed row of a replica without rows, and to share its statistics."""
+    """Patch batch normalization to ignore another replica's row, and to average its statistics over the replicas."""
     layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 
@@ -58,7 +58,7 @@ def share_statistics(trainer: Any, load: Any) -> None:
 
 
 def average(step: Any, variables: list[Any]) -> None:
-    """Set each variable to its mean over the replicas, weighted by their numbers of rows."""
+    """Set each variable to the mean of its values in all replicas, weighted by the replicas' numbers of rows."""
     tf = step.tf
     own = [variable for variable in variables if variable.aggregation == "none"]
     parts = [tf.math.multiply_no_nan(each.value, tf.cast(step.share, each.value.dtype)) for each in own]
@@ -68,7 +68,7 @@ def average(step: Any, variables: list[Any]) -> None:
 
 
 def notices(step: Any, model: Any) -> Iterator[str]:
-    """Yield warnings about the model's variables whose new values the step computes from this replica's rows alone."""
+    """Yield warnings about variables of the model whose new values the step computes from this replica's rows alone."""
     if step.is_eager:
         return
 
@@ -84,7 +84,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         if variable.aggregation == "none" and key(variable) not in summed
     }
     outer = {id(inner): id(outer) for outer, inner in graph.captures}
-    last = {  # maps each variable's handle to its last assignment
+    last = {  # maps the id of a variable's handle to the last assignment of the variable
         outer.get(handle := id(operation.inputs[0]), handle): operation
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS
@@ -100,7 +100,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
 
 
 def distribute(strategy: Any, model: Any) -> None:
-    """Turn variables of metrics that the program created outside the strategy's scope into distributed variables.
+    """Make metrics that the program created outside the strategy's scope use distributed variables.
 
     Otherwise each worker would compute different numbers, and callbacks could stop one worker but not another.
     """

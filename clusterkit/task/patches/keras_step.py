@@ -1,9 +1,9 @@
 """The step (of training, testing or prediction) that a replica is computing, for the patches of Keras.
 
 Loaded by path, so it imports only the standard library. Keras adds up the gradients of all replicas, so each replica's
-loss has to be a part of the whole batch's loss. The patches mark the tensors by which they convert a loss into such a
-part. A logged value that depends on a marked tensor is added up over the replicas; any other value is averaged,
-weighted by rows.
+loss has to be a part of the whole batch's loss. To convert a loss into its part, the patches multiply or divide it by
+marked tensors. A logged value that depends on a marked tensor is therefore a part, and is added up over the replicas.
+Any other value is averaged, weighted by rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Operations whose results do not depend on the contents of one replica's rows: shapes, and collective operations.
+# Operations whose results do not depend on the values in one replica's rows: shapes, and collective operations.
 NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
 # Maps each type that TensorFlow can't add up over workers to the type in which the sum is computed.
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
@@ -33,9 +33,9 @@ class Step:
         self.before = tf.reduce_sum(counts[:place])  # the number of rows of the replicas before this one
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
-        self.whole: set[Any] = set()  # estimates of the whole batch's loss that `as_whole` computed
+        self.whole: set[Any] = set()  # references to the estimates that `as_whole` has computed
         self.results: dict[Any, tuple[Any, int]] = {}  # maps a metric's result to the metric and the result's index
-        self.in_loss: list[Any] = []  # the predictions for which losses are being computed
+        self.in_loss: list[Any] = []  # the predictions of each loss call that is running, innermost last
         self.has_all_rows = False  # True while a loss is being computed from the rows of all replicas
         self.has_sums = False  # True if the optimizer already has the gradients summed over the replicas
         self.accumulates = False  # True if gradients are accumulated over several steps
@@ -43,7 +43,7 @@ class Step:
 
     @property
     def is_eager(self) -> bool:
-        """Return whether the step runs without a graph, in which case dependencies on a mark can't be determined."""
+        """Return whether the step runs without a graph. Then dependencies on marked tensors can't be determined."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
@@ -59,11 +59,11 @@ class Step:
         return part
 
     def own(self, value: Any) -> Any:
-        """Return the value; in a replica without rows, which computes another replica's row, return zeros."""
+        """Return the value, or zeros in a replica without rows, where the value comes from a borrowed row."""
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
 
     def as_whole(self, part: Any) -> Any:
-        """Convert this replica's part of the batch's loss into an estimate of the whole loss: divide it by `share`."""
+        """Divide this replica's part of the batch's loss by `share`, and return this estimate of the whole loss."""
         whole = self.tf.math.divide_no_nan(part, self.tf.cast(self.share, part.dtype))
         self.whole.add(whole.ref())
         return whole
@@ -73,7 +73,7 @@ class Step:
         return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
 
     def is_of_rows(self, value: Any) -> bool:
-        """Return whether a tensor of a graph depends on the contents of this replica's own rows."""
+        """Return whether a tensor of a graph depends on the values in this replica's own rows."""
 
         def is_argument(tensor: Any) -> bool:
             return not hasattr(tensor, "numpy") and tensor.op.type == "Placeholder" and not sources(tensor)
@@ -81,7 +81,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Return whether `value` depends on a tensor for which `on` is true. The search stops where `ends` is true."""
+        """Return whether `value` depends on a tensor for which `on` is true; do not search beyond those in `ends`."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
@@ -96,9 +96,9 @@ class Step:
 
     @staticmethod
     def is_unique(indices: Any) -> bool:
-        """Return whether a replica's indices come from `tf.unique`, as in a lookup of sparse rows."""
-        found = passed_on(indices)
-        return bool(found.op.type.startswith("Unique") and found.value_index == 0)
+        """Return whether the indices are the result of `tf.unique`, as in an embedding lookup of sparse rows."""
+        source = passed_on(indices)
+        return bool(source.op.type.startswith("Unique") and source.value_index == 0)
 
     @staticmethod
     def is_sum(assignment: Any) -> bool:
@@ -118,13 +118,13 @@ class Step:
         return self.tf.cast(summed, value.dtype)
 
     def gathered(self, value: Any) -> Any:
-        """Return the rows of all replicas in the order of the replicas. The operation is differentiable."""
+        """Concatenate the rows of all replicas in the order of the replicas. The operation is differentiable."""
         around = [[self.before, self.total - self.before - self.rows], *[[0, 0]] * (value.shape.rank - 1)]
         return self.all_reduced(self.tf.pad(value[: self.rows], around))
 
     @contextmanager
     def computing_loss(self, predictions: Any) -> Iterator[None]:
-        """Within the context, record the predictions from which a loss is computed."""
+        """Within the context, `in_loss` contains the predictions from which a loss is computed."""
         self.in_loss.append(predictions)
         try:
             yield
@@ -133,7 +133,7 @@ class Step:
 
     @contextmanager
     def all_rows(self) -> Iterator[None]:
-        """Within the context, compute losses from the rows of all replicas, not from one replica's share."""
+        """Within the context, `has_all_rows` is true: losses are computed from the rows of all replicas."""
         self.has_all_rows = True
         try:
             yield
@@ -144,8 +144,8 @@ class Step:
 def sources(tensor: Any) -> list[Any]:
     """Return the tensors from which a tensor of a graph is directly computed.
 
-    A branch of a condition is a separate graph; its placeholders stand for tensors of the outer graph. The outputs of
-    a function with a custom gradient (IdentityN) include its inputs.
+    A branch of a condition is a separate graph; its placeholders stand for tensors of the outer graph. IdentityN
+    passes each input on as the output of the same number, so such an output is computed from that input alone.
     """
     operation = tensor.op
     if operation.type == "Placeholder":
@@ -155,7 +155,7 @@ def sources(tensor: Any) -> list[Any]:
 
 
 def passed_on(tensor: Any) -> Any:
-    """Return the tensor from which `tensor` takes its values, possibly with another type or shape."""
+    """Follow copies, casts and reshapes back to the tensor from which `tensor` takes its values; return that tensor."""
     while tensor.op.type in ("Identity", "Cast", "Reshape"):
         tensor = tensor.op.inputs[0]
     return tensor
@@ -170,7 +170,7 @@ _steps: dict[int, Step] = {}  # each replica's current step, by the replica's nu
 
 
 def current(tf: Any) -> Step | None:
-    """Return the step that this thread's replica computes; None outside a step, and in cross-replica context."""
+    """Return the step that this thread's replica computes; None outside a step, or in a cross-replica context."""
     return _steps.get(_replica(tf)) if _steps else None
 
 
@@ -182,7 +182,7 @@ def _replica(tf: Any) -> int:
 
 @contextmanager
 def computing(step: Step) -> Iterator[None]:
-    """Within the context, let `current` return this step in this thread's replica."""
+    """Within the context, make `current` return `step` for this thread's replica."""
     replica = _replica(step.tf)
     _steps[replica] = step
     try:
@@ -192,7 +192,7 @@ def computing(step: Step) -> Iterator[None]:
 
 
 def begin(tf: Any, rows: Any) -> Step:
-    """Exchange the numbers of rows between the replicas, and return the step of this replica, which has `rows`."""
+    """Exchange the numbers of rows between all replicas, and return this replica's step. `rows` is its own number."""
     replica = tf.distribute.get_replica_context()
     place = replica.replica_id_in_sync_group
     own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows

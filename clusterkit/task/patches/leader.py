@@ -13,25 +13,25 @@ import time
 from contextlib import suppress
 from typing import Any
 
-WITHIN = 10.0  # seconds; if the leader takes longer, TensorFlow itself waits for it
+WITHIN = 10.0  # seconds; the longest delay. If the leader takes longer, TensorFlow itself waits for the leader.
 EVERY = 0.01
 CONNECT_WITHIN = 1.0
 
 
 def wait_for_leader(module: Any, load: Any) -> None:
-    """Patch the call after which a worker's server connects to the leader to wait until the leader listens."""
+    """Patch `enable_collective_ops`, which makes a worker's server connect, to wait first until the leader listens."""
     load("task/patches/hook").before(module.Context, "enable_collective_ops", wait)
 
 
 def wait(context: object, server_def: Any) -> None:
-    """Wait until the coordination service listens, if this server will connect to another task's service."""
-    with suppress(AttributeError, KeyError, ValueError):  # TensorFlow handles server definitions of other versions
+    """Wait until the leader's coordination service listens; do nothing if this server hosts the service itself."""
+    with suppress(AttributeError, KeyError, ValueError):  # an unknown kind of server definition: do not wait
         if (address := leader_of(server_def)) is not None:
             wait_until_accepted(address)
 
 
 def leader_of(server_def: Any) -> tuple[str, int] | None:
-    """Return the address of the coordination service; None without a service, or if this server hosts it."""
+    """Return the address of the coordination service; None if there is no service, or if this server hosts it."""
     name = server_def.default_session_config.experimental.coordination_config.service_leader
     own = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
     if not name or name == own:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-EVERY = 1.0  # seconds; the minimum time between two reports of batches, or of the thread
-EPOCH_EVERY = 0.1  # seconds; the minimum mean time between two reports at the ends of epochs
-EPOCHS_AT_ONCE = 50  # the number of reports at the ends of epochs that may come at once
-MOST, LONGEST_NAME = 30, 100  # metrics, and bytes of a name; a report must fit into one atomic write
+EVERY = 1.0  # seconds; the minimum time between two reports by the thread or at the ends of batches
+EPOCH_EVERY = 0.1  # seconds; the minimum average time between two reports of epochs
+EPOCHS_AT_ONCE = 50  # the maximum number of reports of epochs in quick succession
+MOST, LONGEST_NAME = 30, 100  # limits so that a report fits into one atomic write: metrics, and bytes of a name
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
 
@@ -26,28 +26,28 @@ class Metrics:
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self.kept: dict[str, str] = {}  # maps names to values in JSON
+        self.unsent: dict[str, str] = {}  # maps the names of unsent metrics to values in JSON
         self.sent_at = 0.0
-        self.epochs_until = 0.0  # a token bucket: each reported epoch adds EPOCH_EVERY, up to the current time
-        self.late: Any = None  # the logs of the last epoch if they were not reported because of EPOCH_EVERY
+        self.epochs_until = 0.0  # a token bucket: a report adds EPOCH_EVERY, and waits while this is in the future
+        self.late: Any = None  # the last epoch's logs, if EPOCH_EVERY has prevented their report
 
     def keep(self, metrics: Any) -> None:
         """Store the scalars among these metrics for the next report."""
         if isinstance(metrics, dict) and not self.steps.is_fork():
             named = [(name, value) for name, value in list(metrics.items())[:MOST] if is_name(name)]
-            found = {name: number for name, value in named if (number := as_json(value)) is not None}
+            numbers = {name: number for name, value in named if (number := as_json(value)) is not None}
             with self.steps.lock:
-                self.kept = dict(list({**self.kept, **found}.items())[-MOST:])
+                self.unsent = dict(list({**self.unsent, **numbers}.items())[-MOST:])
 
     def send(self, every: float = EVERY) -> None:
         """Report the stored metrics with the newest step, unless metrics were reported in the last `every` seconds."""
-        if not self.kept or self.steps.is_fork():
+        if not self.unsent or self.steps.is_fork():
             return
         with self.steps.lock:
             now = time.monotonic()
-            if self.kept and self.steps.step is not None and now - self.sent_at >= every:
-                members = ",".join(f'"{name}":{number}' for name, number in self.kept.items())
-                self.kept, self.sent_at = {}, now
+            if self.unsent and self.steps.step is not None and now - self.sent_at >= every:
+                members = ",".join(f'"{name}":{number}' for name, number in self.unsent.items())
+                self.unsent, self.sent_at = {}, now
                 self.steps.report("metrics", f',"metrics":{{{members}}}')
 
     def send_logs(self, logs: Any) -> None:
@@ -56,17 +56,17 @@ class Metrics:
         self.send(0.0)
 
     def begin_epoch(self) -> None:
-        """Delay the next report, since logs are means over the epoch so far, and the first covers only one batch."""
+        """Delay the next report: logs are means over the epoch so far, so those of the first batch vary too much."""
         if self.sent_at:
             self.sent_at = time.monotonic()
 
     def end_batch(self, logs: Any) -> None:
-        """Report the logs of a batch if a report is due. In a coordinator, logs are unknown until the epoch ends."""
+        """Report the logs of a batch if a report is due. A coordinator knows no logs until the epoch ends."""
         if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
             self.send_logs(logs)
 
     def end_epoch(self, logs: Any) -> None:
-        """Report the epoch's logs, which include validation, unless too many epochs have just been reported."""
+        """Report the epoch's logs, including those of validation, unless too many epochs have just been reported."""
         now = time.monotonic()
         used = max(self.epochs_until, now - EPOCHS_AT_ONCE * EPOCH_EVERY)
         if used > now - EPOCH_EVERY:
@@ -81,13 +81,13 @@ class Metrics:
         self.late = None
 
     def summarize(self, name: Any, data: Any, *_: object, **__: object) -> None:
-        """Store a number that the program itself, not a callback of Keras, writes for TensorBoard."""
+        """Store a number that the program writes for TensorBoard; ignore numbers that a callback of Keras writes."""
         if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] not in FRAMEWORKS:
             self.keep({name: data})
 
 
 def is_name(name: object) -> bool:
-    """Return whether `name` is a valid name of a metric that needs no escapes in JSON."""
+    """Return whether `name` can be the name of a reported metric: short, printable, and without escapes in JSON."""
     return (
         isinstance(name, str)
         and name.isprintable()
@@ -112,8 +112,8 @@ def metrics_of(load: Any) -> Metrics:
     steps = load("task/patches/steps").steps
     if steps.metrics is None:
         steps.metrics = Metrics(steps)
-    made: Metrics = steps.metrics
-    return made
+    metrics: Metrics = steps.metrics
+    return metrics
 
 
 def watch(module: Any, load: Any) -> None:
@@ -128,23 +128,23 @@ def watch(module: Any, load: Any) -> None:
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report the logs of an evaluator with the step that it has evaluated."""
+    """Patch Keras's callbacks to report an evaluator's logs with the step of the weights that it has evaluated."""
     metrics = metrics_of(load)
     load("task/patches/hook").after(module.CallbackList, "on_test_end", lambda self, logs=None: metrics.send_logs(logs))
 
 
 def watch_summaries(module: Any, load: Any) -> None:
-    """Patch `tf.summary.scalar` to store the numbers that the program writes."""
+    """Patch `tf.summary.scalar` to store the numbers that the program writes, for the next report."""
     load("task/patches/hook").after(module, "scalar", metrics_of(load).summarize)
 
 
 def watch_fetches(module: Any, load: Any) -> None:
-    """Patch the results of closures to store the numbers that are fetched. An unnamed number is called `returned`."""
+    """Patch `fetch` to store the numbers that a closure returns. A number without a name is reported as `returned`."""
     plain, metrics = module.RemoteValueImpl.fetch, metrics_of(load)
 
     def fetch(self: Any) -> Any:
         result = plain(self)
-        if not metrics.steps.is_testing:  # the results of `evaluate` are not those of the training
+        if not metrics.steps.is_testing:  # the results of `evaluate` are no metrics of the training
             metrics.keep(result if isinstance(result, dict) else {"returned": result})
         return result
 

@@ -2,8 +2,8 @@
 
 Loaded by path, so it imports only the standard library. With sharding, every worker reads the whole dataset and keeps
 every n-th batch or row, so workers that shuffle differently would skip some rows and train twice on others. Data that
-is not sharded should have a different order in each worker, and still does. The seeds are derived from the run's seed,
-so a later attempt shuffles in the same order: a dataset's first iterator has the order of the first epoch, and so on.
+is not sharded keeps a different order in each worker. The seeds are derived from the run's seed, so a later attempt
+shuffles in the same order: the first iterator of a dataset has the order of the first epoch, and so on.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-SEED = "CLUSTERKIT_SEED"  # the seed of the run that began the training; if unset, the cluster spec is used instead
+SEED = "CLUSTERKIT_SEED"  # its value is the seed of the run that began the training; the default is the cluster spec
 _places: Counter[str] = Counter()  # maps a line of the program to the number of seeds that it has requested
 
 
 def agreed_seed(place: str) -> int:
-    """Return a seed that is the same in all workers for the n-th request from this line of the program."""
+    """Return a seed for a line of the program. All workers get the same seed for the line's n-th request."""
     _places[place] += 1
     text = os.environ.get(SEED) or json.dumps(json.loads(os.environ["TF_CONFIG"])["cluster"], sort_keys=True)
     digest = hashlib.sha256(f"{text} {place} {_places[place]}".encode()).digest()
@@ -31,13 +31,13 @@ def agreed_seed(place: str) -> int:
 
 
 def recorded_seed() -> int | None:
-    """Return the seed for recorded tasks, which applies unless the program sets one; None in other tasks."""
+    """Return the default seed of TensorFlow in a task that is recorded for an exam; None in other tasks."""
     text = os.environ.get(SEED, "") if "CLUSTERKIT_RECORD" in os.environ else None
     return None if text is None else int.from_bytes(text.encode()) % (2**31 - 1)
 
 
 def is_seeded() -> bool:
-    """Return whether the program has set TensorFlow's seed, in which case workers shuffle in the same order anyway."""
+    """Return whether the program has set TensorFlow's seed. Then workers shuffle in the same order anyway."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
         return context.global_seed() not in (None, recorded_seed())
@@ -60,7 +60,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
 
 def iterate_apart(module: Any, load: Any) -> None:
-    """Patch the iteration over datasets so that each worker has its own order for datasets that are not sharded."""
+    """Patch the iteration over datasets that are not sharded to have a different order in each worker."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
             _iterate_apart(kind)
@@ -73,7 +73,7 @@ def _iterate_apart(kind: Any) -> None:
     def __iter__(self: Any) -> Any:
         if _places and (worker := worker_index()) and not _is_sharded(self):
             for _ in range(worker):
-                plain(self)  # each new iterator has another order; worker n uses iterator n + 1
+                plain(self)  # each new iterator has another order; worker n discards n iterators
         return plain(self)
 
     kind.__iter__ = __iter__
@@ -105,7 +105,7 @@ def _is_sharded(dataset: Any) -> bool:
 
 
 def shuffle_arrays(module: Any, load: Any) -> None:
-    """Patch Keras 3 to shuffle arrays by a permutation that depends only on a shared seed and the epoch number."""
+    """Patch Keras 3 to shuffle arrays by permutations that depend only on a shared seed and the epoch number."""
     _share_permutations(module.ArrayDataAdapter, "get_tf_dataset", load)
 
 
@@ -126,7 +126,7 @@ def _share_permutations(kind: Any, name: str, load: Any) -> None:
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Create a dataset whose permutations are equal in all workers. A variable of the adapter counts them."""
+    """Create a dataset with the same permutations in all workers. A variable of `adapter` counts the permutations."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if is_seeded():

@@ -1,4 +1,4 @@
-"""Reports the phases that show in calls of TensorFlow and Keras: saving, restoring, evaluating and training.
+"""Reports phases that are recognized by calls of TensorFlow and Keras: saving, restoring, evaluating and training.
 
 Loaded by path: imports only standard modules that entry.py has already imported.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OPEN, WRITE, RENAME = "saving-open", "saving-write", "saving-rename"
 # The phases that each function enters, outermost first. The functions may call one another.
 SAVES, EXPORTS, READS = ("saving",), ("exporting", "saving"), ("restoring",)
-LOADS = (*READS, "loading")  # for functions whose files C code may read, which Python does not see
+LOADS = (*READS, "loading")  # for functions that may read files in C code, which Python's audit events do not show
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Checkpoint.save", "Checkpoint.write", "CheckpointManager.save", "Saver.save"), SAVES),
     **dict.fromkeys(("save_model", "save_weights", "save_weights_only", "save_and_return_nodes", "export"), EXPORTS),
@@ -49,7 +49,7 @@ class Operations:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the functions of a module that show a phase: those in FUNCTIONS and STEPS, and a few others."""
+    """Patch the functions of a module by which phases are recognized: FUNCTIONS, STEPS and a few others."""
     hook, phases = load("task/patches/hook"), load("task/patches/phases").phases
     before = {
         **dict.fromkeys(STEPS, phases.step),
@@ -103,7 +103,7 @@ def watch_files(module: Any, load: Any) -> None:
 
 
 def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: object) -> None:
-    """Report all phases of a save at once, before several tasks write a checkpoint in one `tf.function`."""
+    """Report all phases of a save in advance if several tasks write the checkpoint within one `tf.function`."""
     calls: tuple[str, ...] = ()
     with phases.own():
         is_function = module.context.executing_eagerly() and saver._num_unique_tasks > 1

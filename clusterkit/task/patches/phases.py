@@ -1,6 +1,6 @@
-"""Reports the phases of a program at which faults can be injected, and pauses the program if a fault is due.
+"""Reports the phases of a program, in which faults can be injected, and pauses the program if a fault is due.
 
-Loaded by path: imports only standard modules that entry.py has already imported. Errors in this file are only printed.
+Loaded by path: imports only standard modules that entry.py has already imported. Exceptions here are only printed.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from typing import Any
 WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep during a pause
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
-AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases reported when a function is called, not when it does I/O
+AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin when a function is called, not at its first I/O
 BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 
 class Save:
-    """A save by the program's own code, without a known function, of one file or of the files in one directory."""
+    """A save of one file, or of several files in a directory, that no save function of TensorFlow or Keras makes."""
 
     def __init__(self, place: str) -> None:
         self.place = place
         self.paths = set[str]()
-        self.files = 0  # the number of Python file objects that are open
+        self.files = 0  # the number of Python file objects of this save that are open
 
 
 class ThreadState(_thread._local):
-    """The phases of a thread. In this file, "functions" are those of TensorFlow and Keras that save, restore etc."""
+    """A thread's phases. In this file, "functions" means functions of TensorFlow or Keras that save, restore, etc."""
 
     is_reporting = False
-    save: Save | None = None  # the current save outside of functions
-    read: frozenset[str] = frozenset()  # paths that were read outside of functions since the last save began
+    save: Save | None = None  # the current save, if no function makes it
+    read: frozenset[str] = frozenset()  # paths that the program has read without a function since the last save began
 
     def __init__(self) -> None:
-        self.depth: dict[str, int] = {}  # maps a phase to the number of nested functions in that phase
-        self.reached = set[str]()  # the phases that the outermost function has reported
+        self.depth: dict[str, int] = {}  # maps a phase to the number of its functions that are running; calls nest
+        self.reached = set[str]()  # the phases reported since the outermost running function began
 
 
 class Phases:
@@ -65,7 +65,7 @@ class Phases:
 
     @contextmanager
     def own(self) -> Iterator[None]:
-        """Within the context, report no phases and suppress exceptions, since the code in it is clusterkit's own."""
+        """Within the context, which runs clusterkit's own code, report no phases and suppress exceptions."""
         was_reporting, self.state.is_reporting = self.state.is_reporting, True
         try:
             yield
@@ -104,7 +104,7 @@ class Phases:
             self.reach_once("starting")
 
     def evaluate(self, *_: object, **__: object) -> None:
-        """Report an evaluation that Keras begins by itself, as in `fit`. Calls of `evaluate` are reported elsewhere."""
+        """Report an evaluation that Keras begins by itself, as in `fit`. `enter` reports calls of `evaluate`."""
         if not self.inside("evaluating"):
             self.reach("evaluating")
 
@@ -133,7 +133,7 @@ class Phases:
         return self.state.depth.get(kind, 0) > 0
 
     def save(self, phase: str, path: str = "") -> None:
-        """Report the phase of a save's next system call. If the save begins with this call, report "saving" first."""
+        """Report the phase of a save's next system call, such as WRITE. If the save begins with it, report "saving"."""
         state = self.state
         if self.is_off:
             return
@@ -150,7 +150,7 @@ class Phases:
         self.reach(phase)
 
     def begin_save(self, path: str) -> None:
-        """Begin a save outside of functions when a file is opened, unless the file belongs to the current save."""
+        """Begin a `Save` because a file is opened, unless the file belongs to the current one."""
         state, place = self.state, os.path.dirname(path)
         if os.path.join(place, "") in self.directories:
             place = path
@@ -164,13 +164,13 @@ class Phases:
             state.save.paths.add(path)
 
     def renamed(self, *paths: Any, **_: object) -> None:
-        """End the save outside of functions after its file or directory has been renamed."""
+        """End the current `Save`, if any, after a file or directory of a checkpoint has been renamed."""
         if self.state.save is not None and any(map(self.find, paths[:2])):
             self.state.save = None
             self.reach("saved")
 
     def read(self, path: str) -> None:
-        """Report that a checkpoint is about to be read, but only once for all files of a checkpoint."""
+        """Report that a file of a checkpoint is about to be read, but only once for the checkpoint."""
         state = self.state
         if self.is_off or self.inside("saving") or state.save is not None:
             return
@@ -186,7 +186,7 @@ class Phases:
         self.reach("restoring")
 
     def concerned(self, path: Any) -> str:
-        """Return the absolute path if the file belongs to a checkpoint, or a function is saving it; otherwise ""."""
+        """Return a file's absolute path if it is in the checkpoint directory or a function saves it; otherwise ""."""
         name = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else os.path.abspath(os.fsdecode(path))
         is_kept = name.startswith("/") and not name.startswith(("/dev/", "/proc/")) and "/__pycache__/" not in name
         return name if name.startswith(self.directories) or (is_kept and self.inside("saving")) else ""
@@ -221,16 +221,16 @@ class Phases:
             self.save(RENAME)
 
     def descriptor(self, phase: str, file: Any, *_: object, **__: object) -> None:
-        """Report the phase of a function of `os` that is called for a descriptor or an object with one."""
+        """Report the phase of a function of `os`, such as `fsync`, whose argument is a descriptor or a file object."""
         number = file if isinstance(file, int) else getattr(file, "fileno", int)()
         if number > 2 and self.find(number):
             self.save(phase)
 
-    def watch_file(self, made: Any, file: Any) -> None:
+    def watch_file(self, opened: Any, file: Any) -> None:
         """Patch a file object that was opened for writing to report each write, and to record when it is closed."""
         if self.find(file):
             with self.own():
-                raw = getattr(made, "buffer", made)
+                raw = getattr(opened, "buffer", opened)
                 raw, save = getattr(raw, "raw", raw), self.state.save
                 watched = WatchedFile(raw, save)
                 raw.write, raw.close = watched.write, watched.close
@@ -239,7 +239,7 @@ class Phases:
 
 
 class WatchedFile:
-    """Replaces `write` and `close` of a raw file object. Both work even while garbage collection closes the object."""
+    """Replacements for `write` and `close` of a raw file, which also work when garbage collection closes the file."""
 
     def __init__(self, raw: Any, save: Save | None) -> None:
         self.raw, self.save, self.number, self.is_owner = ref(raw), save, raw.fileno(), raw.closefd
@@ -262,17 +262,17 @@ phases = Phases()
 
 
 def begin(_: object, load: Any) -> None:
-    """Install the hooks that detect phases: file operations, imports and the end of the process."""
+    """Install the hooks that detect phases by file operations, by imports and by the end of the program."""
     hook, entry = load("task/patches/hook"), sys.modules.get(getattr(load, "__module__", ""))
     phases.write = load("task/patches/steps").steps.write
     plain_open = builtins.open
 
     @wraps(plain_open)
     def patched(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        made = plain_open(file, mode, *args, **kwargs)
+        opened = plain_open(file, mode, *args, **kwargs)
         if not set("wax+").isdisjoint(mode):
-            phases.watch_file(made, file)
-        return made
+            phases.watch_file(opened, file)
+        return opened
 
     with phases.own():
         builtins.open = io.open = patched

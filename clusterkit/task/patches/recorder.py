@@ -1,9 +1,9 @@
 """Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
 
 Loaded by path, so it imports only the standard library. Recording does not change the program's results; errors of the
-recorder become notes in the record. Steps are counted in three ways: as batches of Keras's `fit`; by optimizers'
-`iterations`, after each outermost call of a `tf.function`, of `Strategy.run` or of an optimizer; and without an
-optimizer, as the steps that the program reports. A coordinator's variables are read after `join` and at the end.
+recorder become notes in the record. In Keras's `fit`, batches are counted as steps. In other loops, the optimizers'
+`iterations` are read after each outermost call of a `tf.function`, of `Strategy.run` or of an optimizer. Without an
+optimizer, the steps are those that the program reports. A coordinator's variables are read after `join` and at the end.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can end the task
-TRIES = 20  # all variables are read before each of this many calls, in case the call makes the first step
+TRIES = 20  # the number of calls before which all variables are read, since any of them may make the first step
 
 
 class Recorder:
-    """Counts the steps of this process, and records the variables after the steps that the exam has chosen."""
+    """Counts the steps of this process, and records the variables after those steps that the exam has chosen."""
 
     def __init__(self, load: Any, steps: str) -> None:
         files = ("output", "rows", "state", "callbacks")
@@ -35,20 +35,20 @@ class Recorder:
         self.reported = 0  # the newest step that the program itself has reported
         self.has_begun = False  # True once a step has been made
         self.tries = TRIES
-        self.depth = 0  # the nesting depth of TensorFlow calls in the main thread
+        self.depth = 0  # the number of nested calls of patched TensorFlow functions in the main thread
         self.fits = False  # True while `fit` runs; its callbacks then count the steps
         self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
-        self.base = 0  # the step at which the optimizer's count was 0, for the current `fit`
+        self.base = 0  # the difference between the step and the optimizer's count, which is constant during a `fit`
         self.batch = -1  # the last batch of the current epoch
-        self.coordinates = False  # True if the program has a coordinator; other tasks then compute the steps
-        self.kept: list[Any] = []  # the current variables, kept alive in case the program drops them
+        self.coordinates = False  # True if the program has a coordinator, so that other tasks compute the steps
+        self.variables: list[Any] = []  # the current variables; a reference keeps them if the program deletes its own
         self.is_done = False
 
     def outermost(self, call: Callable[[], Any]) -> Any:
-        """Call a function of TensorFlow; if the main thread calls it, record the step that the call may have made."""
+        """Call a function of TensorFlow. After an outermost call in the main thread, record the step that it made."""
         if self.depth or self.fits or self.coordinates or not is_eager_main():
             return call()
-        before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
+        before, values = self.output.guarded("Steps are not counted", self.observe) or ([], None)
         self.depth += 1
         try:
             result = call()
@@ -57,7 +57,7 @@ class Recorder:
         self.output.guarded("A step is not recorded", partial(self.compare, before, values))
         return result
 
-    def look(self) -> tuple[list[int], Any]:
+    def observe(self) -> tuple[list[int], Any]:
         """Return the optimizers' counts and, if the next call may make the first step, the variables."""
         counts = self.registry.iterations()
         if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
@@ -66,11 +66,11 @@ class Recorder:
         return counts, self.registry.snapshot(lambda text: None)
 
     def compare(self, before: list[int], values: Any) -> None:
-        """Record a step if the optimizers' counts have changed since `look`, which returned `before` and `values`."""
+        """Record a step if the optimizers' counts have changed since `observe` returned `before` and `values`."""
         after = self.registry.iterations()
         if sum(after) == sum(before):
-            if not self.has_begun and len(self.registry.entries) != len(self.kept):
-                self.keep()  # the program may count its steps without an optimizer
+            if not self.has_begun and len(self.registry.entries) != len(self.variables):
+                self.keep()  # for a program without an optimizer, which may report its first step later
             return
         begin, now = max(before, default=0), max(after)
         if not self.has_begun:
@@ -94,9 +94,9 @@ class Recorder:
             self.hold(now)
 
     def hold(self, now: int) -> None:
-        """Pause if the exam requests a pause after a step up to `now`, so that the exam's signal arrives here.
+        """Pause if the exam has requested a pause after a step up to `now`, so that its signal arrives in the pause.
 
-        These steps are counted like the supervisor's: as the program reports them, if it reports any.
+        If the program reports steps, `now` is the reported step, as in the supervisor.
         """
         for step in sorted(step for step in self.held if step <= now):
             self.held -= {step}
@@ -104,16 +104,16 @@ class Recorder:
             time.sleep(HOLD)
 
     def begin(self) -> None:
-        """At the first step, make `end` the first exit handler, since other exit handlers shut down TensorFlow."""
+        """At the first step, register `end` again so that it runs before exit handlers that shut down TensorFlow."""
         self.has_begun = True
         self.keep()
         atexit.unregister(self.end)
         atexit.register(self.end)
 
     def keep(self) -> None:
-        """Keep the current variables alive until the end, since the program's main function may drop them."""
-        self.kept = []
-        self.kept = [variable for _, variable in self.registry.living()]
+        """Keep references to the current variables, since the program's main function may return before the end."""
+        self.variables = []
+        self.variables = [variable for _, variable in self.registry.living()]
 
     def record(self, moment: str) -> None:
         if self.output.is_open:
@@ -125,16 +125,16 @@ class Recorder:
             self.output.write("callbacks", step=self.step, values=values)
 
     def begin_fit(self, callbacks: Any) -> None:
-        """Start to count the steps of a `fit`, continuing from earlier steps and from those of a restored optimizer."""
+        """Start to count the steps of a `fit`. Earlier steps, and those of a restored optimizer, are included."""
         self.fits = True
         if self.coordinates:
             return
         optimizer = getattr(callbacks.model, "optimizer", None)
-        made = self.state.count_of(optimizer)
-        if optimizer is not None and not any(known is optimizer for known in self.state.alive(self.fitted)):
+        count = self.state.count_of(optimizer)
+        if optimizer is not None and not any(other is optimizer for other in self.state.alive(self.fitted)):
             self.fitted.append(self.state.ref(optimizer))
-            self.step += made
-        self.base = self.step - made
+            self.step += count
+        self.base = self.step - count
         if not self.has_begun:
             self.begin()
             if 0 in self.due:
@@ -144,14 +144,13 @@ class Recorder:
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Record a step of `fit`, or several steps with `steps_per_execution`.
 
-        The steps are taken from the optimizer's count, since batches may have been skipped; without a count, each batch
-        is a step.
+        The step is the optimizer's count, since a batch may be skipped. Without a count, each batch is a step.
         """
-        made, self.batch = max(batch - self.batch, 1), batch
+        batches, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:
             return
         before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
-        self.advance(self.base + count if count else before + made)
+        self.advance(self.base + count if count else before + batches)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
 
@@ -167,7 +166,7 @@ class Recorder:
         self.reported = int(step)
         self.hold(self.reported)
         if self.coordinates:
-            self.step = int(step)  # `join` and `record_end` prefer an optimizer's count
+            self.step = int(step)  # `join` and `record_end` replace this by an optimizer's count if there is one
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
@@ -190,10 +189,10 @@ class Recorder:
             return
         self.is_done = True
         self.output.guarded("The end is not recorded", self.record_end)
-        self.kept = []
+        self.variables = []
 
     def record_end(self) -> None:
-        """Record the final variables, but not after a coordinator's exception: reads from servers could then hang."""
+        """Record the final variables, unless a coordinator has failed: reads from parameter servers could then hang."""
         if self.coordinates:
             self.output.note("No rows are recorded: the steps of a coordinator are computed by other tasks.")
             if getattr(sys, "last_value", None) is not None:
@@ -211,7 +210,7 @@ class Recorder:
         self.record("end")
 
     def end_step(self) -> None:
-        """Count a last step that `compare` or `end_batch` missed because the program ended first, as in a callback."""
+        """Count the last step if the program ended, for example in a callback, before `compare` or `end_batch` ran."""
         if self.fits:
             counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
         else:
@@ -225,50 +224,55 @@ def is_eager_main() -> bool:
     return bool(threading.get_ident() == threading.main_thread().ident and context.executing_eagerly())
 
 
-_made: list[Recorder] = []
+_recorders: list[Recorder] = []
 
 
 def recorder_of(load: Any) -> Recorder:
     """Return the recorder of this process, which the first call creates."""
-    if not _made:
-        _made.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
-        atexit.register(_made[0].end)
-    return _made[0]
+    if not _recorders:
+        _recorders.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
+        atexit.register(_recorders[0].end)
+    return _recorders[0]
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the classes and functions of a module whose calls show steps."""
-    hook, made = load("task/patches/hook"), recorder_of(load)
+    """Patch the classes and functions of a module by whose calls steps are recognized."""
+    hook, recorder = load("task/patches/hook"), recorder_of(load)
 
     def guarded(call: Callable[..., object]) -> Callable[..., None]:
-        return lambda *args, **kwargs: made.output.guarded("A moment is not recorded", partial(call, *args, **kwargs))
+        return lambda *args, **kwargs: recorder.output.guarded(
+            "A moment is not recorded", partial(call, *args, **kwargs)
+        )
 
     after: dict[str, Callable[..., object]] = {
-        "CallbackList.on_train_begin": lambda self, logs=None: made.begin_fit(self),
-        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(made, "batch", -1),
-        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: made.end_batch(self, batch),
-        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: made.end_epoch(epoch, logs),
-        "CallbackList.on_train_end": lambda self, logs=None: made.end_fit(self),
-        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: made.coordinate(),
-        "ClusterCoordinator.join": lambda self: made.join(),
-        **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
+        "CallbackList.on_train_begin": lambda self, logs=None: recorder.begin_fit(self),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(recorder, "batch", -1),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch),
+        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: recorder.end_epoch(epoch, logs),
+        "CallbackList.on_train_end": lambda self, logs=None: recorder.end_fit(self),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: recorder.coordinate(),
+        "ClusterCoordinator.join": lambda self: recorder.join(),
+        **{
+            f"{kind}.__init__": partial(register, recorder)
+            for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")
+        },
     }
     hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
     if hasattr(module, "ProgressChannel"):
-        hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
+        hook.after(module, "report", guarded(lambda step, **metrics: recorder.report(step)))
     for path in CALLS:
         kind, _, method = path.partition(".")
         if hasattr(module, kind) and method in vars(getattr(module, kind)):
-            count_calls(hook, made, getattr(module, kind), method)
+            count_calls(hook, recorder, getattr(module, kind), method)
 
 
-def count_calls(hook: Any, made: Recorder, kind: Any, method: str) -> None:
-    """Patch a method to record a step if its outermost call made one."""
+def count_calls(hook: Any, recorder: Recorder, kind: Any, method: str) -> None:
+    """Patch a method to record the steps that its calls make (see `Recorder.outermost`)."""
     plain = getattr(kind, method)
-    hook.replace(kind, method, lambda *args, **kwargs: made.outermost(partial(plain, *args, **kwargs)))
+    hook.replace(kind, method, lambda *args, **kwargs: recorder.outermost(partial(plain, *args, **kwargs)))
 
 
-def register(made: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
+def register(recorder: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
     """Store a weak reference to an optimizer that the program creates."""
-    if not any(known is optimizer for known in made.state.alive(made.registry.optimizers)):
-        made.registry.optimizers.append(made.state.ref(optimizer))
+    if not any(other is optimizer for other in recorder.state.alive(recorder.registry.optimizers)):
+        recorder.registry.optimizers.append(recorder.state.ref(optimizer))

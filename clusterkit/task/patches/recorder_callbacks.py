@@ -21,8 +21,8 @@ def values_of(callbacks: Iterable[Any]) -> dict[str, float]:
         seen[kind.__name__] = number = seen.get(kind.__name__, 0) + 1
         name = kind.__name__ if number == 1 else f"{kind.__name__}#{number}"
         is_own = kind.__module__.partition(".")[0] not in LIBRARIES
-        kept = {key: value for key, value in vars(callback).items() if key in KEPT or (is_own and key[:1] != "_")}
-        values |= {f"{name}.{key}": number for key, number in numbers(kept).items()}
+        attributes = {key: value for key, value in vars(callback).items() if key in KEPT or (is_own and key[:1] != "_")}
+        values |= {f"{name}.{key}": number for key, number in numbers(attributes).items()}
     return values
 
 

@@ -1,7 +1,7 @@
-"""Records which files a task saves or renames, whether it synced them before, and which old models it overwrites.
+"""Records which files a task saves or renames, whether they were synced before a rename, and overwritten models.
 
-Loaded by path, so it imports only the standard library. Checkpoints that TensorFlow's C++ code writes are not visible
-here.
+Loaded by path, so it imports only the standard library. Checkpoints that TensorFlow writes in C++ code are not
+recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Files:
         self.written: set[str] = set()
         self.synced: set[str] = set()
         self.renamed: set[tuple[str, bool]] = set()  # recorded renames: the new path, and True if the file was synced
-        self.exporting: Callable[[], int] = int  # returns the number of the current export, or 0 outside of exports
+        self.exporting: Callable[[], int] = int  # returns the number of the current export; 0 if there is none
         self.exported: dict[str, int] = {}  # maps a file to the number of the last export that wrote it
         self.replaced: set[str] = set()
 
@@ -35,7 +35,7 @@ class Files:
             self.export(text, number)
 
     def export(self, path: str, number: int) -> None:
-        """Record that an export overwrites an old model. Files of weights are checkpoints, and may be overwritten."""
+        """Record that an export overwrites an old model. Ignore files of weights, which are checkpoints."""
         directory, name = os.path.split(path)
         model = os.path.join(directory, MODEL) if name.startswith(f"{MODEL}.tmp") else path
         last, self.exported[model] = self.exported.get(model), number
@@ -46,13 +46,13 @@ class Files:
             self.output.write("replaced", path=directory if name != os.path.basename(model) else model)
 
     def write(self, path: str) -> None:
-        """Record the path of a saved file, once."""
+        """Record the path of a saved file, unless it has already been recorded."""
         if path not in self.written and len(self.written) < MOST:
             self.written.add(path)
             self.output.write("file", path=path)
 
     def sync(self, file: Any, *_: object) -> None:
-        """Note that a file is about to be synced to disk."""
+        """Store the path of a file that is about to be synced to disk."""
         if self.output.is_open:
             number = file if isinstance(file, int) else file.fileno()
             self.synced.add(os.readlink(f"/proc/self/fd/{number}"))
@@ -81,7 +81,7 @@ def watch(module: Any, load: Any) -> None:
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:
         def patched(*args: Any, **kwargs: Any) -> None:
-            with phases.own():  # so that the recorder's own files are not recorded
+            with phases.own():  # prevents the recording of the record's own files
                 output.guarded("A file is not recorded", partial(call, *args, **kwargs))
 
         return patched

@@ -1,8 +1,7 @@
 """Writes the record of a task for `clusterkit exam`: a file of JSON lines, and files with the values of variables.
 
 Loaded by path, so it imports only the standard library. Every line is written at once, so the record of a killed task
-is complete up to the kill. If something can't be recorded, the record contains a note. Errors of the recorder never
-reach the program.
+is complete up to the kill. If the recorder raises an exception, the program continues and the record contains a note.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ MOST_ROWS = 200_000
 
 
 def steps_of(text: str) -> frozenset[int]:
-    """Return the steps to record from a text such as `0,1,50,no-dropout`, and ignore words such as `no-dropout`."""
+    """Return the steps to record, given a text such as `0,1,50,no-dropout`; ignore words that are not numbers."""
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
 def held_of(text: str, task: str) -> frozenset[int]:
-    """Return the steps after which a task is to pause, from words such as `hold=worker-1/7` (step 7 of worker-1)."""
+    """Return the steps after which a task has to pause: step 7 of worker-1 for the word `hold=worker-1/7` in `text`."""
     words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
     return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
 
@@ -56,7 +55,7 @@ class RecordOutput:
                     file.write(json.dumps({"kind": kind, **fields}, default=str) + "\n")
 
     def note(self, text: str) -> None:
-        """Record, once, what is missing in the record and why."""
+        """Add a note to the record about data that is missing and why; ignore the note if it is already there."""
         if text not in self.notes:
             self.notes.add(text)
             self.write("note", text=text)
@@ -74,7 +73,7 @@ class RecordOutput:
             self.write("rows", step=step, rows=list(rows))
 
     def has_room_for_rows(self, count: int) -> bool:
-        """Return whether `count` more rows may be recorded, and if so, count them."""
+        """Return whether `count` more rows may be recorded. If so, add them to the number of recorded rows."""
         if self.rows + count > MOST_ROWS:
             self.note(f"Only the first {self.rows} rows are recorded.")
             return False
@@ -82,7 +81,7 @@ class RecordOutput:
         return True
 
     def write_state(self, moment: str, step: int, values: Sequence[tuple[Mapping[str, object], Any]]) -> None:
-        """Write the variables with their values. The last of MOST_STATES states is reserved for the end."""
+        """Write the variables with their values, at most MOST_STATES times. The last time is reserved for the end."""
         if not self.is_open or (moment != "end" and self.states >= MOST_STATES - 1):
             self.note(f"Only {MOST_STATES} states are recorded: that of step {step} and later ones are left out.")
             return

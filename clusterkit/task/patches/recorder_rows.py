@@ -1,9 +1,9 @@
 """Records the rows that a task trains on: a digest of each row of the first tensor among the arguments of a step.
 
 Loaded by path, so it imports only the standard library. A function that `Strategy.run` runs is a training step if it
-computes gradients. Keras's `fit` calls `Strategy.run` too, even on one worker. Rows that a replica without rows borrows
-are not recorded. Neither are rows in XLA, which can't call Python, or with parameter servers, where other tasks run the
-steps.
+computes gradients. Keras's `fit` calls `Strategy.run` too, even on one worker. Rows that a replica without rows takes
+from another replica are not recorded. With XLA, no rows are recorded, since its code can't call Python. With parameter
+servers, no rows are recorded, since other tasks run the steps.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ pending: list[list[str]] = []  # one list of row digests for each replica's step
 
 
 def take(before: int, now: int) -> list[tuple[int, list[str]]]:
-    """Return the digests of the steps after `before`, up to `now`, and remove them from `pending`."""
+    """Remove all digests from `pending`, and return them by step, for the steps `before` + 1 to `now`."""
     taken, pending[:] = list(pending), []
     return distributed(taken, before, now)
 
 
 def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
-    """Distribute the replicas' digests evenly over the steps; if that is impossible, assign all to the last step."""
-    made = max(now - before, 1)
-    each, rest = divmod(len(taken), made)
+    """Distribute the replicas' digests evenly over the steps; if they can't be divided, assign all to the last step."""
+    steps = max(now - before, 1)
+    per_step, rest = divmod(len(taken), steps)
     if rest:
-        each, before, made = len(taken), now - 1, 1
-    groups = [taken[place * each : (place + 1) * each] for place in range(made)]
-    return [(now - made + 1 + place, [row for one in group for row in one]) for place, group in enumerate(groups)]
+        per_step, before, steps = len(taken), now - 1, 1
+    groups = [taken[place * per_step : (place + 1) * per_step] for place in range(steps)]
+    return [(now - steps + 1 + place, [row for one in group for row in one]) for place, group in enumerate(groups)]
 
 
 def digest_of(row: Any) -> str:
@@ -43,7 +43,7 @@ def digest_of(row: Any) -> str:
 
 
 def is_object(row: Any) -> bool:
-    """Return whether a row consists of objects such as strings, for which an array contains only pointers."""
+    """Return whether a row consists of Python objects such as strings, so that the array contains only pointers."""
     return getattr(getattr(row, "dtype", None), "kind", "O") == "O"
 
 
@@ -65,7 +65,7 @@ def watch(module: Any, load: Any) -> None:
 
 
 def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
-    """Return the function for `Strategy.run`, changed to record its rows if it is a training step."""
+    """Return the function for `Strategy.run`, changed to record its rows if it turns out to be a training step."""
     if not output.is_open or "ParameterServer" in type(strategy).__name__:
         return function
     if not hasattr(function, "_decorate"):
@@ -97,12 +97,12 @@ def counted(function: Any, output: Any) -> Any:
     return step
 
 
-def record(given: Any, output: Any) -> None:
-    """Add an operation to the step that records the rows of the first tensor each time the step runs."""
+def record(arguments: Any, output: Any) -> None:
+    """Add an operation to the step. Each time the step runs, the operation records the rows of the first tensor."""
     tf = sys.modules["tensorflow"]
     xla = sys.modules["tensorflow.python.ops.control_flow_util"]
     ops = sys.modules["tensorflow.python.framework.ops"]
-    tensors = [leaf for leaf in tf.nest.flatten(given) if is_dense(tf, leaf)]
+    tensors = [leaf for leaf in tf.nest.flatten(arguments) if is_dense(tf, leaf)]
     if not tensors:
         output.note("Rows are not recorded: a training step gets no dense tensor.")
     elif xla.GraphOrParentsInXlaContext(ops.get_default_graph()):

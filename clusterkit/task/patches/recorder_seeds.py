@@ -2,10 +2,9 @@
 
 Loaded by path: standard library only. Each library is seeded when it is imported; the program's own seeds are set later
 and take precedence. TensorFlow and the layers of Keras have the same seed in all tasks, since the workers of a gang
-begin with the first worker's values. NumPy and Python's `random` have another seed in each worker of a gang: without an
-exam they differ too, and an exam with equal seeds would not find workers that shuffle in orders of their own. After the
-imports of TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the
-imports.
+begin with the first worker's values. NumPy and Python's `random` have a different seed in each worker of a gang, as
+without an exam: equal seeds would hide that workers shuffle in different orders. Importing TensorFlow or Keras draws
+random numbers, which a fork does not repeat, so the generators' states are restored after these imports.
 """
 
 from __future__ import annotations
@@ -25,37 +24,37 @@ LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 
 class StateKeeper:
-    """A meta path finder that finds no modules, but stores the generators' states when a library's import begins."""
+    """A meta path finder that finds no modules, but stores the states of random generators when an import begins."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, dict[str, Any]] = {}  # maps a library to the states, by generator module
+        self.states: dict[str, dict[str, Any]] = {}  # maps each imported library to the states, by generator module
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in LIBRARIES:
-            made = {module: sys.modules[module] for module in STATES if module in sys.modules}
-            self.kept[name] = {module: getattr(made[module], STATES[module][0])() for module in made}
+            modules = {module: sys.modules[module] for module in STATES if module in sys.modules}
+            self.states[name] = {module: getattr(modules[module], STATES[module][0])() for module in modules}
 
 
 keeper = StateKeeper()
 
 
 def keep_states(module: Any, load: object) -> None:
-    """Install the finder that stores the generators' states at each import of a library."""
+    """Install the finder that stores the states of random generators when the import of a library begins."""
     module.meta_path.insert(0, keeper)
 
 
 def restore_states(module: Any, load: Any) -> None:
-    """Restore the states that the generators had before a library was imported."""
-    kept = keeper.kept.pop(module.__name__, {})
+    """Restore the states that the random generators had before this library was imported."""
+    states = keeper.states.pop(module.__name__, {})
     for name, (_, setter) in STATES.items():
-        if name in kept:
-            getattr(sys.modules[name], setter)(kept[name])
+        if name in states:
+            getattr(sys.modules[name], setter)(states[name])
         elif name in sys.modules:
             seed(sys.modules[name], load)
 
 
 def seed(module: Any, load: Any) -> None:
-    """Seed Python's `random` or NumPy's generator, differently in each worker of a gang."""
+    """Seed Python's `random` or NumPy's generator, with a different seed in each worker of a gang."""
     order = load("task/patches/order")
     worker = 0
     with suppress(ValueError, LookupError, TypeError, AttributeError):  # the program has changed TF_CONFIG
@@ -64,7 +63,7 @@ def seed(module: Any, load: Any) -> None:
 
 
 def share_layer_seeds(module: Any, load: Any) -> None:
-    """Patch Keras 3 or 2 to draw the seeds of layers from a generator that is seeded alike in all workers."""
+    """Patch Keras 3 or 2 to draw the seeds of layers from a generator that has the same seed in all workers."""
     order = load("task/patches/order")
     drawn = random.Random(order.recorded_seed())
 
@@ -90,7 +89,7 @@ def seed_tensorflow(module: Any, load: Any) -> None:
 
 
 def leave_out_dropout(module: Any, load: Any) -> None:
-    """Disable dropout if the exam requests it, since several workers drop other values than a single process."""
+    """Disable dropout if the exam requests it, since workers drop different values than a single process."""
     if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
         module.dropout = lambda inputs, *args, **kwargs: inputs
 
@@ -103,7 +102,7 @@ def has_servers(tf_config: str) -> bool:
 
 
 def seed_generators(module: Any, load: Any) -> None:
-    """Seed generators that the program creates without a seed; with determinism on, TensorFlow would raise an error."""
+    """Seed generators that the program creates without a seed, which TensorFlow rejects if determinism is enabled."""
     kind, numbers = module.Generator, itertools.count(load("task/patches/order").recorded_seed())
 
     def from_non_deterministic_state(cls: Any, alg: Any = None) -> Any:
@@ -116,7 +115,7 @@ def seed_generators(module: Any, load: Any) -> None:
 def build_from_specs(trainer: Any, load: Any) -> None:
     """Patch Keras 3 on one worker to build a model without reading a batch, as keras_fit.py does on several workers.
 
-    Otherwise, data that is reshuffled for each iterator would have the order of its second epoch in the first epoch.
+    To read a batch, Keras creates an iterator, so training would see the second order of data that iterators reshuffle.
     """
     fit, model = load("task/patches/keras_fit"), trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build

@@ -14,7 +14,7 @@ from typing import Any
 
 LARGEST = 1_000_000  # elements; larger variables are sampled
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
-NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
+NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # classes for results of assignments and wrapped handles
 Value = tuple[dict[str, object], Any]
 
 
@@ -32,34 +32,34 @@ class NamedVariable:
 
 
 class Registry:
-    """The existing variables in the order of their creation, and the optimizers and metrics that define their roles."""
+    """The existing variables, in the order of their creation, and the optimizers and metrics that use them."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, NamedVariable] = {}  # by the variable's id
+        self.entries: dict[int, NamedVariable] = {}  # maps the `id` of each variable to its entry
         self.names: dict[str, int] = {}  # maps a name to the number of variables that have had this name
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.metrics: list[Callable[[], Any]] = []
 
     def add(self, variable: Any, name: str) -> None:
-        """Add a variable, and remove the variables that it consists of."""
+        """Add a variable. Remove the variables of which it consists, since they are not listed separately."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
-        known = self.entries.get(id(variable))
-        if known is not None and known.variable() is variable:  # Keras has initialized the variable again
+        entry = self.entries.get(id(variable))
+        if entry is not None and entry.variable() is variable:  # Keras has initialized the variable again
             return
         self.entries.pop(id(variable), None)  # a deleted variable may have had the same id
         self.names[name] = self.names.get(name, 0) + 1
         self.entries[id(variable)] = NamedVariable(variable, name, self.names[name])
 
     def drop(self, variable: Any) -> None:
-        """Remove a variable and its parts; the name becomes available again."""
+        """Remove a variable and its parts. If the name was the last one with its base, the name can be used again."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
-        known = self.entries.get(id(variable))
-        if known is not None and known.variable() is variable:
+        entry = self.entries.get(id(variable))
+        if entry is not None and entry.variable() is variable:
             del self.entries[id(variable)]
-            if self.names[known.base] == known.number:
-                self.names[known.base] -= 1
+            if self.names[entry.base] == entry.number:
+                self.names[entry.base] -= 1
 
     def living(self) -> list[tuple[NamedVariable, Any]]:
         every = [(key, entry, entry.variable()) for key, entry in list(self.entries.items())]
@@ -93,7 +93,7 @@ class Registry:
         return values
 
     def roles(self) -> Iterator[tuple[int, str]]:
-        """Yield (id of leaf, role) for the variables of metrics and optimizers; later roles replace earlier ones."""
+        """Yield (id of the leaf, role) for the variables of metrics and optimizers. The last role of a leaf counts."""
         for metric in alive(self.metrics):
             yield from ((id(leaf_of(variable)), "metric") for variable in variables_of(metric))
         optimizers = alive(self.optimizers)
@@ -106,17 +106,17 @@ class Registry:
             yield id(leaf_of(getattr(optimizer, "_iterations", None))), "counter"
 
 
-def alive(made: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Return the objects of these weak references that still exist."""
-    return [one for get in made if (one := get()) is not None]
+def alive(references: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Return the objects that still exist among those of these weak references."""
+    return [one for get in references if (one := get()) is not None]
 
 
 def variables_of(owner: Any) -> list[Any]:
     """Return the variables of an optimizer or metric of any Keras version."""
     for name in ("_variables", "_weights", "variables"):
-        found = getattr(owner, name, None)
-        if isinstance(found, list | tuple) and found:
-            return list(found)
+        variables = getattr(owner, name, None)
+        if isinstance(variables, list | tuple) and variables:
+            return list(variables)
     return []
 
 
@@ -168,7 +168,7 @@ def sampled(array: Any, largest: int) -> Any:
 
 
 def is_on_read(variable: Any) -> bool:
-    """Return whether the replicas' values of a variable may differ, and are aggregated when they are read."""
+    """Return whether a variable is aggregated when it is read, so that the replicas' values may differ."""
     every = (variable, *parts_of(variable))
     names = [getattr(one, "_synchronization", None) or getattr(one, "synchronization", None) for one in every]
     return any(str(getattr(name, "name", name)).lower() == "on_read" for name in names)
@@ -219,6 +219,6 @@ def add_distributed(variable: Any) -> None:
 
 
 def add_keras(variable: Any) -> None:
-    """Add a variable of Keras in place of TensorFlow's variable, unless that is sharded: then keep the shards."""
+    """Add a variable of Keras in place of TensorFlow's variable. If the latter is sharded, keep its shards instead."""
     if hasattr(leaf_of(variable), "handle"):
         registry.add(variable, variable._path)

@@ -1,4 +1,4 @@
-"""Exits the program if it can't work in this task, with a message that names the program's line and a remedy.
+"""Ends a program that can't work in this task, with a message that names the line of the program and a remedy.
 
 Loaded by path, so it imports only the standard library.
 """
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that do not belong to the program
 REFUSED = 78  # as in words/outcome.py
-OLDEST_FOR_FIT = (3, 10)  # the first version of Keras 3 whose losses and metrics take other replicas into account
+OLDEST_FOR_FIT = (3, 10)  # the first version of Keras 3 whose losses and metrics are correct with several replicas
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first version of Keras 3 whose optimizers sum the gradients of all workers
 
 
@@ -75,7 +75,7 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
 
 
 def keras_version() -> str:
-    """Return the version of Keras 3; if it is unknown, return 3.10, which passes every version check."""
+    """Return the version of Keras 3. An unknown version is returned as 3.10, which passes every version check."""
     return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
 
 
@@ -102,10 +102,10 @@ def refuse_coordination(module: Any, load: Any) -> None:
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:
-    """Return the library method that the program has called, and the program's line with the call."""
+    """Return the name of the library method that the program has called, and the file and line of the call."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # a frame without `self` is a wrapper's, whose name is not the method's
+        if "self" in frame.f_locals:  # a frame without `self` belongs to a wrapper, which has another name
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:
@@ -119,7 +119,7 @@ def _is_of_a_library(module: str) -> bool:
 
 
 def stop(sentence: str) -> NoReturn:
-    """Exit with the code of a refusal, which clusterkit does not restart."""
+    """Print the sentence, and exit with REFUSED, the exit code after which clusterkit does not restart a task."""
     refusal = SystemExit(f"clusterkit: {sentence}")
     refusal.code = REFUSED
     print(refusal, file=sys.stderr, flush=True)

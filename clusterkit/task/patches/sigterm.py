@@ -12,7 +12,7 @@ from typing import Any
 
 
 def watch_tensorflow(module: Any, load: Any) -> None:
-    """Report when a strategy is created, which starts the notifier, and when an object waits for the notifier."""
+    """Patch the strategy, which starts the notifier, and the classes that wait for it, to report each new object."""
     after = {"CollectiveAllReduceStrategy.__init__": lambda *args, **kwargs: report(load)}
     for kind in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
         after[f"{kind}.__init__"] = lambda *args, **kwargs: report(load, waits=True)
@@ -20,7 +20,7 @@ def watch_tensorflow(module: Any, load: Any) -> None:
 
 
 def watch_handlers(module: Any, load: Any) -> None:
-    """Report when the program sets or removes a handler of SIGTERM."""
+    """Patch `signal.signal` to report each change of the handler of SIGTERM."""
 
     def handler_set(signalnum: int, handler: Any) -> None:
         if signalnum == signal.SIGTERM:
@@ -30,7 +30,7 @@ def watch_handlers(module: Any, load: Any) -> None:
 
 
 def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Report whether SIGTERM is handled now. An ignored SIGTERM is reported as handled: the task needs time to end."""
+    """Report whether SIGTERM is handled. A task that ignores SIGTERM counts as handling it: it needs time to end."""
     if waits:
         waited.append(True)
     handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

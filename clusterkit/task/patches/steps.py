@@ -2,9 +2,9 @@
 
 Loaded by path: imports only standard modules that entry.py has already imported. The reports look like those of
 `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
-and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A coordinator's
-`iterations` are on a parameter server, where a read can hang: they are read once, before the first closure. While `fit`
-counts batches, no `iterations` are read, because they grow before the callback of a batch runs.
+and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A coordinator reads
+`iterations` only once, before the first closure, since a read from a parameter server can hang. In `fit`, where batches
+are counted, no `iterations` are read, because they grow before a batch's callbacks run.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.metrics import Metrics
 
-Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and its count of steps
-NONE = type(None)  # like a weak reference to a deleted object, returns None when called
+Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and the optimizer's steps
+NONE = type(None)  # returns None when called, like a weak reference to a deleted object
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers' counts
 REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
-MOST_STEPS = 10**9  # higher counts are of memory that XLA freed when a compiled step failed
+MOST_STEPS = 10**9  # higher counts are invalid: XLA frees the memory of a count when a compiled step fails
 END_WITHIN = 1.0  # seconds; the longest wait for the thread at exit
 
 
@@ -44,15 +44,15 @@ class Steps:
         self.sent: int | None = None  # the last step that was reported
         self.counted_at = self.sent_at = 0.0
         self.fit: Callable[[], Any] = NONE  # a weak reference to the callbacks of the running `fit`
-        self.counted = 0  # the step according to the batches of `fit`
+        self.counted = 0  # the step during `fit`, computed by counting batches
         self.batch = -1  # the last batch of the current epoch of `fit`
-        self.left: int | None = None  # steps from the beginning of this epoch to the end of `fit`; None if unknown
+        self.left: int | None = None  # the number of steps from this epoch's beginning to the end of `fit`, if known
         self.epoch_began: int | None = None  # the step at which this epoch began
         self.total: int | None = None  # the step at the end of `fit`; None if unknown
         self.optimizers: list[Callable[[], Any]] = []  # weak references to all optimizers
         self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
         self.read: Counts = []  # the last counts that were read
-        self.shown: Counts = []  # the count that was reported as the step, if any, before the first `fit`
+        self.shown: Counts = []  # the count, if any, that was reported as the step before the first `fit`
         self.coordinates = False  # True if the program has a coordinator
         self.base: int | None = None  # the step at which the coordinator began
         self.finished = itertools.count(1)  # a thread-safe counter of finished closures
@@ -65,7 +65,7 @@ class Steps:
         self.thread_lives = _thread.allocate_lock()  # held while the thread runs
 
     def count(self, step: int) -> None:
-        """Record a step, and report the step unless another one has just been reported."""
+        """Record a step; report the step if the last report was at least REPORT_EVERY seconds ago."""
         self.step, now = step, time.monotonic()
         self.counted_at = now
         if now - self.sent_at >= REPORT_EVERY:
@@ -74,14 +74,14 @@ class Steps:
             self.start_thread()
 
     def send_step(self) -> None:
-        """Report the newest step, if there is one and it has not been reported yet."""
+        """Report the newest step, if any, unless it has already been reported."""
         if not self.is_fork():
             with self.lock:
                 if self.step and self.step != self.sent:
                     self.report("progress")
 
     def report(self, kind: str, more: str = "") -> None:
-        """Report the newest step; `more` has further members of the JSON object. The caller must hold the lock."""
+        """Report the newest step, with `more` appended to the JSON object's members. The caller must hold the lock."""
         self.sent, self.sent_at = self.step, time.monotonic()
         total = "" if self.total is None else f',"total":{self.total}'
         self.send(kind, f'"step":{self.sent}{total}{more}')
@@ -131,7 +131,7 @@ class Steps:
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
                 if self.unreported is not None and uses_training():
-                    self.unreported.look()
+                    self.unreported.update()
                 if self.metrics is not None:
                     self.metrics.send()
                 self.send_step()
@@ -140,10 +140,10 @@ class Steps:
 
     def counts(self) -> Counts:
         """Return the current counts of the optimizers that still exist and have made steps."""
-        return [(known, count) for known in self.optimizers if (count := steps_of(known()))]
+        return [(reference, count) for reference in self.optimizers if (count := steps_of(reference()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest count that has changed or, after a `fit`, add the highest change to the step."""
+        """Set the step to the highest changed count of an optimizer. After a `fit`, add the highest change instead."""
         before = self.read
         if uses_training() or self.fit() is not None:
             return
@@ -153,14 +153,14 @@ class Steps:
                 return
             self.read = counts
             if self.fitted:  # an optimizer's first count adds no steps, since it may have been restored
-                made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
-                self.step = (self.step or 0) + made
-            elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
-                self.shown = [max(moved, key=lambda one: one[1])]
+                increase = max((count - count_of(reference(), before, count) for reference, count in counts), default=0)
+                self.step = (self.step or 0) + increase
+            elif changed := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
+                self.shown = [max(changed, key=lambda one: one[1])]
                 self.step = self.shown[0][1]
 
     def end(self) -> None:
-        """At exit, end the thread, which could crash in TensorFlow's code later, and send the last reports."""
+        """At exit, end the thread, which could otherwise crash in TensorFlow's code, and send the last reports."""
         if not self.is_fork():
             self.end_requested.release()
             self.thread_lives.acquire(timeout=END_WITHIN)
@@ -171,20 +171,20 @@ class Steps:
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
-        """Start to count the batches of a `fit`, continuing from earlier steps and those of a restored optimizer."""
+        """Start to count the batches of a `fit`. Earlier steps, and those of a restored optimizer, are included."""
         self.batch, self.epoch_began = -1, None
         if self.coordinates:
             return
         optimizer = getattr(model, "optimizer", None)
-        made, new = steps_of(optimizer), [] if optimizer is None else [ref(optimizer)]
+        count, new = steps_of(optimizer), [] if optimizer is None else [ref(optimizer)]
         with self.lock:
-            if not any(known() is optimizer for known in self.fitted):
-                self.step = (self.step or 0) + made - count_of(optimizer, self.shown, 0)
+            if not any(reference() is optimizer for reference in self.fitted):
+                self.step = (self.step or 0) + count - count_of(optimizer, self.shown, 0)
                 self.fitted += new
-            self.counted, self.read = self.step or 0, [*((known, made) for known in new), *self.read]
+            self.counted, self.read = self.step or 0, [*((reference, count) for reference in new), *self.read]
 
     def end_fit(self) -> None:
-        """Read the optimizers' counts, so that the thread can add the steps that follow this `fit`."""
+        """Read the optimizers' counts, so that the thread can later add the steps that are made after this `fit`."""
         if not self.coordinates:
             counts = self.counts()
             with self.lock:
@@ -192,12 +192,12 @@ class Steps:
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
-        """Record the remaining steps of `fit`. If the epoch's length is unknown, use that of the previous epoch."""
+        """Compute the remaining steps of `fit`. If the epoch's length is unknown, assume that of the previous epoch."""
         self.batch = -1
-        made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
+        length = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
         try:
-            steps: Any = params["steps"] or made
+            steps: Any = params["steps"] or length
             self.left = (int(params["epochs"]) - epoch) * int(steps)
         except (TypeError, ValueError, LookupError):  # the number of steps is unknown
             self.left = None
@@ -211,18 +211,18 @@ class Steps:
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Count the batches of the epoch up to this one. With `steps_per_execution`, a call counts several batches."""
-        made, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
+        batches, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
         if self.coordinates:  # the batches have only been scheduled
-            self.steps_per_closure = made
+            self.steps_per_closure = batches
         else:
             if is_first:
                 with self.lock:
                     self.fit, self.read = ref(callbacks), []
-            self.counted += made
+            self.counted += batches
             self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
-        """Report the step of the weights that an evaluator has evaluated, read from its restored optimizer."""
+        """Report the step of the weights that were evaluated, which the optimizer has restored with them."""
         if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
             self.step = step
             self.send_step()
@@ -237,20 +237,20 @@ class Steps:
             self.unreported.closures += not self.is_testing
         elif not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
-            with self.lock:  # since several threads finish closures, but steps must be counted in order
+            with self.lock:  # several threads finish closures, but steps must be counted in order
                 self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
 
 
 def count_of(optimizer: Any, counts: Counts, default: int) -> int:
-    """Return the step count recorded in `counts` for the optimizer, or `default` without a record."""
-    return next((count for known, count in counts if known() is optimizer), default)
+    """Return the optimizer's count in `counts`, or `default` if `counts` does not contain the optimizer."""
+    return next((count for reference, count in counts if reference() is optimizer), default)
 
 
 steps = Steps()
 
 
 def uses_training() -> bool:
-    """Return whether the program has imported `clusterkit.training`, in which case its loops report their own steps."""
+    """Return whether the program has imported `clusterkit.training`. Such a program reports the steps of its loops."""
     return "clusterkit.training" in sys.modules
 
 
@@ -294,7 +294,7 @@ def watch_evaluations(module: Any, load: Any) -> None:
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
     """Store a weak reference to an optimizer that the program creates, and start the thread."""
-    if not any(made() is optimizer for made in steps.optimizers):
+    if not any(reference() is optimizer for reference in steps.optimizers):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:
         steps.start_thread()

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def hide_in_graphs(tf_stack: Any, load: Any) -> None:
-    """Make TensorFlow's own filter, which each thread applies to every stack, remove clusterkit's files."""
+    """Make TensorFlow's SentinelFilter, which each thread applies to every stack, remove clusterkit's files."""
     names = own_files(load)
     tf_stack.SentinelFilter.get_filtered_filenames = lambda self: names
     load("task/patches/hook").after(tf_stack.SentinelFilter, "__init__", lambda self: self.update())
@@ -21,7 +21,7 @@ def hide_in_graphs(tf_stack: Any, load: Any) -> None:
 
 
 def hide_in_prints(traceback: Any, load: Any) -> None:
-    """Patch Python's `traceback` to skip clusterkit's frames. AutoGraph, TensorFlow, Keras and logging use it, too."""
+    """Patch Python's `traceback`, which AutoGraph, TensorFlow, Keras and logging use, to skip clusterkit's frames."""
     ours = load.__globals__["OURS"]
     for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
         if hasattr(traceback, name):
@@ -45,15 +45,15 @@ def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Cal
     """Return a function that walks a stack or traceback like `plain`, but skips frames of files below `ours`."""
 
     def walk(first: Any) -> Iterable[Any]:
-        found = plain(first)
-        if first is None:  # `plain` counts frames back from its caller, and a generator would add one
-            return found
-        return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
+        entries = plain(first)
+        if first is None:  # `plain` begins a fixed number of frames above, and a generator would be one more frame
+            return entries
+        return (each for each in entries if not each[0].f_code.co_filename.startswith(ours))
 
     return walk
 
 
 def own_files(load: Any) -> frozenset[str]:
     """Return the paths of clusterkit's files that may be on the stack of a task."""
-    walked = [found for directory in load.__globals__["OURS"] for found in os.walk(directory)]
+    walked = [entry for directory in load.__globals__["OURS"] for entry in os.walk(directory)]
     return frozenset(os.path.join(place, file) for place, _, files in walked for file in files if file.endswith(".py"))

@@ -1,4 +1,4 @@
-"""Detects that a program imports clusterkit.training and trains in its own loop, but reports no steps.
+"""Detects that a program with its own training loop has imported clusterkit.training, but reports no steps.
 
 Loaded by path: imports only standard modules that entry.py has already imported.
 """
@@ -16,21 +16,21 @@ LEAST = 3  # the minimum number of changes of the count; restoring an optimizer 
 
 
 class Unreported:
-    """Counts the program's steps until the program reports a step, or until "unreported" has been sent."""
+    """Counts the program's steps, until the program reports a step itself or the report "unreported" has been sent."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.closures = 0  # the number of closures that a coordinator has finished
-        self.made = self.changes = 0  # the newest count of steps, and the number of times that the count has changed
+        self.total = self.changes = 0  # the newest number of steps, and the number of times that it has changed
         self.since: float | None = None  # the time at which the count first changed
 
-    def look(self) -> None:
-        """Update the count. Report "unreported" once the program has trained long enough without reporting a step."""
-        made = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
-        if made == self.made or self.steps.sent is not None:
+    def update(self) -> None:
+        """Count the steps anew. Send "unreported" once the program has trained for AFTER seconds without a report."""
+        total = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
+        if total == self.total or self.steps.sent is not None:
             return
         now = time.monotonic()
-        self.made, self.changes = made, self.changes + 1
+        self.total, self.changes = total, self.changes + 1
         self.since = now if self.since is None else self.since
         if self.changes >= LEAST and now - self.since >= AFTER:
             self.steps.send("unreported", f'"seconds":{int(now - self.since)}')

@@ -17,8 +17,7 @@ from clusterkit.backends.hosts.backend import AgentsBackend
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.machine.core import Machine
 from clusterkit.store.directory import RunDirectory
-from clusterkit.supervisor.journal import Journal
-from clusterkit.supervisor.loop import Loop
+from clusterkit.supervisor.loop import Journal, Loop
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, sentence

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.engines.slurm import allocation
-from clusterkit.engines.slurm.allocation import SlurmAllocation
+from clusterkit.engines.slurm import engine
 from clusterkit.engines.slurm.answers import QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.engine import SlurmAllocation
 from tests.engines.slurm.test_notices import RUNNING
 
 pytestmark = pytest.mark.process
@@ -40,7 +40,7 @@ def slurm_that_says(place: Path, code: str) -> Slurm:
 def test_a_job_is_requeued_once_the_host_is_down(tmp_path: Path, state: str, expected: bool | None) -> None:
     """`*`: it does not answer. That alone is not the loss of it."""
     slurm = slurm_that_says(tmp_path, ANSWERS.format(state=state, place=tmp_path))
-    assert allocation.requeue_if_lost(slurm, 7, 0) is expected
+    assert engine.requeue_if_lost(slurm, 7, 0) is expected
     said = tmp_path / "said"
     assert said.exists() == bool(expected)
     assert not expected or said.read_text().endswith("scontrol requeue 7\n")
@@ -65,12 +65,12 @@ class Known(Slurm):
 )
 def test_a_job_that_is_not_as_it_was_is_left_alone(job: QueuedJob | None) -> None:
     """Somebody else was faster."""
-    assert allocation.requeue_if_lost(Known(job), 7, 1) is False
+    assert engine.requeue_if_lost(Known(job), 7, 1) is False
 
 
 def test_outside_of_a_job_there_is_nothing_to_requeue() -> None:
     """Agents that were started by hand."""
-    assert allocation.requeue_when_lost({}) is False
+    assert engine.requeue_when_lost({}) is False
 
 
 def test_a_command_that_a_signal_ends_is_repeated(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_an_odd_answer_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.Mo
     """A wrapper of the site's prints something once: that is no word about the job."""
     once = f"[ -e {tmp_path}/odd ] || {{ touch {tmp_path}/odd; echo '*** maintenance ***'; exit 0; }}\n"
     slurm_that_says(tmp_path, once + ANSWERS.format(state="down*", place=tmp_path))
-    monkeypatch.setattr(allocation, "QUERY_EVERY", 0.01)
+    monkeypatch.setattr(engine, "QUERY_EVERY", 0.01)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]"}
-    assert allocation.requeue_when_lost(env) is True
+    assert engine.requeue_when_lost(env) is True
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_host_whose_name_is_a_loopback_address_is_told_by_the_one_that_leads_t
     """Debian writes `127.0.1.1 n1` into n1's /etc/hosts: agents on other hosts would call themselves."""
     slurm_that_says(tmp_path, f"printf '%s\\n' {' '.join(hosts)}")
     monkeypatch.setattr(socket, "gethostbyname", {"n1": "127.0.1.1", "n2": "192.0.2.2"}.__getitem__)
-    monkeypatch.setattr(allocation, "own_address", {("192.0.2.2", allocation.ANY_PORT): "192.0.2.1"}.__getitem__)
+    monkeypatch.setattr(engine, "own_address", {("192.0.2.2", engine.ANY_PORT): "192.0.2.1"}.__getitem__)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURMD_NODENAME": "n1", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n"}
     assert SlurmAllocation(Path("/nowhere"), env=env).address == address
 

@@ -1,0 +1,123 @@
+"""Rows about strategies, models, optimizers and data that cannot be combined in this way."""
+
+from __future__ import annotations
+
+from clusterkit.explain.frames import calling
+from clusterkit.explain.row import Row
+
+_ONE = ("--workers", "1")
+_TWO = ("--workers", "2")
+_COORDINATED = ("--workers", "1", "--ps", "1", "--servers", "builtin", "--keras", "2")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "strategy-copied",
+        "ValueError: MultiWorkerMirroredStrategy cannot be deep copied in eager mode.",
+        r"cannot be deep copied in eager mode|RuntimeError: Must only deepcopy DistributionStrategy"
+        r"|TypeError: (?:can't|cannot) pickle '?(?:_thread\.|weakref|tensorflow|module|Graph)",
+        "{line} copies or sends to another process what cannot be copied: a strategy, or what belongs to one or holds "
+        "parts of TensorFlow, such as a model, an optimizer, a dataset or a writer of summaries.",
+        "Make the strategy and the model inside of the function that the other process runs, and pass it arrays, paths "
+        "and model.get_weights(). To copy a model: tf.keras.models.clone_model(model) in strategy.scope(), then "
+        "set_weights.",
+        reported=("tensorflow/tensorflow#46556", "tensorflow/tensorflow#42931", "ray-project/ray#5330"),
+        example=_TWO,
+    ),
+    Row(
+        "scope-in-a-scope",
+        "RuntimeError: Must not be called inside a `tf.distribute.Strategy` scope.",
+        r"Must not be called inside a `tf\.distribute\.Strategy` scope|Must not nest tf\.distribute\.Strategy scopes",
+        "{line} enters a strategy inside of the scope of one, such as with experimental_set_strategy.",
+        "Enter one strategy, once: leave tf.distribute.experimental_set_strategy out, or the outer with "
+        "strategy.scope().",
+        example=_TWO,
+    ),
+    Row(
+        "empty-cluster",
+        "ValueError: Cluster spec must be non-empty in `tf.distribute.cluster_resolver.ClusterResolver`.",
+        r"Cluster spec must be non-empty in|ValueError: There must be at least one worker\."
+        r"|No `worker`, `chief` or `evaluator` tasks can be found in `cluster_spec`",
+        "The resolver that {line} uses has found no cluster, or one without workers: TF_CONFIG is not set, or not yet.",
+        "Start the program with clusterkit up --workers 1 --ps 1 --servers builtin, which sets TF_CONFIG; or set it, "
+        "with its tasks, before the resolver is made.",
+        reported=("tensorflow/tensorflow#46843",),
+        example=_ONE,
+    ),
+    Row(
+        "optimizer-of-tensorflow-1-in-compile",
+        "ValueError: Could not interpret optimizer identifier: <tensorflow.python.training.adam.AdamOptimizer …>",
+        r"Could not interpret optimizer identifier: <(?P<type>tensorflow\.[\w.]+)"
+        r"|`tf\.compat\.v1\.keras` Optimizer \(.{0,200}\) is not supported"
+        r"|Only TensorFlow native optimizers are supported with DistributionStrategy",
+        "{line} compiles a model with an optimizer of TensorFlow 1, or of another Keras, which Keras does not take.",
+        "model.compile(optimizer=tf.keras.optimizers.Adam(0.001), loss=…), in strategy.scope()",
+        reported=("tensorflow/tensorflow#26709", "tensorflow/tensorflow#27696"),
+        example=_TWO,
+    ),
+    Row(
+        "reduction-of-keras-2",
+        "ValueError: Invalid value for argument `reduction`. … Received: reduction=auto",
+        r"Invalid value for argument `reduction`\. [^\n]*Received: reduction=(?P<reduction>auto)",
+        "{line} makes a loss with Reduction.AUTO, which Keras 3 does not have.",
+        "Leave reduction out, for the mean over the global batch; or reduction='none' for a loss per row.",
+        example=_TWO,
+    ),
+    Row(
+        "optimizer-with-a-condition",
+        "RuntimeError: Exception encountered when calling Cond.call(). `merge_call` called while defining a new graph",
+        r"when calling Cond\.call\(\)\.(?s:.{0,20}?)`merge_call` called while defining a new graph"
+        r"|loss_scale_optimizer\.py(?s:.{0,4000}?)`merge_call` called while defining a new graph",
+        "Keras 3 applies the gradients of {line} in a condition, for gradient_accumulation_steps, use_ema or the loss "
+        "scale of mixed_float16, which TensorFlow does not support where a process has several replicas.",
+        "Leave gradient_accumulation_steps, use_ema and LossScaleOptimizer out, and take mixed_bfloat16 for "
+        "mixed_float16; or have one replica in each process: MultiWorkerMirroredStrategy, with clusterkit up "
+        "--workers 2 --gpus-per-task 1.",
+        reported=("keras-team/keras#18666", "keras-team/tf-keras#301"),
+        example=_ONE,
+        over=("gradients-in-a-condition",),
+    ),
+    Row(
+        "set-value-of-keras-2",
+        "AttributeError: 'str' object has no attribute 'name', from tf.keras.backend.set_value",
+        r"AttributeError: 'str' object has no attribute 'name'",
+        "{line} calls set_value for a variable of Keras 3, whose dtype is a text.",
+        "model.optimizer.learning_rate = 0.01, or variable.assign(value); to read it: float(model.optimizer."
+        "learning_rate).",
+        calling(r"\b(?:backend|K)\.(?:batch_)?[sg]et_value\("),
+        example=_TWO,
+    ),
+    Row(
+        "arguments-beside-a-dataset",
+        "ValueError: When providing `x` as a tf.data.Dataset, `y` should not be passed.",
+        r"When providing `x` as an? [\w. ]+, `(?P<argument>\w+)` should not be passed"
+        r"|argument is not supported when using (?:dataset|python generator|`keras\.utils\.Sequence`) as input"
+        r"|rgument `validation_split` is only supported for|`validation_split` is only supported for"
+        r"|validation_split argument is not supported with distribution",
+        "{line} passes a dataset or a generator, and beside it labels, weights or a share for validation, which Keras "
+        "cannot take out of it.",
+        "Put them into the dataset: tf.data.Dataset.from_tensor_slices((x, y, weights)).batch(size); and validate with "
+        "fit(dataset.skip(n), validation_data=dataset.take(n)).",
+        example=_TWO,
+    ),
+    Row(
+        "weights-of-another-model",
+        "ValueError: Layer 'dense' expected 2 variables, but received 0 variables during loading.",
+        r"Layer count mismatch when loading weights|Weight count mismatch for"
+        r"|Layer '[^'\n]*' expected \d+ variables, but received \d+ variables during loading"
+        r"|was never built and thus it doesn't have any variables\. However the weights file"
+        r"|Shape mismatch in .{0,80}for weight",
+        "The file that {line} loads has the weights of another model, or the model here has no weights yet.",
+        "Make the same layers as the program that saved them, and build the model first: tf.keras.Input(shape=…), or "
+        "model.build(shape); or begin without the file.",
+        example=_ONE,
+    ),
+    Row(
+        "mixed-precision-with-this-strategy",
+        "ValueError: Mixed precision is not supported with the tf.distribute.Strategy: ParameterServerStrategyV2",
+        r"(?:Mixed precision|Loss scaling) is not supported with the tf\.distribute\.Strategy: (?P<strategy>\w+)",
+        "{line} trains with float16 under {strategy}, for which Keras 2 cannot scale the loss.",
+        "Leave the policy out, or call tf.keras.mixed_precision.set_global_policy('float32'); "
+        "MultiWorkerMirroredStrategy takes mixed precision.",
+        example=_COORDINATED,
+    ),
+)

@@ -1,0 +1,142 @@
+"""Rows about runs that succeed although they do not train as meant: their data, losses and steps.
+
+These rows explain only runs that succeeded. Except for `data-ran-out`, their ids are those of rules of `check`, whose
+finding is shown instead of the row's sentences.
+"""
+
+from __future__ import annotations
+
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
+from clusterkit.words.outcome import RunState
+
+RAN_OUT = "input ran out of data"  # in a warning of Keras
+
+_TWO = ("--workers", "2")
+_SERVED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
+
+
+def _failed(evidence: Evidence) -> bool:
+    """Return whether a task ended with an error that nobody had asked for."""
+    ends = [task.exit for task in evidence.tasks if task.exit is not None]
+    return any(not exit_.ok and exit_.asked is None for exit_ in ends)
+
+
+def _found(id_: str) -> Condition:
+    """Return a condition that holds if the run succeeded, no task trained alone, and `check` has this finding."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        if evidence.state is not RunState.SUCCEEDED or evidence.undistributed is not None or _failed(evidence):
+            return None
+        return HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
+
+    return holds
+
+
+def _ran_out(evidence: Evidence) -> Words | None:
+    """Condition: Keras's warning that the data ended is in the log of a run that made too few steps, or in a log."""
+    first, job = evidence.first, evidence.job
+    of_log = job is None and RAN_OUT in first.text and "Traceback (most" not in first.text
+    if not of_log and (not evidence.ran_out or _failed(evidence)):
+        return None
+    leader = next((task for task in evidence.tasks if job is not None and task.task == job.leader), first)
+    return {"who": leader.name, "made": "early" if leader.step is None else f"after step {leader.step}"}
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "data-ran-out",
+        "Your input ran out of data; interrupting training.",
+        "",
+        "The data of fit ended before all its steps were made: {who} stopped {made}, without an error.",
+        "Let the dataset repeat, dataset.repeat(), or leave steps_per_epoch out, so that an epoch ends with the data; "
+        "a Python generator needs a loop: while True.",
+        _ran_out,
+        ("tensorflow/tensorflow#64476", "tensorflow/tensorflow#25254"),
+        _TWO,
+        facts_only=True,
+    ),
+    Row(
+        "loss-per-replica",
+        "Training with several workers: gradients are too large, the loss does not decrease",
+        "",
+        "A step averages its loss over the rows of one worker, and the strategy adds up the gradients of all workers.",
+        "Divide by the number of replicas, too: tf.nn.compute_average_loss(losses, global_batch_size=…).",
+        _found("loss-per-replica"),
+        ("tensorflow/tensorflow#45923", "tensorflow/tensorflow#33809"),
+        _TWO,
+        facts_only=True,
+    ),
+    Row(
+        "batch-per-replica",
+        "Training with several workers: each worker gets a smaller batch than before",
+        "",
+        "The strategy divides each batch among the workers, and the batch has the size of one worker's.",
+        "Batch by the global batch: batch_size * strategy.num_replicas_in_sync.",
+        _found("batch-per-replica"),
+        example=_TWO,
+        facts_only=True,
+    ),
+    Row(
+        "mean-of-parts",
+        "Training with several workers: the printed loss is too small by the number of workers",
+        "",
+        "Each replica has divided its loss by the global batch size, and strategy.reduce with MEAN divides once more.",
+        "Add up the losses of the replicas: strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None).",
+        _found("mean-of-parts"),
+        example=_TWO,
+        facts_only=True,
+    ),
+    Row(
+        "undistributed-batches",
+        "Training with several workers: each worker trains on all of the data",
+        "",
+        "The loop passes the batches of a dataset to strategy.run, and not those of the distributed dataset.",
+        "Iterate over what strategy.experimental_distribute_dataset returned.",
+        _found("undistributed-batches"),
+        example=_TWO,
+        facts_only=True,
+    ),
+    Row(
+        "shard-twice",
+        "MultiWorkerMirroredStrategy: dataset.shard(num_workers, index) and auto-sharding lose rows",
+        "",
+        "The program divides the dataset among the workers, and the strategy divides each part once more.",
+        "Leave shard() out, or set options.experimental_distribute.auto_shard_policy to "
+        "tf.data.experimental.AutoShardPolicy.OFF.",
+        _found("shard-twice"),
+        ("tensorflow/tensorflow#42146", "tensorflow/tensorflow#56513"),
+        _TWO,
+        facts_only=True,
+    ),
+    Row(
+        "unseeded-rows",
+        "Training with several workers: some rows are never trained, others twice",
+        "",
+        "Each worker shuffles the rows in an order of its own, and then trains on its part.",
+        "Set the same seed in all workers: keras.utils.set_random_seed(7), or numpy.random.default_rng(7).",
+        _found("unseeded-rows"),
+        example=_TWO,
+        facts_only=True,
+    ),
+    Row(
+        "unseeded-shuffle",
+        "Training with several workers: dataset.shuffle has another order in each worker",
+        "",
+        "Each worker shuffles the dataset in an order of its own, and then keeps its part.",
+        "Give shuffle() a seed, or leave --no-patches out.",
+        _found("unseeded-shuffle"),
+        example=(*_TWO, "--no-patches"),
+        facts_only=True,
+    ),
+    Row(
+        "shard-of-one-pipeline",
+        "ParameterServerStrategy: dataset.shard(…, input_pipeline_id) leaves each worker all of the data",
+        "",
+        "Under ParameterServerStrategy each worker is a pipeline by itself: num_input_pipelines is 1, and shard() "
+        "leaves each worker all of the data, from its beginning.",
+        "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat(), so that each worker reads in another order.",
+        _found("shard-of-one-pipeline"),
+        example=_SERVED,
+        facts_only=True,
+    ),
+)

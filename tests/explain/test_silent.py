@@ -1,0 +1,77 @@
+"""Runs that succeed although they do not train as meant: each mistake is told, and only after a success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clusterkit.check.findings import Finding, Location
+from clusterkit.explain.log import explain_log
+from clusterkit.explain.matching import explain
+from clusterkit.explain.row import Evidence, TaskEvidence
+from clusterkit.explain.table import SILENT, TABLE
+from clusterkit.words.distribution import Undistributed, WhyAlone
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, Exit, RunState
+from tests.explain.test_ordinary_bugs import job_of
+
+ZERO, ONE = Task.parse("worker:0"), Task.parse("worker:1")
+DONE = TaskEvidence(ZERO, exit=Exit(code=0), step=30)
+ENDED = TaskEvidence(ONE, exit=Exit(signal=15, asked=Asked.SUCCESS), step=29)
+GOOD = Evidence((DONE, ENDED), job_of(workers=2), RunState.SUCCEEDED)
+WARNING = "UserWarning: Your input ran out of data; interrupting training."
+FOUND = [row.id for row in SILENT if row.id != "data-ran-out"]
+
+
+def found(id_: str) -> tuple[Finding, ...]:
+    """A finding of the check."""
+    return (Finding(id_, Location("train.py", 3), "This is wrong.", "Mend it."),)
+
+
+@pytest.mark.parametrize("id_", FOUND)
+def test_what_check_finds_is_told_after_a_success(id_: str) -> None:
+    """With the line of the mistake."""
+    (explanation,) = explain(replace(GOOD, findings=found(id_)), SILENT)
+    assert (explanation.row, explanation.means, explanation.advice) == (id_, "train.py:3: This is wrong.", "Mend it.")
+    assert explain(replace(GOOD, findings=found("shared-file")), SILENT) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(GOOD, state=RunState.FAILED),
+        replace(GOOD, tasks=(replace(DONE, exit=Exit(code=1)), ENDED)),
+        replace(GOOD, undistributed=Undistributed((ZERO, ONE), WhyAlone.NO_SCOPE)),
+    ],
+)
+def test_a_failure_has_another_reason(other: Evidence) -> None:
+    """So has training that was not distributed at all."""
+    assert "mean-of-parts" not in [one.row for one in explain(replace(other, findings=found("mean-of-parts")), TABLE)]
+
+
+def test_data_that_ended() -> None:
+    """The leader is named, wherever it stands, with its last step."""
+    (explanation,) = explain(replace(GOOD, tasks=(ENDED, DONE), ran_out=True), SILENT)
+    assert explanation.row == "data-ran-out"
+    assert "worker:0 stopped after step 30, without an error." in explanation.means
+    assert ".repeat()" in explanation.advice
+    assert explain(GOOD, SILENT) == []
+    assert explain(replace(GOOD, tasks=(replace(DONE, exit=Exit(code=1)),), ran_out=True), SILENT) == []
+
+
+def test_data_that_ended_in_a_log() -> None:
+    """Without an error in the log."""
+    log = f"Epoch 1/3\n{WARNING}\n".encode()
+    assert [one.row for one in explain_log([log]).explanations] == ["data-ran-out"]
+    failed = b"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 'x'\n"
+    assert explain_log([log + failed]).explanations == []
+
+
+def test_workers_without_a_cluster_in_a_log() -> None:
+    """TensorFlow says that a strategy for several workers has found no other."""
+    said = b"INFO:tensorflow:Single-worker MultiWorkerMirroredStrategy with local_devices = ('/device:CPU:0',)\n"
+    (explanation,) = explain_log([said]).explanations
+    assert explanation.row == "no-strategy"
+    assert "no other task" in explanation.means
+    assert "TF_CONFIG" in explanation.advice
