@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from tests.page.browser import Browser
 
 UP = """clusterkit up --detach --workers 2 --ps 1 --fault "kill worker:1 @ step=300" --fault "kill ps:0 @ step=800" \
-    workloads/ps_train.py --steps 2500"""
+    workloads/ps_train.py --steps 20000"""
 SEEN_FROM = 1200  # the step from which the page is drawn
 WITHIN = 600.0  # seconds for the run to get there
 SIZES = {1600: 1120, 1000: 1500}
-COLORS = 256  # of the palette: the page has few, and shades of them at the edges of letters
+COLORS = 256  # of the palette: the page has few, and shades of them at the edges of letters, which count less
 
 
 def draw(place: Place, pictures: Path) -> None:
@@ -60,4 +61,7 @@ def _wait_for_step(browser: Browser) -> None:
 
 def _save(browser: Browser, path: Path) -> None:
     shot = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
-    shot.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    colors = Counter(zip(*[iter(shot.tobytes())] * 3, strict=True))
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for color, _ in colors.most_common(COLORS) for part in color])
+    shot.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)

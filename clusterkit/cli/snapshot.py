@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
-from clusterkit.store.usage import UsageReader
-from clusterkit.views.listing import Usage, run_row, run_state, task_rows
+from clusterkit.store.usage import UsageReader, Use
+from clusterkit.views.listing import run_row, run_state, task_rows
+from clusterkit.views.present_use import present_use
 from clusterkit.views.situations import ending, told
 from clusterkit.words.model import Task
 
@@ -91,17 +92,14 @@ class RunSnapshot:
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """Return the rows of the tasks for `ps`."""
-        usage = {} if meter is None else {task: Usage(*use) for task, use in self._used(meter).items()}
-        return task_rows(self.status, time.time(), self.live, usage)
+        return task_rows(self.status, time.time(), self.live, {} if meter is None else self._used(meter))
 
-    def _used(self, meter: Meter) -> Mapping[Task, tuple[float, int]]:
+    def _used(self, meter: Meter) -> Mapping[Task, Use]:
         """Return what each task uses. Of tasks on hosts, it is what their agents sampled last."""
         if self.info is None or not self.info.job.hosts.count:
             return meter.sample(self.pids())
         self._samples.new()
-        wall = time.time()
-        sample = self._samples.present(wall, self.status.began_at or wall) if self.live else None
-        return {} if sample is None else sample.tasks
+        return present_use(self._samples, self.status, time.time()) if self.live else {}
 
     def pids(self) -> dict[Task, int]:
         """Return the pid of each task that has a process; none if the run is not live."""

@@ -30,7 +30,8 @@ th { font-weight: 600; } .matrix, .chapters { overflow-x: auto; } .matrix td { t
 article { border-left: 4px solid var(--line); padding: 0 1rem; margin: 1rem 0; }
 article.fails { border-color: #d55e00; } article.plain { border: 0; padding: 0; margin: .3rem 0; }
 .plain :is(h3, p) { display: inline; font-size: 1rem; margin: 0 .6rem 0 0; } :target { outline: 2px solid #0072b2; }
-@media (max-width: 600px) { th, td, .matrix a { padding: .15rem .25rem; font-size: .8rem; } }
+@media (max-width: 600px) { th, td, .matrix a { padding: .15rem .25rem; font-size: .8rem; }
+.matrix thead th { padding: .25rem 0; line-height: 1.2; } .matrix a { padding: .15rem 0; min-width: 24px; } }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: light-dark(#f4f4f4, #222); padding: .5rem; }
 """
 
@@ -81,23 +82,22 @@ def _matrix(results: Iterable[CellResult], links: Mapping[str, str]) -> Iterator
 def _sign(result: CellResult | None, links: Mapping[str, str]) -> str:
     if result is None:
         return "<td></td>"
-    text = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
     opened = [links[run] for run in result.runs if run in links]
     target = opened[-1] if opened else f"#{_anchor(result.cell)}"
-    link = f'<a href="{_safe(target)}" title="{_safe(text)}">{MARKS[result.grade]}</a>'
+    link = f'<a href="{_safe(target)}" title="{_safe(_graded(result))}">{MARKS[result.grade]}</a>'
     return f'<td class="{_kind(result.grade)}">{link}</td>'
 
 
 def _details(result: CellResult, replay: Replay, links: Mapping[str, str]) -> str:
     """Return a cell's result and links to its runs. A failed cell also has commands to repeat it and show its runs."""
     failed = result.grade is Grade.FAILED
-    kind = "fails" if failed else "" if result.reason or result.notes or result.findings else "plain"
-    facts = [str(result.grade), *recovery_of(result)]
+    kind = "fails" if failed else "" if result.notes or result.findings else "plain"
+    facts = [_graded(result), *recovery_of(result)]
     lines = [
         f'<article id="{_anchor(result.cell)}" class="{kind}">',
         f"<h3>{MARKS[result.grade]} {_safe(str(result.cell))}</h3><p>{_safe(', '.join(facts))}</p>",
     ]
-    lines += [f"<p>{_safe(text)}</p>" for text in (result.reason, *result.notes) if text]
+    lines += [f"<p>{_safe(text)}</p>" for text in result.notes]
     for finding in result.findings:
         remedy = f"<br>→ {_safe(finding.remedy)}" if finding.remedy else ""
         lines.append(f"<p>{_safe(finding.text)}{remedy}</p>")
@@ -107,6 +107,10 @@ def _details(result: CellResult, replay: Replay, links: Mapping[str, str]) -> st
         commands = [replay(result.cell), *(f"clusterkit show {run}" for run in result.runs)]
         lines.append(f"<pre>{_safe(chr(10).join(commands))}</pre>")
     return "\n".join([*lines, "</article>"])
+
+
+def _graded(result: CellResult) -> str:
+    return f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
 
 
 def _row(tag: str, texts: Iterable[str]) -> str:

@@ -214,13 +214,13 @@ class Attempts:
                     one.signals.add(event.signal)
 
     def stall(self, text: str) -> None:
-        """Note a warning that training has stalled since the last step."""
+        """Note a warning that training has stalled since the last step; attempts that are not up are still starting."""
         if self._last_step_at is None:
             return
         self._stalled = True
         for attempt in self.running():
-            if self.trains(attempt.task):
-                attempt.stop(max(attempt.begin, self._last_step_at), "stalled", text)
+            if self.trains(attempt.task) and attempt.up_at is not None:
+                attempt.stop(max(attempt.up_at, self._last_step_at), "stalled", text)
                 self.changed.add((attempt.task, attempt.number))
 
     def exited(self, at: float, task: Task, number: int, exit_: Exit) -> None:

@@ -155,7 +155,7 @@ class RunStatus:
     def unsaved(self) -> int:
         """Return the number of steps after the newest checkpoint, which a restart from there trains again."""
         saved = 0 if self.checkpoint is None else self.checkpoint[0]
-        return 0 if self.step is None else max(0, self.step - saved)
+        return max(0, (self.step or 0) - saved)
 
     @property
     def metrics(self) -> Mapping[str, float | None]:

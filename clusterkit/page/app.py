@@ -9,9 +9,8 @@ import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
@@ -68,6 +67,21 @@ def run_file(run: RunDirectory, kind: str, name: str) -> str:
         raise NoSuchRun(f"The run {run.run_id} no longer has this file.") from None
 
 
+class PageFile(NamedTuple):
+    """A file of the page, compressed before the first request for it."""
+
+    text: str
+    packed: bytes  # with gzip
+    kind: str
+    tag: str  # the entity tag
+
+    @classmethod
+    def of(cls, name: str, text: str) -> PageFile:
+        data = text.encode()
+        tag = f'W/"{hashlib.sha256(data).hexdigest()[:24]}"'
+        return cls(text, gzip.compress(data, mtime=0), TYPES[Path(name).suffix], tag)
+
+
 class Dashboard:
     """Answers requests without blocking the event loop. `control` allows requests that act on runs."""
 
@@ -79,7 +93,7 @@ class Dashboard:
         self._acts = Acts(control)
         self.places = Places()
         found = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("*") if path.suffix in TYPES}
-        self._files = bundled(found)
+        self._files = {name: PageFile.of(name, text) for name, text in bundled(found).items()}
 
     def app(self) -> ASGIApp:
         run = "/api/run/{run}"
@@ -120,16 +134,14 @@ class Dashboard:
         return self._file(request.path_params["name"], request)
 
     def _file(self, name: str, request: Request) -> Response:
-        if (text := self._files.get(name)) is None:
+        if (file := self._files.get(name)) is None:
             return Response(json.dumps({"error": "The page has no such file."}), 404, media_type=JSON)
-        packed, tag = _packed(text)
-        headers = {"cache-control": "no-cache", "etag": tag, "vary": "accept-encoding"}
-        if request.headers.get("if-none-match") == tag:
+        headers = {"cache-control": "no-cache", "etag": file.tag, "vary": "accept-encoding"}
+        if request.headers.get("if-none-match") == file.tag:
             return Response(status_code=304, headers=headers)
-        kind = TYPES[Path(name).suffix]
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(text, media_type=kind, headers=headers)
-        return Response(packed, media_type=kind, headers={**headers, "content-encoding": "gzip"})
+            return Response(file.text, media_type=file.kind, headers=headers)
+        return Response(file.packed, media_type=file.kind, headers={**headers, "content-encoding": "gzip"})
 
     async def config(self, request: Request) -> str:
         return json.dumps({"version": __version__, "control": self._control})
@@ -208,12 +220,6 @@ class Dashboard:
         if not RUN_ID.fullmatch(run_id):
             raise NoSuchRun("That is no run id.")
         return await self._runs.open(run_id)
-
-
-@cache
-def _packed(text: str) -> tuple[bytes, str]:
-    """Return a file of the page, compressed with gzip, and its entity tag."""
-    return gzip.compress(text.encode(), mtime=0), f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
 
 def _answering(handler: Handler) -> Handler:

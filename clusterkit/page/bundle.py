@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 
 PAGE, MODULES = "index.html", ".js"
+AHEAD = "ahead.js"  # runs before the other modules are loaded
 STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
 DATA_ID = "embedded"  # id of the element with the data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
@@ -18,6 +19,7 @@ _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
+_FIRST = '<script src="/static/first.js"></script>\n'  # only for a page with a server
 _DATA = "<!-- data -->"  # placeholder for the data and the modules
 _ICONS = {".svg": "image/svg+xml", ".png": "image/png"}
 
@@ -27,7 +29,7 @@ class Unbundled(Exception):
 
 
 def bundled(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files with two more: `bundle.js` with all modules, `bundle.css` with all styles. Raises Unbundled."""
+    """Return the files with three more: all modules, all styles, and the module that runs first. Raises Unbundled."""
     modules = {name: text for name, text in files.items() if name.endswith(MODULES)}
     needed = {name: [found[2] for found in _IMPORT.finditer(text)] for name, text in modules.items()}
     later = {found[1] for text in modules.values() for found in _LATER.finditer(text)}
@@ -41,7 +43,9 @@ def bundled(files: Mapping[str, str]) -> dict[str, str]:
     deferred = [f'later["{name}"] = {_module(_file(modules, name), name)};\n' for name in sorted(later)]
     begun = [f'modules["{name}"] = ({_module(_file(modules, name), name)})();\n' for name in order]
     script = "".join(["const modules = {}, later = {};\n", *deferred, *begun])
-    return {**files, "bundle.js": script, "bundle.css": "".join(_file(files, name) for name in STYLES)}
+    first = f"({_module(modules[AHEAD], AHEAD)})();\n" if AHEAD in modules else ""
+    styles = "".join(_file(files, name) for name in STYLES)
+    return {**files, "bundle.js": script, "bundle.css": styles, "first.js": first}
 
 
 def _module(text: str, name: str) -> str:
@@ -79,7 +83,7 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
         kind = _ICONS[match[1][match[1].rindex(".") :]]
         return f'<link rel="icon" href="{_data_url(_file(files, match[1]), kind)}">'
 
-    page = _ICON.sub(icon, _file(files, PAGE))
+    page = _ICON.sub(icon, _file(files, PAGE).replace(_FIRST, ""))
     page = _SCRIPT.sub(script, _STYLE.sub(style, page))
     if len(scripts) != 1 or "/static/" in page:
         raise Unbundled(f"{PAGE} has an unknown kind of reference.")

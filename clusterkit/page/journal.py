@@ -19,7 +19,7 @@ MANY = 400  # reports of an attempt in a block; if there are more, only a sample
 EDGE = 4  # sampled reports at the beginning and at the end of the block
 FEWEST = 8  # sampled reports between beginning and end, at least
 BESIDE = 3  # sampled reports after each event of another kind
-MOST_BETWEEN = 8000  # sampled reports between beginnings and ends in a whole journal, approximately
+MOST_BETWEEN = 4000  # sampled reports between beginnings and ends in a whole journal, approximately
 MOST_LOOKS = 50_000  # comparisons to find neighbors of other events in a block; beyond that, all is read
 # Quotes within JSON strings are escaped, so this pattern matches only keys of events.
 _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt": \d+)|)')

@@ -17,12 +17,13 @@ from clusterkit.page.journal import JournalBlocks
 from clusterkit.page.logbook import LogBook
 from clusterkit.page.metrics import Scraped, scraped
 from clusterkit.page.model import RunModel
-from clusterkit.page.rows import NO_USAGE, Usage
+from clusterkit.page.rows import NO_USAGE
 from clusterkit.page.searching import Searcher
 from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
 from clusterkit.store.usage import UsageReader
+from clusterkit.views.present_use import present_use
 from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.1  # seconds between two checks whether the journal has grown
@@ -76,7 +77,9 @@ class LiveRun:
             for sample in self._uses.new():
                 self.model.sample(sample)
         self.model.end(None if self._live else self.model.written or self.run.result())
-        self.model.refresh(time.time(), self._live, self._uses_now() if self._live else NO_USAGE, due or not self._live)
+        wall = time.time()
+        usage = present_use(self._uses, self.model.ledger.run, wall) if self._live else NO_USAGE
+        self.model.refresh(wall, self._live, usage, due or not self._live)
         self._refreshed = now if due else self._refreshed
         if not self._live:
             self.model.board.put("verdict", self._verdict.read(), self.model.offset, always=True)
@@ -132,14 +135,6 @@ class LiveRun:
             return not self.run.is_over()
         except CannotLook:
             return self._live
-
-    def _uses_now(self) -> Usage:
-        """The newest sample, without tasks whose process has begun since."""
-        run, wall = self.model.ledger.run, time.time()
-        if (sample := self._uses.present(wall, run.began_at or wall)) is None:
-            return NO_USAGE
-        begun = {task: of.started or 0.0 for task, of in run.tasks.items()}
-        return {task: used for task, used in sample.tasks.items() if begun.get(task, 0.0) <= sample.wall}
 
 
 class WatchedRun:

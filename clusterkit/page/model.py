@@ -92,7 +92,7 @@ class RunModel:
     def sample(self, sample: UsageSample) -> None:
         at = self.seconds(sample.wall)
         of_tasks = {task: use for task, use in sample.tasks.items() if task in self.ledger.run.tasks}
-        of_gpus = {f"gpu:{number}": use for number, use in sample.gpus.items()}
+        of_gpus = {f"gpu:{name}": use for name, use in sample.gpus.items()}
         for names, used in ((USED[:2], of_tasks), (USED[2:], of_gpus)):
             for of, values in used.items():
                 for name, value in zip(names, values, strict=True):

@@ -120,7 +120,7 @@ def _error(failure: Failure | None) -> tuple[str, ...]:
 
 
 def task_entity(of: TaskStatus, number: int, now: Now, trains: bool = True) -> TaskRow:
-    usage = now.usage.get(of.task) if now.live and of.alive and of.started is not None else None
+    usage = now.usage.get(of.task)
     note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),

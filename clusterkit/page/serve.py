@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from typing import Any
 
 import uvicorn
@@ -21,6 +22,7 @@ MOST_CONNECTIONS = 256
 MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64  # connections of one other user of this machine, and of all of them
 BEGIN_WITHIN = 10.0  # seconds that a client has to send a request
 NOBODY = -1  # stands for the user of a client that has hung up
+SWITCH_INTERVAL = 0.0005  # seconds after which a thread that reads a run lets the event loop answer
 LONGEST_HEAD = 1 << 14  # bytes of a request's headers
 
 
@@ -107,6 +109,7 @@ class PageServer:
 
     def run(self) -> None:
         """Serve until `end` is called or a signal arrives."""
+        sys.setswitchinterval(SWITCH_INTERVAL)
         asyncio.run(self._server.serve(sockets=[self._socket]))
 
     def end(self) -> None:

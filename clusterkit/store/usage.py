@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,10 +18,11 @@ LARGEST = 1 << 23  # bytes; the maximum size of the file
 LONGEST = 1 << 18  # bytes; longer lines are ignored
 EVERY = 2.0  # seconds; the minimum time between two samples
 SLOWDOWN = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
-MOST_GPUS = 64
+MOST_GPUS = 1024  # of all hosts
 MOST_CORES = 1 << 16
 GREATEST = 1e15  # percent or bytes; an entry of a task or GPU with a greater number is ignored
 OLD = 15.0  # seconds; an older sample is not the present use
+_GPU = re.compile(r"\d{1,3}(?: on [\w.-]{1,100})?", re.ASCII)
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
@@ -30,14 +32,15 @@ def interval(age: float) -> float:
 
 
 class UsageSample(NamedTuple):
-    """The CPU and memory use of each task, and the use of each GPU of this machine, at the wall time `wall`.
+    """The CPU and memory use of each task, and the use of each GPU, at the wall time `wall`.
 
+    A GPU's name is its index, with the host if tasks run on hosts: `0`, or `0 on n1`.
     `cores` is the number of cores that the tasks may use; None if it was not recorded.
     """
 
     wall: float
     tasks: Mapping[Task, Use]
-    gpus: Mapping[int, Use]
+    gpus: Mapping[str, Use]
     cores: int | None = None
 
 
@@ -51,7 +54,7 @@ class UsageLog:
         if not self._open:
             return
         tasks = {str(task): [round(cpu, 1), memory] for task, (cpu, memory) in sample.tasks.items()}
-        gpus = {str(number): [round(used, 1), memory] for number, (used, memory) in sample.gpus.items()}
+        gpus = {name: [round(used, 1), memory] for name, (used, memory) in sample.gpus.items()}
         known = {**({"gpus": gpus} if gpus else {}), **({"cores": sample.cores} if sample.cores else {})}
         line = {"t": round(sample.wall, 2), "tasks": tasks, **known}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
@@ -109,15 +112,13 @@ def _sample(line: bytes) -> UsageSample | None:
     wall = None if found is None else _number(found.get("t"), LATEST)
     if found is None or wall is None:
         return None
-    tasks, gpus = dict[Task, Use](), dict[int, Use]()
+    tasks = dict[Task, Use]()
     for name, used in _items(found.get("tasks")):
         try:
             tasks[Task.parse(name)] = used
         except ValueError:
             continue
-    for name, used in _items(found.get("gpus"))[:MOST_GPUS]:
-        if name.isascii() and name.isdecimal() and len(name) < 4:
-            gpus[int(name)] = used
+    gpus = {name: used for name, used in _items(found.get("gpus"))[:MOST_GPUS] if _GPU.fullmatch(name)}
     cores = _number(found.get("cores"), MOST_CORES)
     return UsageSample(wall, tasks, gpus, int(cores) if cores else None)
 

@@ -1,50 +1,67 @@
-"""The use of this machine's GPUs, as reported by nvidia-smi."""
+"""This machine's GPUs and their use, as reported by nvidia-smi."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 
 TOOL = "nvidia-smi"
-QUERY = ("--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits")
-ANSWER_WITHIN = 4.0  # seconds; the time limit for nvidia-smi
+USE = "index,utilization.gpu,memory.used"
+ANSWER_WITHIN = 4.0  # seconds; the time limit for a sample
 MEBIBYTE = 1 << 20
 MOST_FAILURES = 3  # the number of consecutive failures after which nvidia-smi is not run again
 
 
+class NoGpus(Exception):
+    """nvidia-smi gave no answer; the message is a clause with the reason."""
+
+
+def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
+    """Return what nvidia-smi prints about these fields: a line for each GPU. `within` in seconds. Raises NoGpus."""
+    tool = shutil.which(TOOL, path=env.get("PATH"))
+    if tool is None:  # most machines lack the tool
+        raise NoGpus(f"{TOOL}, which lists GPUs, was not found")
+    command = [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=within, env=dict(env))
+    except OSError as error:
+        raise NoGpus(f"{TOOL} can't be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise NoGpus(f"{TOOL} did not answer within {within:g} s") from None
+    output = done.stdout.decode(errors="replace").strip()
+    if done.returncode != 0:
+        said = (output or done.stderr.decode(errors="replace").strip()).partition("\n")[0].rstrip(".")
+        raise NoGpus(f"{TOOL} ends with code {done.returncode}" + (f" ({said})" if said else ""))
+    return output
+
+
 class Gpus:
-    """Runs nvidia-smi; if the tool is missing, no GPUs are reported."""
+    """Samples the use of GPUs; none are reported once nvidia-smi is missing or has failed several times in a row."""
 
     def __init__(self) -> None:
-        self._tool = shutil.which(TOOL)
-        self._failures = 0
+        self._failures = 0 if shutil.which(TOOL) else MOST_FAILURES
 
-    def sample(self) -> dict[int, tuple[float, int]]:
+    def sample(self) -> dict[str, tuple[float, int]]:
         """Return the percent of time and the bytes of memory in use, by the index of the GPU."""
-        if self._tool is None or self._failures >= MOST_FAILURES:
+        if self._failures >= MOST_FAILURES:
             return {}
         try:
-            done = subprocess.run(
-                [self._tool, *QUERY],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=ANSWER_WITHIN,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError):
+            answer = ask(USE, ANSWER_WITHIN)
+        except NoGpus:
             self._failures += 1
             return {}
         self._failures = 0
-        return parsed(done.stdout.decode(errors="replace"))
+        return parsed(answer)
 
 
-def parsed(answer: str) -> dict[int, tuple[float, int]]:
+def parsed(answer: str) -> dict[str, tuple[float, int]]:
     """Parse lines such as `0, 35, 1024`; skip others, such as lines with `[N/A]` in place of a number."""
     found = {}
     for line in answer.splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == 3 and all(field.isascii() and field.isdecimal() and len(field) < 10 for field in fields):
             number, used, memory = map(int, fields)
-            found[number] = float(used), memory * MEBIBYTE
+            found[str(number)] = float(used), memory * MEBIBYTE
     return found

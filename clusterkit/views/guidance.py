@@ -54,7 +54,9 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
             return Guidance(_failure(found), "Fix the program and save it: the job then starts again.")
         case RunActivity.STOPPING:
             kill = f"clusterkit down --kill {run_id}"
-            return Guidance(reason or "Every step is made.", "Nothing: wait for the tasks. To kill them now:", (kill,))
+            return Guidance(
+                "", "Nothing: wait for the tasks. To kill them now:", (kill,)
+            )  # the sentence has the reason
         case RunActivity.OVER:
             return Guidance(reason, "Nothing: the run is over.")
     assert_never(found.activity)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
+from clusterkit.store.usage import Use
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import Column, age, number, size, table
 from clusterkit.words import wire
@@ -23,14 +23,6 @@ CAMPAIGNS = (
     Column("CAMPAIGN"), Column("STATE"), Column("AGE", 2), Column("PROGRAM", 3, least=24, is_path=True), Column("RUNS"),
     Column("FAILED"), Column("SEED", 1),
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a task's processes use: CPU in percent of one core, memory in bytes."""
-
-    cpu: float
-    memory: int
 
 
 def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
@@ -81,8 +73,8 @@ def _run_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) -> dict[str, Any]:
-    """The row of a task in `ps`. `now` is wall time."""
+def task_row(status: TaskStatus, now: float, live: bool, usage: Use | None) -> dict[str, Any]:
+    """The row of a task in `ps`. `now` is wall time; `usage` in percent of one core and bytes of memory."""
     up = live and status.alive and status.started is not None
     speed = status.speed(now) if live else None
     return {
@@ -98,8 +90,8 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Usage | None) ->
         "debugger": status.debugger if live else None,
         "faults": [action.value for action in status.faults.values()] if live else [],
         "uptime": round(now - (status.started or now), 3) if up else None,
-        "cpu": round(usage.cpu, 1) if usage else None,
-        "memory": usage.memory if usage else None,
+        "cpu": round(usage[0], 1) if usage else None,
+        "memory": usage[1] if usage else None,
         "step": status.step,
         "total_steps": status.total,
         "steps_per_second": None if speed is None else round(speed, 3),
@@ -149,7 +141,7 @@ def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Usage]) -> list[dict[str, Any]]:
+def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Use]) -> list[dict[str, Any]]:
     """The rows of all tasks in `ps`."""
     return [task_row(of, now, live, usage.get(task)) for task, of in status.tasks.items()]
 

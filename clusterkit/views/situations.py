@@ -84,8 +84,15 @@ def _training(found: Situation, run: RunStatus, speed: float | None, silence: fl
     if silence:
         text += f"; no step for {shown(silence)}"
     if aside := found.tasks_aside:
-        text += f". {named(aside)} {_are(aside)} paused or restarting; training continues"
+        text += f". {_aside(aside, run)}; training continues"
     return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
+
+
+def _aside(tasks: tuple[Task, ...], run: RunStatus) -> str:
+    paused = tuple(task for task in tasks if run.tasks[task].paused)
+    restarting = tuple(task for task in tasks if task not in paused)
+    groups = ((paused, "paused"), (restarting, "restarting"))
+    return listed([f"{named(some)} {_are(some)} {doing}" for some, doing in groups if some])
 
 
 def _recovering(found: Situation, long: str) -> str:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -151,8 +152,21 @@ class Browser:
 
     def received(self) -> int:
         """The bytes that came over the network since it was asked last, of a browser that is metered."""
+        return sum(one["encodedDataLength"] for one in self._network("dataReceived"))
+
+    def requests(self) -> list[tuple[str, str]]:
+        """The path of each request since it was asked last, and of what made it, of a browser that is metered."""
+
+        def path(address: str) -> str:
+            return urlsplit(address).path
+
+        made = [(one["request"]["url"], one["initiator"]) for one in self._network("requestWillBeSent")]
+        frames = [(url, by.get("stack", {}).get("callFrames", [])) for url, by in made]
+        return [(path(url), path(known[0]["url"]) if known else "") for url, known in frames]
+
+    def _network(self, method: str) -> list[dict[str, Any]]:
         said = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return sum(one["params"]["encodedDataLength"] for one in said if one["method"] == "Network.dataReceived")
+        return [one["params"] for one in said if one["method"] == f"Network.{method}"]
 
     def violations(self) -> list[str]:
         """What axe-core finds wrong by WCAG 2.2, levels A and AA. Skips where it can't be had."""

@@ -110,6 +110,17 @@ def test_a_pause_is_a_part_of_the_bar_and_a_stall_has_a_verdict() -> None:
     assert bar.segments[-1] == Segment(10.0, None, "stalled", "It hangs.")
 
 
+def test_an_attempt_that_is_starting_is_not_stalled() -> None:
+    """It has not come as far as to make a step, although the run has not made one for a while."""
+    told = gang()
+    told.run.exits("worker:1", code=1)
+    told.run.after(3)
+    noticed = (told.run.now + 60, ev.Stalled("No step for 60 s.", None, 60.0, {}))
+    bar = model_of(told.job, stamped([*told.events, noticed]), live=True).board.entities()["attempt/worker:0/2"]
+    assert isinstance(bar, Attempt)
+    assert [part.kind for part in bar.segments] == ["start"]
+
+
 def test_a_run_that_starts_says_what_it_waits_for_and_one_without_a_result_is_lost() -> None:
     """The phase is not `running` for ever, and neither are tasks."""
     spec = job(workers=2)

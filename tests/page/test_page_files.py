@@ -55,9 +55,9 @@ def test_imports_are_relative_and_there(path: Path) -> None:
 
 
 def test_every_file_is_used() -> None:
-    """The page loads an icon and two bundles: of all style sheets, and of one module, which imports the rest."""
+    """The page loads an icon, what requests data ahead, and two bundles: of all styles, and of all modules."""
     page = (STATIC / "index.html").read_text()
-    assert re.findall(r"\"/static/([^\"]+)\"", page) == ["icon.svg", "bundle.css", "bundle.js"]
+    assert re.findall(r"\"/static/([^\"]+)\"", page) == ["first.js", "icon.svg", "bundle.css", "bundle.js"]
     used = {STATIC / "icon.svg", STATIC / "app.js", *(STATIC / name for name in STYLES)} | imported(STATIC / "app.js")
     assert {path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".svg")} == used
 

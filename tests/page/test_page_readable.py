@@ -179,11 +179,13 @@ def test_what_is_not_earned_is_not_told_as_earned(home: Path, serve: Serve, brow
 
 
 def test_an_error_stands_once_above_the_lanes(home: Path, serve: Serve, browser: Browser) -> None:
-    """As the reason, not as the reason and below it once more."""
+    """As the reason, not as the reason and below it once more; and once in the story, as its title."""
     with held(home, SITUATIONS["failed"](3)) as run:
         browser.open(serve().address(f"/run/{run.path.name}"))
         browser.wait_text(".brief .error", re.escape(ERROR))
         assert browser.text(".brief").count(ERROR) == 1
+        assert browser.text(".moment").count(ERROR) == 1
+        assert browser.run("return document.querySelector('[aria-label=\"All of the run\"]').disabled"), "all is shown"
 
 
 def test_numbers_of_the_present_are_the_same_everywhere(home: Path, serve: Serve, browser: Browser) -> None:

@@ -36,7 +36,8 @@ FORMATS: list[tuple[str, list[Any]]] = [
     ("bytes", [999, "999 B"]), ("bytes", [999_600, "1.0 MB"]), ("bytes", [690_000_000, "690 MB"]),
     ("count", [1290, "1,290"]), ("share", [0.614, "61 %"]), ("share", [0.004, "0.4 %"]), ("share", [0, "0 %"]),
     ("metric", [0.044211, "0.04421"]), ("metric", [1e-9, "1.00e-9"]), ("metric", [12345.6, "12,346"]),
-    ("metric", ["nan", "nan"]), ("speed", [138.2, "138"]), ("speed", [4.21, "4.2"]), ("after", [0.25, "+0.3 s"]),
+    ("metric", ["nan", "nan"]), ("speed", [138.2, "138"]), ("speed", [4.21, "4.2"]), ("speed", [0, "0"]),
+    ("after", [0.25, "+0.3 s"]),
 ]  # fmt: skip
 
 
@@ -75,6 +76,21 @@ def test_rules_of_the_page(page: Browser) -> None:
         ["run", "", ""],
         ["compare", "a,b,,a", "a,b"],
     ]
+
+
+AXES = [
+    ("steps/s", "steps/s", 4.99, 5.0), ("steps/s", "steps/s", 5.0, 5.0), ("cpu", "%", 98.0, 98.5),
+    ("loss", "", 0.5, 0.5), ("loss", "", 0.1, 0.9), ("loss", "", -3.0, 2.0), ("accuracy", "", 0.0, 0.0),
+]  # fmt: skip
+
+
+def test_no_curve_runs_along_the_edge_of_its_chart(page: Browser) -> None:
+    """Above the highest value there is room, of the axis that is drawn; speeds and sizes begin at zero."""
+    script = "return args[0].map(([name, unit, low, high]) => m.rangeOf({name, unit}, low, high))"
+    for (_, unit, low, high), (bottom, top) in zip(AXES, module(page, "series", script, AXES), strict=True):
+        assert top - high >= 0.05 * (top - bottom)
+        assert bottom <= low
+        assert not unit or bottom == 0
 
 
 def test_hostile_lines_are_shown_in_bounded_pieces(page: Browser) -> None:

@@ -15,7 +15,7 @@ from clusterkit.page import serve
 from clusterkit.page.board import Curve
 from clusterkit.page.drawn import Drawn, drawn
 from clusterkit.store.store import RunStore
-from tests.page.browser import Browser, Served
+from tests.page.browser import Browser, Served, why_no_browser
 from tests.page.situated import Held, held, training
 from tests.page.test_page_rules import module
 
@@ -82,6 +82,24 @@ def test_a_stream_is_packed_message_by_message(server: serve.PageServer, run: He
     answer.close()
     assert '"run":{"id":"r"' in text
     assert sum(packed for _, packed in sizes) < sum(plain for plain, _ in sizes) / 4
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_data_is_requested_while_the_scripts_are_loaded(run: Held, serve: Callable[..., Served]) -> None:
+    """Once, by the script that runs first; the others take the answers."""
+    if (why := why_no_browser()) is not None:
+        pytest.skip(f"no browser here: {why}")
+    browser, place = Browser(metered=True), f"/run/{run.path.name}"
+    try:
+        browser.open(serve().address(place))
+        browser.wait(lambda: browser.all(".tasks tbody[data-task]"), "tasks")
+        made = browser.requests()
+        assert browser.errors() == []
+    finally:
+        browser.end()
+    for path in (f"/api{place}/stream", "/api/config"):
+        assert [by for asked, by in made if asked == path] == ["/static/first.js"], made
 
 
 @pytest.mark.browser

@@ -14,7 +14,9 @@ from clusterkit.store.usage import UsageLog, UsageReader, UsageSample
 from clusterkit.words.model import Task
 
 ONE = UsageSample(
-    1.7e9, {Task.parse("worker:1"): (12.5, 1 << 30), Task.parse("ps:0"): (0.0, 4096)}, {0: (35.0, 1 << 20)}
+    1.7e9,
+    {Task.parse("worker:1"): (12.5, 1 << 30), Task.parse("ps:0"): (0.0, 4096)},
+    {"0": (35.0, 1 << 20), "12 on n-1.example": (0.5, 7)},
 )
 
 
@@ -68,6 +70,7 @@ def test_a_pipe_is_not_read(tmp_path: Path) -> None:
         '{"t":1,"tasks":{"worker":[1,2]}}', '{"t":1,"tasks":{"worker:1":[1]}}', '{"t":1,"tasks":{"worker:1":[-1,2]}}',
         '{"t":1,"tasks":{"worker:1":[NaN,2]}}', '{"t":1,"tasks":{"worker:1":[1e99,2]}}', "[" * 100_000,
         '{"t":1,"tasks":{"worker:' + "9" * 5000 + '":[1,2]}}', '{"t":1,"gpus":{"-1":[1,2],"9999":[1,2],"x":[1,2]}}',
+        '{"t":1,"gpus":{"0 on ":[1,2],"0 on a b":[1,2],"0 on n1\\n":[1,2]}}',
         '{"t":1,"tasks":{"worker:1":[' + "9" * 4000 + ",2]}}",
     ],
 )  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.page.entities import SeriesInfo
 from clusterkit.page.live import LiveRun
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.usage import UsageReader
@@ -65,18 +66,26 @@ def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Cl
     assert run.wait(20) == 143
 
 
-def test_what_tasks_on_hosts_use_is_kept_with_the_run(up: Start, ck: Clusterkit) -> None:
-    """CPU and memory of the tasks of every host, in one sample, for the page's curves."""
-    run = up(*JOB, "--steps", "100000", "--step-time", "0.02")
+def test_what_tasks_on_hosts_use_is_kept_with_the_run(up: Start, ck: Clusterkit, tmp_path: Path) -> None:
+    """CPU and memory of the tasks of every host, and its GPUs, in one sample, for the page's curves."""
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho '3, 35, 1024'\n")
+    tool.chmod(0o755)
+    path = f"{tool.parent}:{os.environ['PATH']}"
+    run = up(*JOB, "--steps", "100000", "--step-time", "0.02", env={"PATH": path})
     run.wait_for("Checkpointed")
     reader, names = UsageReader(run.run / "usage.jsonl"), {"chief:0", "worker:0", "worker:1", "ps:0"}
     samples = wait_until(
         lambda: [one for one in reader.new() if {*map(str, one.tasks)} == names], 30, "a sample of all tasks"
     )
     assert all(memory > 1 << 20 for _, memory in samples[-1].tasks.values())
+    assert samples[-1].gpus == dict.fromkeys(("3 on host0", "3 on host1"), (35.0, 1 << 30))
     page = LiveRun(RunDirectory(run.run))
     page.update()
-    assert names == {one.task for one in page.model.board.entities().values() if getattr(one, "name", "") == "cpu"}
+    series = [one for one in page.model.board.entities().values() if isinstance(one, SeriesInfo)]
+    assert names == {one.task for one in series if one.name == "cpu"}
+    assert {one.task for one in series if one.name == "gpu"} == {"gpu:3 on host0", "gpu:3 on host1"}
     assert all(row["memory"] > 1 << 20 for row in ck.json("ps")["tasks"])
     ck("down")
     assert run.wait(20) == 143

@@ -21,7 +21,7 @@ def test_the_tool_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """For each GPU; one that does not tell its use is left out."""
     stand_in(tmp_path, "echo '0, 35, 1024'; echo '1, [N/A], 12'; echo '2, 0, 0'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert Gpus().sample() == {0: (35.0, 1 << 30), 2: (0.0, 0)}
+    assert Gpus().sample() == {"0": (35.0, 1 << 30), "2": (0.0, 0)}
 
 
 def test_a_tool_that_fails_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
-from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
+from clusterkit.views.listing import run_state, task_row, tasks_table
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task, TaskState
@@ -197,7 +197,7 @@ def test_what_a_dead_supervisor_left_running_in_the_journal_is_lost() -> None:
 def test_the_table_has_a_line_for_each_task() -> None:
     """With units, and a dash where nothing is known."""
     status = status_of(*starts(WORKER, 2, 7, at=40.0), (41.0, ev.Paused(WORKER, 2, True))).tasks[WORKER]
-    row = task_row(status, 100.0, live=True, usage=Usage(12.34, 300 << 20))
+    row = task_row(status, 100.0, live=True, usage=(12.34, 300 << 20))
     titles, line = tasks_table([row]).splitlines()
     assert line.split() == [
         "worker:1",

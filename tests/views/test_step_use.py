@@ -24,7 +24,7 @@ def steps(since: int, until: int) -> list[tuple[float, ev.Event]]:
 
 def sample(at: float, uses: Mapping[Task, float], cores: int | None = 2, gpu: float = 0.0) -> UsageSample:
     """What tasks used since the sample before, in percent of a core."""
-    return UsageSample(at, {one: (percent, 1) for one, percent in uses.items()}, {0: (gpu, 1)} if gpu else {}, cores)
+    return UsageSample(at, {one: (percent, 1) for one, percent in uses.items()}, {"0": (gpu, 1)} if gpu else {}, cores)
 
 
 def said(use: StepUse | None) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunStatus
 from clusterkit.text.printable import columns
-from clusterkit.views.listing import TASKS, Usage, run_row, runs_table, task_rows, tasks_table
+from clusterkit.views.listing import TASKS, run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.recoveries import DROPPED, TITLES, recovery_lines
 from clusterkit.views.tables import Column, table, table_lines
 from clusterkit.words import events as ev
@@ -42,7 +42,7 @@ def status(killed: bool) -> RunStatus:
 
 def ps(width: int | None, killed: bool = True) -> list[str]:
     """The lines of `ps`."""
-    usage = dict.fromkeys(ENDPOINTS, Usage(26.4, 372 << 20))
+    usage = dict.fromkeys(ENDPOINTS, (26.4, 372 << 20))
     return tasks_table(task_rows(status(killed), 8.0, True, usage), width).splitlines()
 
 

@@ -188,7 +188,9 @@ class Agent:
         )
         self._backend = backend
         self._stack.callback(self._checked_starts.stop)
-        sampler = UsageSampler(lambda sample: self._send(ms.Used(sample.tasks)), backend.pids, self._inbox.put)
+        sampler = UsageSampler(
+            lambda sample: self._send(ms.Used(sample.tasks, sample.gpus)), backend.pids, self._inbox.put
+        )
         self._stack.callback(sampler.stop)
         return ms.Opened((), address, delay)
 

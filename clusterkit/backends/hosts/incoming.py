@@ -38,7 +38,7 @@ Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
 class CollectedFiles:
-    """Writes the logs, the use of CPU and memory, and other files of all hosts' tasks to the run directory.
+    """Writes the logs, the use of CPU, memory and GPUs, and other files of all hosts' tasks to the run directory.
 
     Output arrives in the listener's thread; the loop's thread closes the logs of attempts that are over.
     """
@@ -152,7 +152,7 @@ class IncomingMessages:
             elif isinstance(content, ms.Written):
                 self._collected.write_part(connection.host, content, body)
             elif isinstance(content, ms.Used):
-                self._collected.usage.add(content, self._tasks)
+                self._collected.usage.add(connection.host, content, self._tasks)
             else:
                 self._put(partial(self._backend.received, connection, content))
         except ms.BadMessage as error:

@@ -1,7 +1,8 @@
-"""Merges the samples that agents take of their tasks' CPU and memory use into samples of the run."""
+"""Merges the samples that agents take of their tasks and GPUs into samples of the run."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection
 
@@ -10,6 +11,8 @@ from clusterkit.store.usage import GREATEST, UsageLog, UsageSample, Use, interva
 from clusterkit.words.model import Task
 
 EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
+MOST_OF_NAME = 100  # characters of a host's name
+_INDEX, _UNFIT = re.compile("[0-9]{1,3}"), re.compile(r"[^\w.-]", re.ASCII)
 OLD = 3.0  # intervals; the use of a host that sent no sample for longer is left out
 
 
@@ -18,25 +21,32 @@ class HostsUsage:
 
     def __init__(self, log: UsageLog) -> None:
         self._log = log
-        self._newest: dict[Task, tuple[float, Use]] = {}
+        self._newest: dict[str, tuple[float, UsageSample]] = {}  # of each host, with the time of its arrival
         self._began = self._due = time.monotonic()
 
-    def add(self, used: Used, tasks: Collection[Task]) -> None:
+    def add(self, host: str, used: Used, tasks: Collection[Task]) -> None:
         """Take a sample of a host; `tasks` are the tasks of the job. Raises BadMessage."""
         sample = {task: _use(task, values) for task, values in used.tasks.items()}
         if unknown := next((task for task in sample if task not in tasks), None):
             raise BadMessage(f"the job has no {unknown}.")
+        if unknown_gpu := next((name for name in used.gpus if not _INDEX.fullmatch(name)), None):
+            raise BadMessage(f"{unknown_gpu!r:.80} is not the index of a GPU.")
+        place = f" on {_UNFIT.sub('_', host)[:MOST_OF_NAME]}"
+        gpus = {f"{index}{place}": _use(f"GPU {index}", values) for index, values in used.gpus.items()}
         now = time.monotonic()
-        self._newest |= {task: (now, use) for task, use in sample.items()}
+        self._newest[host] = (now, UsageSample(time.time(), sample, gpus))
         if now < self._due:
             return
         every = interval(now - self._began)
         self._due = now + EARLY * every
-        self._newest = {task: known for task, known in self._newest.items() if now - known[0] <= OLD * every}
-        self._log.add(UsageSample(time.time(), {task: use for task, (_, use) in self._newest.items()}, {}))
+        self._newest = {host: known for host, known in self._newest.items() if now - known[0] <= OLD * every}
+        samples = [one for _, one in self._newest.values()]
+        all_tasks = {task: use for one in samples for task, use in one.tasks.items()}
+        all_gpus = {gpu: use for one in samples for gpu, use in one.gpus.items()}
+        self._log.add(UsageSample(min(one.wall for one in samples), all_tasks, all_gpus))
 
 
-def _use(task: Task, values: tuple[float, ...]) -> Use:
+def _use(of: Task | str, values: tuple[float, ...]) -> Use:
     if len(values) == 2 and all(0 <= value <= GREATEST for value in values):
         return values[0], int(values[1])
-    raise BadMessage(f"{values!r:.80} are not the CPU and memory use of {task}.")
+    raise BadMessage(f"{values!r:.80} are not the CPU and memory use of {of}.")

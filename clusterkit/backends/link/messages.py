@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusterkit.words import actions, events, wire
 from clusterkit.words.job import JobSpec
@@ -109,9 +109,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A sample of what the host's tasks use: `[percent of a core, bytes of memory]` by task."""
+    """A sample of the use of the host's tasks and GPUs: percent and bytes of memory, by task and by a GPU's index."""
 
     tasks: Mapping[Task, tuple[float, ...]]
+    gpus: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
-import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +17,7 @@ from clusterkit.backends.base import Preflight
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import GPUS, all_share_gpus, crowding, too_few
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system import gpus
 from clusterkit.system.files import why_not_reached
 from clusterkit.system.ports import HOST, claim
 from clusterkit.warm.choice import marks
@@ -29,7 +28,6 @@ if TYPE_CHECKING:  # imported only if needed, since most jobs use the host's net
     from clusterkit.network.virtual import VirtualNetwork
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
-TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
 ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the driver first has to wake up the GPUs
 # After importing TensorFlow, a process has 554 MB resident; with four such processes, 330 MB of each are not shared.
 # A small model and its data need additional memory. Measured with TensorFlow 2.21 on Linux.
@@ -89,26 +87,12 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
     if (named := env.get(GPUS)) is not None:
         names = visible(named)
         return UsableGpus(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
-    tool = TOOL[0]
-    if shutil.which(tool, path=env.get("PATH")) is None:  # most machines lack the tool
-        return UsableGpus((), f"{tool}, which lists GPUs, was not found")
     try:
-        completed = subprocess.run(
-            TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
-        )
-    except OSError as error:
-        return UsableGpus((), f"{tool} can't be run: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return UsableGpus((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
-    output = completed.stdout.decode(errors="replace").strip()
-    if completed.returncode != 0:
-        output = (output or completed.stderr.decode(errors="replace").strip()).partition("\n")[0]
-        return UsableGpus(
-            (), f"{tool} ends with code {completed.returncode}" + (f" ({output.rstrip('.')})" if output else "")
-        )
-    rows = [line.split(",") for line in output.splitlines()]
+        rows = [line.split(",") for line in gpus.ask("index,uuid", ANSWER_WITHIN, env).splitlines()]
+    except gpus.NoGpus as error:
+        return UsableGpus((), str(error))
     names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
-    return UsableGpus(names, None if names else f"{tool} lists no GPU")
+    return UsableGpus(names, None if names else f"{gpus.TOOL} lists no GPU")
 
 
 def visible(named: str) -> tuple[str, ...]:

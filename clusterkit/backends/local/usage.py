@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from clusterkit.store.usage import UsageSample, interval
+from clusterkit.store.usage import UsageSample, Use, interval
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.gpus import Gpus
 from clusterkit.system.procfs import Meter
@@ -36,10 +36,12 @@ class UsageSampler:
 
     def _run(self) -> None:
         meter, gpus, began, cores = Meter(), Gpus(), time.monotonic(), len(os.sched_getaffinity(0))
+        used: Mapping[Task, Use] = {}
         while not self._stopped.wait(interval(time.monotonic() - began)):
+            before = used
             try:
                 used = meter.sample(self._pids())
             except CannotLook:
                 continue
-            if used:
+            if used or before:  # one sample without tasks once the last task has ended
                 self._take(UsageSample(time.time(), used, gpus.sample(), cores))

@@ -1,9 +1,9 @@
 // The token: from the fragment of the address, kept by this tab and its siblings, and sent in a header of each request.
 // Why not a cookie: browsers send it to every port of 127.0.0.1, on which other users' servers listen, too.
 
-const KEY = "clusterkit-token";
+import { KEY, answerTo, given, isToken, kept, request } from "./ahead.js";
+
 const WITHIN = 300; // milliseconds for another tab to answer
-const TOKEN = /^[\w-]+$/;
 
 /** What this tab may ask with, once its siblings have been asked for a token that it lacks. */
 export async function openAccess() {
@@ -23,8 +23,8 @@ class Access {
 
   /** Take the token out of the address, so that nobody copies it from there. Returns whether there was one. */
   take() {
-    const found = new URLSearchParams(location.hash.slice(1)).get("token");
-    if (!TOKEN.test(found ?? "")) return false;
+    const found = given();
+    if (!found) return false;
     history.replaceState(history.state, "", location.pathname + location.search);
     this.keep(found);
     this.tabs.postMessage({ token: found });
@@ -41,7 +41,7 @@ class Access {
   }
 
   heard(data) {
-    if (TOKEN.test(data?.token ?? "")) this.keep(data.token);
+    if (isToken(data?.token)) this.keep(data.token);
     else if (data?.wanted && this.token) this.tabs.postMessage({ token: this.token });
   }
 
@@ -51,8 +51,8 @@ class Access {
   }
 
   /** `fetch` with the token. */
-  fetch(path, { headers, ...options } = {}) {
-    return fetch(path, { ...options, headers: { ...headers, Authorization: `Bearer ${this.token ?? ""}` }, credentials: "omit" });
+  async fetch(path, options) {
+    return (await answerTo(path)) ?? request(path, this.token, options);
   }
 
   /** An address of a file that the browser can open by itself, for half a minute. Throws when there is no answer. */
@@ -61,13 +61,5 @@ class Access {
     const { ticket, error } = await answer.json();
     if (!ticket) throw new Error(error ?? "The server gives no access to this file.");
     return `${path}?${new URLSearchParams({ ticket })}`;
-  }
-}
-
-function kept() {
-  try {
-    return sessionStorage.getItem(KEY);
-  } catch {
-    return null;
   }
 }

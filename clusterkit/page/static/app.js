@@ -20,6 +20,8 @@ const STATES = {
   gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
 };
 
+const FILLED_WITHIN = 300; // milliseconds for the first data; after that, the page is shown empty
+
 const app = document.getElementById("app");
 const banner = h("div", { class: "banner", role: "status", "aria-live": "polite", hidden: true });
 
@@ -65,7 +67,9 @@ async function start() {
   } catch (error) {
     return error.kind === "refused" ? full("No access", REFUSED) : full("This page can't be shown", error.message);
   }
+  await Promise.race([store.filled, new Promise((resolve) => setTimeout(resolve, FILLED_WITHIN))]); // to be drawn only once
   page = new { runs: RunsPage, run: RunPage, campaign: CampaignPage, compare: ComparePage }[source.place.page](store, source, config);
+  store.changed.clear(); // each part has drawn what there is
   fill(app, page.root, h("footer", null, footer(config)), banner);
   if (heardLast) heard(source, page, ...heardLast);
   return undefined;

@@ -8,6 +8,7 @@ import { Points, attemptsOf, firstChoice, joined, metricsOf, valueAt } from "./s
 import { Store } from "./store.js";
 
 const HEIGHT = 320;
+const STEPS = [1, 2, 5].flatMap((n) => Array.from({ length: 10 }, (_, power) => n * 10 ** power)).sort((a, b) => a - b); // between two marks of the axis
 const POINTS = 800;
 const NO_POINTS = { t: [], v: [], again: [] };
 
@@ -120,7 +121,7 @@ export class ComparePage {
     const series = this.points.map((_, at) => ({ stroke: palette(`task-${at % 8}`), width: 1.6 }));
     const { unit } = this.compared.flatMap((one) => one.metrics).find((one) => one.name === this.metric) ?? { unit: "" };
     const of = (format) => (_, values) => values.map(format);
-    const axes = [{ ...axis, values: of(byStep ? count : clock) }, { ...axis, size: 96, values: of((v) => quantity(v, unit)) }];
+    const axes = [{ ...axis, values: of(byStep ? count : clock), ...(byStep && { incrs: STEPS }) }, { ...axis, size: 96, values: of((v) => quantity(v, unit)) }];
     const data = joined(this.points.map(([points, steps]) => over(points, byStep ? steps : null)), (curve) => [curve.v]);
     this.plot.replaceChildren();
     new this.uPlot({ width: this.plot.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { show: false }, scales: { x: { time: false } }, axes, series: [{}, ...series] }, data, this.plot);

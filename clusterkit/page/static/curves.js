@@ -183,6 +183,7 @@ export class Curves {
       const bands = curves.length <= MOST_BANDS;
       const shown = how[LOG] ? (column) => column.map((v) => (v > 0 ? v : null)) : (column) => column;
       const data = joined(curves, (c) => (bands ? [c.v, c.again, c.high, c.low] : [c.v, c.again]).map(shown));
+      chart.isEmpty = data.slice(1).every((column) => column.every((v) => v == null));
       if (!chart.plot && uPlot && this.width() > LEFT) this.makePlot(chart, bands, data);
       else chart.plot?.setData(data, false);
       this.scale(chart);
@@ -215,7 +216,7 @@ export class Curves {
       scales: { x: { time: false, auto: false }, y: this.how[LOG] ? LOGARITHMS : { range: (_, low, high) => rangeOf(chart.metric, low, high) } },
       axes: [
         { show: true, size: 4, values: () => [], splits: () => this.splits(), grid, ticks: { show: false } },
-        { size: LEFT, font, stroke: palette("soft"), grid, ticks: { show: false }, gap: 8, space: 32, values: (_, v) => v.map((n) => (n == null ? "" : quantity(n, chart.metric.unit))) },
+        { size: LEFT, font, stroke: palette("soft"), grid, ticks: { show: false }, gap: 8, space: 32, values: (_, v) => v.map((n) => (n == null || chart.isEmpty ? "" : quantity(n, chart.metric.unit))) },
       ],
       series,
       bands: shaded,
@@ -226,8 +227,7 @@ export class Curves {
   }
 
   splits() {
-    const { at } = this.timeline.ticks(this.width() - LEFT);
-    return at.map((t) => this.timeline.toU(t));
+    return this.timeline.ticks(this.width() - LEFT).at.map((t) => this.timeline.toU(t));
   }
 
   scale(chart) {
@@ -276,7 +276,8 @@ export class Curves {
   /** The values at the cursor, or the newest. */
   showValues(chart) {
     const t = this.timeline.cursor;
-    say(chart.at, t == null ? (chart.metric.name === SPEED ? "30 s mean" : "") : `at ${clock(t)}`);
+    const about = chart.isEmpty ? (this.store.isLive() ? "no values yet" : "no values") : chart.metric.name === SPEED ? "30 s mean" : "";
+    say(chart.at, t == null ? about : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
       const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`), this.store.get("run")) : valueAt(curve, this.timeline.toU(t)));
@@ -295,6 +296,4 @@ export class Curves {
 const LOGARITHMS = { distr: 3, range: (_, low, high) => (low == null ? [1, 10] : uPlot.rangeLog(low, high, 10, true)) };
 
 /** uPlot listens to nothing: the page's own gestures move its cursor. */
-const NOTHING = Object.fromEntries(
-  ["mousedown", "mouseup", "click", "dblclick", "mousemove", "mouseleave", "mouseenter"].map((name) => [name, () => null]),
-);
+const NOTHING = Object.fromEntries(["mousedown", "mouseup", "click", "dblclick", "mousemove", "mouseleave", "mouseenter"].map((name) => [name, () => null]));

@@ -1,6 +1,6 @@
 // What one looks at less often: the start-up, the network, stalls, the resolved job.
 
-import { copyButton, fill, h, hueOf, keyed, mark, section, taskName } from "./dom.js";
+import { copyButton, fill, h, hueOf, keyed, mark, say, section, taskName } from "./dom.js";
 import { byTask, bytes, clock, plural, seconds, share } from "./format.js";
 import { lazily } from "./store.js";
 
@@ -85,7 +85,8 @@ export class Startup {
 export class Network {
   constructor(store, actions) {
     Object.assign(this, { store, actions });
-    const made = section("Network", "network", h("span", { class: "note" }, "from the row's task to the column's"));
+    this.note = h("span", { class: "note" });
+    const made = section("Network", "network", this.note);
     this.table = h("table", { class: "matrix" });
     this.root = made.root;
     this.root.append(h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "Network between the tasks" }, this.table));
@@ -104,6 +105,8 @@ export class Network {
     const key = JSON.stringify([[...cells.values()], live, this.store.colors()]);
     if (key === this.shown) return;
     this.shown = key;
+    const open = [...cells.values()].every((cell) => !wordsOf(cell).length);
+    say(this.note, `from the row's task to the column's${open ? "; all connections are open" : ""}`);
     const most = Math.max(1, ...[...cells.values()].map((c) => c.bytes ?? 0));
     const name = (task, scope) => h("th", { scope, class: hueOf(this.store.get(`task/${task}`)?.color) }, task);
     const focused = this.table.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;

@@ -61,7 +61,7 @@ export function bytes(n) {
 /** A speed: `138`, `19.6`, `0.25`. */
 export function speed(n) {
   if (n == null) return NONE;
-  return n < 99.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
+  return n !== 0 && n < 99.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
 }
 
 /** A share of 1: `61 %`. */
@@ -113,5 +113,5 @@ const TYPES = ["chief", "worker", "ps", "evaluator"];
 function split(task) {
   const at = task.lastIndexOf(":");
   const type = TYPES.indexOf(task.slice(0, at));
-  return [type < 0 ? TYPES.length : type, Number(task.slice(at + 1)) || 0];
+  return [type < 0 ? TYPES.length : type, Number.parseInt(task.slice(at + 1), 10) || 0];
 }

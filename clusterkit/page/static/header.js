@@ -87,7 +87,6 @@ export class Header {
       this.spoken,
     );
     this.showLinks = lazily(() => this.showLinksNow());
-    this.showLinks(); // of no run yet: from now on, it waits
     store.on(["run", "goodput"], () => this.update());
     store.on(["verdict"], () => this.judge());
     setInterval(() => this.tick(), 500);

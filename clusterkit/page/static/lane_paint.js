@@ -241,6 +241,7 @@ function paintMarks(p, marks, top, ofRun = false) {
     const wide = c.measureText(text).width;
     const next = taken[index + 1]?.[0] ?? Infinity;
     if (px + 8 < textUntil || px + 10 + wide > Math.min(next - 6, width)) return;
+    if (one.kind === "fault" && one.until != null) c.clearRect(px + 6, top - 1, wide + 4, 12); // the line of a fault that lasts
     c.fillText(text, px + 8, ofRun ? top + 6.5 : top + 5.5);
     textUntil = px + 16 + wide;
   });

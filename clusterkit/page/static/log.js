@@ -285,7 +285,7 @@ export class Log {
     const { lines } = this.lines;
     const none = !lines.length;
     this.empty.hidden = !none;
-    if (none) say(this.empty, this.asked.grep ? "No line matches the filter." : "The tasks have written nothing yet.");
+    if (none) say(this.empty, this.asked.grep ? "No line matches the filter." : this.store.isLive() ? "The tasks have written nothing yet." : "The tasks wrote nothing.");
     this.space.style.setProperty("height", `${lines.length * ROW}px`);
     const first = Math.max(0, Math.floor(this.view.scrollTop / ROW) - SPARE);
     const last = Math.min(lines.length, Math.ceil((this.view.scrollTop + this.view.clientHeight) / ROW) + SPARE);

@@ -49,10 +49,7 @@ export class LogTools {
       this.level,
       h("div", { class: "fields" }, this.filter, this.error, this.find, this.count, h("span", { class: "steps" }, step(-1, "↑", "Previous match"), step(1, "↓", "Next match"))),
       this.flood,
-      toggle("wall clock", (on) => this.clock(on)),
-      this.whole,
-      h("button", { class: "chip", type: "button", title: "Save the lines that are loaded", onclick: () => this.save() }, "save"),
-      this.follow,
+      h("div", { class: "ends" }, toggle("wall clock", (on) => this.clock(on)), this.whole, h("button", { class: "chip", type: "button", title: "Save the lines that are loaded", onclick: () => this.save() }, "save"), this.follow),
     );
   }
 

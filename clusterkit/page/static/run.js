@@ -86,11 +86,13 @@ function zoomTools(timeline) {
   const button = (text, label, use) => h("button", { class: "small", type: "button", "aria-label": label, title: label, onclick: use }, text);
   const all = button("All", "All of the run", () => timeline.reset());
   const folds = button("Fold idle time", "Fold idle time, in which no task runs", () => timeline.fold(!timeline.folds));
-  timeline.on(() => {
+  const update = () => {
     mark(all, "disabled", !timeline.range);
     folds.hidden = !timeline.idle?.length;
     mark(folds, "aria-pressed", String(timeline.folds));
-  });
+  };
+  timeline.on(update);
+  update();
   const zoom = [button("−", "Zoom out", () => timeline.zoom(1 / 0.6)), button("+", "Zoom in", () => timeline.zoom(0.6))];
   return h("div", { class: "tools", title: "Drag to zoom into a part. Ctrl and the wheel zoom; Shift and the wheel move." }, folds, zoom, all);
 }

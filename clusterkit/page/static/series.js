@@ -159,8 +159,9 @@ export function newest(metric, curve, row, run) {
 export function rangeOf(metric, low, high) {
   if (low == null) return [0, 1];
   const zero = metric.name === SPEED || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [zero ? Math.min(0, low) : low - room, high + room];
+  const begin = zero ? Math.min(0, low) : low;
+  const room = (high - begin || Math.abs(high) || 1) * 0.08;
+  return [zero ? begin : low - room, high + room];
 }
 
 /** The points of a column that have a gap on each side, which no line shows. */

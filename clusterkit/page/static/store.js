@@ -8,6 +8,7 @@ export class Store {
     this.scheduled = false;
     this.clock = null;
     this.frozen = false; // time stands still: nothing changes any more
+    this.filled = new Promise((resolve) => (this.noteFilled = resolve)); // once it has something
   }
 
   /** Take changes. `whole`: they are everything, and what was known before is dropped. */
@@ -20,6 +21,7 @@ export class Store {
     for (const [key, entity] of Object.entries(set)) this.put(key, entity);
     if (now != null) this.clock = { now, at: performance.now() };
     this.schedule();
+    this.noteFilled();
   }
 
   put(key, entity, kind = kindOf(key)) {
@@ -97,18 +99,16 @@ export class Store {
 
 const LATEST = 200; // milliseconds
 
-/** `update` for what stands below the first screen: but for the first call, it waits until all else has been drawn. */
+/** `update` for what stands below the first screen: it waits until all else has been drawn. */
 export function lazily(update) {
-  let [first, waits] = [true, false];
+  let waits = false;
   const now = () => {
     waits = false;
     update();
   };
   return () => {
-    if (first) update();
-    else if (!waits) requestAnimationFrame(() => (globalThis.requestIdleCallback ? requestIdleCallback(now, { timeout: LATEST }) : setTimeout(now)));
-    waits = !first;
-    first = false;
+    if (!waits) requestAnimationFrame(() => (globalThis.requestIdleCallback ? requestIdleCallback(now, { timeout: LATEST }) : setTimeout(now)));
+    waits = true;
   };
 }
 

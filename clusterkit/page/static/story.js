@@ -87,7 +87,8 @@ export class Story {
     const recovered = story.planned != null && story.seconds != null;
     say(this.title, `${clock(story.at)} · ${recovered ? "Recovered: " : ""}${story.title}`);
     this.target = { t: this.chosen?.t ?? story.at, task: story.log?.[0], attempt: story.log?.[1] };
-    fill(this.list, story.lines.map((line) => lineOf(line, line.at === story.at ? clock(line.at) : after(line.at - story.at))));
+    const lines = story.lines.filter((line, at) => at > 0 || story.lines.length === 1 || line.text !== story.title);
+    fill(this.list, lines.map((line) => lineOf(line, line.at === story.at ? clock(line.at) : after(line.at - story.at))));
     const said = [];
     if (story.seconds != null) said.push(`first new step after ${seconds(story.seconds)}`);
     if (story.lost) said.push(`${plural(story.lost, "step")} lost`);
@@ -120,7 +121,7 @@ export class Story {
   tellNothing() {
     const run = this.store.get("run");
     const starting = run?.phase === "starting";
-    say(this.title, starting ? "Starting" : run?.phase === "over" ? "Nothing failed" : "Nothing has failed so far");
+    say(this.title, starting ? "Starting" : run?.phase === "over" ? (run.state === "lost" ? "No task failed" : "Nothing failed") : "Nothing has failed so far");
     this.target = null;
     const waits = starting ? this.waits() : [];
     fill(
@@ -166,8 +167,9 @@ export class Recoveries {
     const key = JSON.stringify(stories);
     this.table.hidden = !stories.length;
     this.empty.hidden = stories.length > 0;
-    const over = this.store.get("run")?.phase === "over";
-    say(this.empty, over ? "Nothing failed, and nothing was broken on purpose." : "Nothing has failed so far.");
+    const { phase, state } = this.store.get("run") ?? {};
+    const none = state === "lost" ? "No task failed" : "Nothing failed";
+    say(this.empty, phase === "over" ? `${none}, and nothing was broken on purpose.` : "Nothing has failed so far.");
     if (key === this.shown) return;
     this.shown = key;
     fill(this.body, stories.map((story) => this.row(story)));
