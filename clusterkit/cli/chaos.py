@@ -6,17 +6,16 @@ import math
 import os
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clusterkit.cli.help import Parsed, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import say
+from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import FaultAction, no_action
-
-if TYPE_CHECKING:
-    from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec
 
 MOST_RUNS = 100_000  # runs; all of them are planned in one list when the campaign begins
 MOST_SIDE_BY_SIDE = 1000  # parallel runs; each of them uses a thread
@@ -116,7 +115,6 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
     """Return the fault actions to use. Raises BadJob if the job does not support a wanted action."""
     from clusterkit.chaos.schedule import possible
     from clusterkit.network.virtual import why_not
-    from clusterkit.words.errors import BadJob
 
     asks_disk = wanted is None or FaultAction.DISK_FULL in wanted
     why_no_disk = why_not(network=False, disk=True) if asks_disk else None

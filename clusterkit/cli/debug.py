@@ -5,14 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
-
-if TYPE_CHECKING:
-    from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.words.errors import ClusterkitError
 
 LOOK_EVERY = 0.05  # seconds between two checks whether a starting run has written its job file
 
@@ -30,7 +28,6 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
     has begun. If no task waits, this command waits for one; Ctrl-C ends it.
     """
     from clusterkit.cli.debugging import DebugConsole
-    from clusterkit.words.errors import ClusterkitError
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = choose(run, finished=False)

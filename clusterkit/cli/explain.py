@@ -9,20 +9,26 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import Command, json_option
 from clusterkit.cli.terminal import echo, echo_json, terminal_width
+from clusterkit.ledger.takeover import account_of, result_of
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import NoSuchRun, RunStore, newest_first
 from clusterkit.system.files import is_directory, is_file
+from clusterkit.text.lines import last_exception
+from clusterkit.text.printable import printable
+from clusterkit.views.explanations import address, lines_of
+from clusterkit.views.naming import failed
+from clusterkit.views.tracebacks import cause_lines
+from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError
-
-if TYPE_CHECKING:
-    from clusterkit.store.directory import RunDirectory
-    from clusterkit.words.explanation import Explanation
-    from clusterkit.words.outcome import RunResult
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.outcome import RunResult, RunState
 
 STDIN = "-"
 CHUNK = 1 << 20  # bytes per read
@@ -78,7 +84,6 @@ def _has_an_end(descriptor: int) -> bool:
 
 def _explain_log(path: str, as_json: bool) -> None:
     from clusterkit.explain.log import explain_log
-    from clusterkit.text.lines import last_exception
 
     try:
         if path == STDIN:
@@ -110,11 +115,6 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _explain_run(run_id: str | None, as_json: bool) -> None:
-    from clusterkit.ledger.takeover import result_of
-    from clusterkit.store.store import RunStore
-    from clusterkit.views.naming import failed
-    from clusterkit.views.tracebacks import cause_lines
-
     run = _last_failed() if run_id is None else RunStore().find(run_id)
     if run.is_live():
         raise NotExplained(f"The run {run.run_id} is live. See its state so far with: clusterkit show {run.run_id}")
@@ -141,7 +141,6 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
     """Return the explanations recorded in the run's result; without any, look them up in the present table."""
     from clusterkit.explain.explaining import explained
-    from clusterkit.ledger.takeover import account_of
 
     info = run.info()
     if result.explanations or info is None:
@@ -152,9 +151,6 @@ def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ..
 
 def _last_failed() -> RunDirectory:
     """Return the newest run that failed. Raises NoSuchRun."""
-    from clusterkit.store.store import NoSuchRun, RunStore, newest_first
-    from clusterkit.words.outcome import RunState
-
     store = RunStore()
     for run in newest_first(store.all()):
         result = None if run.is_live() else run.result()
@@ -167,10 +163,6 @@ def _print_explanations(
     facts: dict[str, str | None], headline: str, found: Sequence[Explanation], as_json: bool, error: Sequence[str] = ()
 ) -> None:
     """Print the headline with the explanations or, without any, the lines of `error`; print `facts` only as JSON."""
-    from clusterkit.text.printable import printable
-    from clusterkit.views.explanations import address, lines_of
-    from clusterkit.words import wire
-
     if as_json:
         rows = [{**wire.encode(one), "reported": [*map(address, one.reported)]} for one in found]
         echo_json({**facts, "explanations": rows})

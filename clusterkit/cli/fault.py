@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from clusterkit.cli.addressing import OnRun, RunId, live_run
 from clusterkit.cli.help import json_option, option
 from clusterkit.cli.terminal import echo, echo_json
+from clusterkit.faults.aim import live_problems_of
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RUN_ID
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.faults import ON_STORAGE, SYNONYMS, Fault, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all
-
-if TYPE_CHECKING:
-    from clusterkit.store.directory import RunDirectory
 
 
 class BadFault(ClusterkitError):
@@ -37,8 +38,6 @@ class OnFaults(OnRun):
     kind = RunOrFault()
 
     def address(self, ctx: click.Context, words: list[str]) -> None:
-        from clusterkit.store.store import RUN_ID
-
         if words and words[0].split() == [words[0]] and words[0] not in {*FaultAction, *SYNONYMS}:
             if not RUN_ID.fullmatch(words[0]):
                 ctx.fail(f"{words[0]!r} is neither a run nor a fault. Write a fault in quotes: {EXAMPLE!r}.")
@@ -105,9 +104,6 @@ def _parse(texts: tuple[str, ...]) -> list[Fault]:
 
 
 def _request(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory, list[dict[str, Any]]]:
-    from clusterkit.faults.aim import live_problems_of
-    from clusterkit.store.control import Client
-
     chosen = live_run(run)
     info = chosen.info()
     if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):

@@ -15,6 +15,7 @@ import click
 
 from clusterkit.cli.help import Command, Parsed, option
 from clusterkit.cli.terminal import echo
+from clusterkit.examples import example_directory
 from clusterkit.system.files import why_not_reached
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import closest
@@ -79,8 +80,6 @@ def command(given: str, example: str | None) -> None:
 
 def examples() -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each example program, and the commands that its docstring shows for it."""
-    from clusterkit.examples import example_directory
-
     for path in sorted(example_directory().glob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_bytes()), clean=False) or ""
         if commands := [before + after for before, after in _RUN.findall(text)]:
@@ -90,7 +89,6 @@ def examples() -> Iterator[tuple[str, list[str]]]:
 def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
     """Return an example with the modules that it imports from its directory, and the names of missing packages."""
     from clusterkit.check.imports import program_files
-    from clusterkit.examples import example_directory
 
     place = example_directory()
     found = [source for source in program_files(place / f"{example}.py", place) if source.path.parent == place]

@@ -30,7 +30,11 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
         from clusterkit.explain.evidence import evidence_of
         from clusterkit.explain.matching import explain
         from clusterkit.explain.row import Evidence
-        from clusterkit.explain.table import SILENT, TABLE
+
+        if wrong:
+            from clusterkit.explain.table import TABLE as rows
+        else:
+            from clusterkit.explain.silent import ROWS as rows
     except Exception:  # clusterkit may have been reinstalled while the job ran
         return result
     gathered = list[Evidence]()
@@ -42,7 +46,7 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
 
     with suppress(OSError):  # raised if the system cannot start another thread
         start_thread("explain", gather, lambda crashed: None).join(WITHIN)
-    explanations = explain(gathered[-1], TABLE if wrong else SILENT) if gathered else ()
+    explanations = explain(gathered[-1], rows) if gathered else ()
     return replace(result, explanations=tuple(explanations), finding=str(explanations[0])) if explanations else result
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from clusterkit.check.findings import Finding
 from clusterkit.explain.frames import frames_of, own_line
 from clusterkit.explain.row import Evidence, Row, Words
-from clusterkit.explain.table import TABLE
 from clusterkit.text.printable import printable
 from clusterkit.words.explanation import Explanation
 
@@ -26,9 +25,13 @@ class _Match(NamedTuple):
     finding: Finding | None
 
 
-def explain(evidence: Evidence, table: Iterable[Row] = TABLE) -> list[Explanation]:
-    """Return the explanations of a failure, the most specific first."""
-    found = sorted((match for row in table if (match := _match(row, evidence))), key=lambda one: one.rank, reverse=True)
+def explain(evidence: Evidence, rows: Iterable[Row] | None = None) -> list[Explanation]:
+    """Return the explanations of a failure by these rows, by default by the whole table, the most specific first."""
+    if rows is None:
+        from clusterkit.explain.table import TABLE  # imported here, since a run without a problem has few rows
+
+        rows = TABLE
+    found = sorted((match for row in rows if (match := _match(row, evidence))), key=lambda one: one.rank, reverse=True)
     covered = {id_ for match in found for id_ in match.row.over}
     shown = [match for match in found if match.row.id not in covered]
     located = [match for match in shown if match.finding is not None]  # `check` has found the line of the mistake

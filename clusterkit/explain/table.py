@@ -49,4 +49,3 @@ FILES: tuple[ModuleType, ...] = (
     silent,
 )
 TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)
-SILENT: tuple[Row, ...] = silent.ROWS  # the rows that explain a run without a problem

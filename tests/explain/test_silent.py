@@ -10,7 +10,8 @@ from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.log import explain_log
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, TaskEvidence
-from clusterkit.explain.table import SILENT, TABLE
+from clusterkit.explain.silent import ROWS as SILENT
+from clusterkit.explain.table import TABLE
 from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunState
