@@ -142,6 +142,9 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "variable-made-in-a-step": "ValueError: tf.function-decorated function tried to create variables on non-first "
     "call.",
     "optimizer-weights": "AttributeError: 'Adam' object has no attribute 'minimize'",
+    "reduction-of-keras-2": "AttributeError: module 'keras.losses' has no attribute 'Reduction'",
+    "built-for-one-batch-size": 'ValueError: Input 0 of layer "functional" is incompatible with the layer: expected '
+    "shape=(64, 20), found shape=(32, 20)",
     "add-metric": "AttributeError: 'MyLayer' object has no attribute 'add_update'",
     "no-tf-keras": "ValueError: Your currently installed version of Keras is Keras 3, but this is not yet supported in "
     "Transformers. Please install the backwards-compatible tf-keras package",
@@ -160,6 +163,12 @@ def test_another_text_of_a_row(id_: str) -> None:
 
 
 NEAR = {  # what looks like a row's text, and is something else
+    "another number of columns": "ValueError: is incompatible with the layer: expected "
+    "shape=(8, 20), found shape=(8, 2)",
+    "another shape": "ValueError: is incompatible with the layer: expected shape=(8, 20), found shape=(4, 2)",
+    "a method of a library": '  File "/home/u/train.py", line 9, in <module>\n    data.map(f)\n'
+    "AttributeError: 'DistributedFrame' object has no attribute 'map'",
+    "a reduction of one's own": "AttributeError: module 'losses' has no attribute 'Reduction'",
     "absl.app.run": '  File "/home/u/train.py", line 9, in <module>\n    app.run(main)\n'
     "TypeError: main() takes 0 positional arguments but 1 was given",
     "a dataset's call": '  File "/home/u/train.py", line 9, in <module>\n    data()\n'
