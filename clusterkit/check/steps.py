@@ -39,16 +39,19 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
 
 
 def loss_divided_twice(case: Case) -> Iterator[Hit]:
-    """Find losses for `fit` that divide by the global batch size: `fit` divides them by the number of replicas."""
-    if not is_gang(case) and not any(_has_devices(source) for source in case.sources):
+    """Find losses for `fit` that divide by the global batch size: Keras 2 divides them by the number of replicas.
+
+    Keras 3 leaves a loss without rows as it is.
+    """
+    if case.keras != 2 or not (is_gang(case) or any(_has_devices(source) for source in case.sources)):
         return
     for source in case.sources:
         for call in source.model_calls("compile"):
             loss = _loss_function(source, argument(call, 1, "loss"))
             if loss is not None and (_divides(source, loss) or _is_divided(source, _last_value(loss))):
                 what = (
-                    "This loss is divided by the global batch size, and fit divides it once more, by the number of "
-                    "replicas: the loss and its gradients are too small by that number."
+                    "This loss is divided by the global batch size, and fit of Keras 2 divides it once more, by the "
+                    "number of replicas: the loss and its gradients are too small by that number."
                 )
                 advice = "Return a loss per row, which Keras averages: only loops without fit divide by the batch size."
                 yield Hit(source.location(loss), what, advice)

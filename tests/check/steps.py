@@ -53,8 +53,8 @@ STEPS = [
             ("loss=loss", "loss='mse'"),
             ("model.compile('sgd', loss=loss)", "print(loss)"),
         ),
-        TWO,
-        (ONE, SERVED),
+        {**TWO, "keras": 2},
+        ({**ONE, "keras": 2}, {**SERVED, "keras": 2}, TWO),  # Keras 3 leaves such a loss as it is
     ),
     Row(
         "loss-divided-twice",
@@ -71,7 +71,7 @@ STEPS = [
             ("tf.keras.losses.Loss", "Base"),
             ("        return loss\n", "        print(loss)\n"),
         ),
-        ONE,
+        {**ONE, "keras": 2},
     ),
     Row(
         "undistributed-batches",
