@@ -71,6 +71,16 @@ def test_data_that_ends_is_no_matter_of_parameter_servers_in_a_gang() -> None:
     assert len(explain(Evidence(ended, build_job({**gang, "ps": 1}, ProgramKind.SCRIPT)))) == 1
 
 
+def test_an_assignment_in_a_condition_is_told_from_one_in_an_inner_function() -> None:
+    """AutoGraph names the branch in the traceback."""
+    text = RECORDED["assign-in-an-inner-function"]
+    (inner,) = explain(Evidence((TaskEvidence(text=text),)))
+    assert "in a tf.function that a step calls" in inner.means
+    (branch,) = explain(Evidence((TaskEvidence(text=text.replace("in tf__call", "in if_body")),)))
+    assert "in a condition or a loop of a step" in branch.means
+    assert "tf.where(" in branch.advice
+
+
 ALSO = {  # other texts of a row: of other versions, or from a log without a traceback
     "variable-outside-the-scope": "ValueError: `colocate_vars_with` must only be passed a variable created in this "
     "tf.distribute.Strategy.scope(), not: <tf.Variable 'train_model/arcfacelayer/kernel:0' shape=(512, 85742)>",
