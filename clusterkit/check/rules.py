@@ -18,7 +18,7 @@ from clusterkit.check.servers import (
 )
 from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.source import Source
-from clusterkit.check.steps import mean_of_parts, shard_twice, undistributed_batches
+from clusterkit.check.steps import loss_divided_twice, mean_of_parts, shard_twice, undistributed_batches
 from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
@@ -187,6 +187,7 @@ RULES = {
     "loss-per-replica": loss_per_replica,
     "batch-per-replica": batch_per_replica,
     "mean-of-parts": mean_of_parts,
+    "loss-divided-twice": loss_divided_twice,
     "undistributed-batches": undistributed_batches,
     "shard-twice": shard_twice,
     "uncalled-main": uncalled_main,
@@ -204,7 +205,7 @@ RULES = {
 # with the same ids, which explain such a run at its end.
 SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
-    *("undistributed-batches", "shard-twice", "shard-of-one-pipeline"),
+    *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline"),
 )
 
 

@@ -10,6 +10,7 @@ from clusterkit.check.averages import is_gang
 from clusterkit.check.case import Case, Hit
 from clusterkit.check.source import DISTRIBUTES, Source, argument
 
+_MIRRORED = "tensorflow.distribute.MirroredStrategy"
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum"}
 _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
 _REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")
@@ -35,6 +36,44 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
                     f"{case.tasks}, the result is {tasks} times too small."
                 )
                 yield Hit(source.location(call), what, "Add up the losses of the replicas: tf.distribute.ReduceOp.SUM.")
+
+
+def loss_divided_twice(case: Case) -> Iterator[Hit]:
+    """Find losses for `fit` that divide by the global batch size: Keras 2 divides them by the number of replicas.
+
+    Keras 3 leaves a loss without rows as it is.
+    """
+    if case.keras != 2 or not (is_gang(case) or any(_has_devices(source) for source in case.sources)):
+        return
+    for source in case.sources:
+        for call in source.model_calls("compile"):
+            loss = _loss_function(source, argument(call, 1, "loss"))
+            if loss is not None and (_divides(source, loss) or _is_divided(source, _last_value(loss))):
+                what = (
+                    "This loss is divided by the global batch size, and fit of Keras 2 divides it once more, by the "
+                    "number of replicas: the loss and its gradients are too small by that number."
+                )
+                advice = "Return a loss per row, which Keras averages: only loops without fit divide by the batch size."
+                yield Hit(source.location(loss), what, advice)
+
+
+def _has_devices(source: Source) -> bool:
+    """Return whether the file gives a MirroredStrategy its devices, and not a single one."""
+    given = [call.args[0] for name, call in source.calls() if name == _MIRRORED and call.args]
+    return any(not isinstance(devices, ast.List) or len(devices.elts) > 1 for devices in given)
+
+
+def _loss_function(source: Source, loss: ast.expr | None) -> ast.FunctionDef | None:
+    """Return the file's function that computes the loss: the function itself, or the `call` of a subclass of Loss."""
+    made = source.value(loss.id) if isinstance(loss, ast.Name) else loss
+    if isinstance(made, ast.FunctionDef):
+        return made
+    kind = source.value(made.func.id) if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) else None
+    if not isinstance(kind, ast.ClassDef) or "keras.losses.Loss" not in map(source.dotted, kind.bases):
+        return None
+    if any("reduction" in ast.dump(node) for node in (kind, made) if node is not None):
+        return None  # with reduction='sum', fit does not divide
+    return next((node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name == "call"), None)
 
 
 def undistributed_batches(case: Case) -> Iterator[Hit]:
@@ -115,25 +154,49 @@ def _is_part(source: Source, function: _Function, value: ast.expr | None) -> boo
 def _divides(source: Source, function: ast.FunctionDef, depth: int = 3) -> bool:
     """Return whether the function returns its loss divided by the global batch size."""
     returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
-    match _resolved(source, function, returned[0]) if len(returned) == 1 else None:
+    value = _resolved(source, function, returned[0]) if len(returned) == 1 else None
+    return _is_divided(source, value, depth)
+
+
+def _is_divided(source: Source, value: ast.AST | None, depth: int = 3) -> bool:
+    """Return whether the value is a loss that is divided by the global batch size."""
+    match value:
         case ast.Call(func=func) if source.dotted(func) == "tensorflow.nn.compute_average_loss":
             return True
         case ast.Call(func=ast.Name(id=name)) if depth:
             inner = source.value(name)
             return isinstance(inner, ast.FunctionDef) and _divides(source, inner, depth - 1)
         case ast.BinOp(left=total, op=ast.Div(), right=size):
-            return source.constructor(total) in _SUMS and _is_global_batch(size)
+            return source.constructor(total) in _SUMS and _is_global_batch(source, size)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return any(
-                source.constructor(total) in _SUMS and isinstance(share.op, ast.Div) and _is_global_batch(share.right)
+                source.constructor(total) in _SUMS
+                and isinstance(share.op, ast.Div)
+                and _is_global_batch(source, share.right)
                 for total, share in ((left, right), (right, left))
                 if isinstance(share, ast.BinOp) and isinstance(share.left, ast.Constant)
             )
     return False
 
 
-def _is_global_batch(node: ast.AST) -> bool:
-    return _GLOBAL_BATCH.fullmatch(getattr(node, "attr", getattr(node, "id", ""))) is not None
+def _last_value(function: ast.FunctionDef) -> ast.expr | None:
+    """Return what the function returns if its last two lines assign a value to a name and return that name."""
+    match function.body[-2:]:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=value), ast.Return(value=ast.Name(id=returned))]:
+            alone = sum(isinstance(node, ast.Return) for node in ast.walk(function)) == 1
+            return value if name == returned and alone else None
+    return None
+
+
+def _is_global_batch(source: Source, node: ast.AST) -> bool:
+    """Return whether the node has the name of a global batch size, or that of a product with the number of replicas."""
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    values = [value for value in source.values(name) if value is not None]
+    products = [value for value in values if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)]
+    grows = bool(values) and len(products) == len(values)
+    return _GLOBAL_BATCH.fullmatch(name) is not None or (
+        grows and all(_REPLICAS.search(ast.unparse(product)) for product in products)
+    )
 
 
 def _resolved(source: Source, function: _Function, node: ast.AST | None) -> ast.AST | None:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterkit.explain.frames import calling
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _COORDINATED = ("--workers", "1", "--ps", "1", "--servers", "builtin", "--keras", "2")
+_SIZES = (
+    r"If an? RNN is stateful, the batch size of the input[\s\S]{0,300}?Expected batch size: (?P<whole>\d{1,9})\s+- "
+    r"Received batch size: (?P<part>\d{1,9})"
+    r"|is incompatible with the layer: expected shape=\((?P<built>\d{1,9})(?P<rest>,[^\n)]{0,200})\), found "
+    r"shape=\((?P<got>\d{1,9})(?P=rest)\)"
+)
+
+
+def _sizes(evidence: Evidence) -> Words | None:
+    """Condition: a model got batches of another size ({got}) than it is built for ({built})."""
+    found = re.search(_SIZES, evidence.first.text)
+    if found is None or (found["whole"] or found["built"]) == (found["part"] or found["got"]):
+        return None
+    return {"built": found["whole"] or found["built"], "got": found["part"] or found["got"]}
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -56,11 +73,28 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "reduction-of-keras-2",
-        "ValueError: Invalid value for argument `reduction`. … Received: reduction=auto",
-        r"Invalid value for argument `reduction`\. [^\n]*Received: reduction=(?P<reduction>auto)",
-        "{line} makes a loss with Reduction.AUTO, which Keras 3 does not have.",
-        "Leave reduction out, for the mean over the global batch; or reduction='none' for a loss per row.",
+        "ValueError: Invalid value for argument `reduction`. … (module 'keras.losses' has no attribute 'Reduction')",
+        r"Invalid value for argument `reduction`\. [^\n]*Received: reduction=auto"
+        r"|module '(?:tensorflow\.)?keras[\w.]*\.losses' has no attribute 'Reduction'"
+        r"|cannot import name 'Reduction' from '(?:tensorflow\.)?keras[\w.]*\.losses",
+        "{line} makes a loss with a Reduction of Keras 2: reductions of Keras 3 are texts, and none is called AUTO.",
+        "For Reduction.NONE, a loss per row, write reduction='none'; for SUM, write 'sum'; leave reduction out for the "
+        "mean, which was AUTO.",
         example=_TWO,
+    ),
+    Row(
+        "built-for-one-batch-size",
+        "ValueError: If an RNN is stateful, the batch size of the input sequences must be the same as …",
+        _SIZES,
+        "The model that {line} uses is built for batches of {built} rows, and got {got}: a strategy divides each batch "
+        "among its replicas, and the last batch of a dataset may be smaller.",
+        "Build it for a replica's part, tf.keras.Input(batch_shape=(GLOBAL_BATCH // strategy.num_replicas_in_sync, …))"
+        ", with dataset.batch(GLOBAL_BATCH, drop_remainder=True); or leave the size and stateful=True out: "
+        "tf.keras.Input(shape=…).",
+        _sizes,
+        reported=("tensorflow/tensorflow#26763",),
+        example=_ONE,
+        over=("fixed-batch-size",),
     ),
     Row(
         "optimizer-with-a-condition",

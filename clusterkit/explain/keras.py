@@ -70,9 +70,10 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: `merge_call` called while defining a new graph or a tf.function",
         r"`merge_call` called while defining a new graph"
         r"|Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
-        "Gradients are applied, or something else is summed over the replicas, in a condition, a loop or an inner "
+        "{line} applies gradients, or sums something else over the replicas, in a condition, a loop or an inner "
         "tf.function of a step, which TensorFlow does not support.",
-        "Move the condition out of the function that strategy.run calls, or multiply the gradients by 0 or 1 instead.",
+        "Move the condition out of the function that strategy.run calls, or multiply the gradients by 0 or 1 instead; "
+        "remove an inner @tf.function.",
         reported=("tensorflow/tensorflow#59487", "tensorflow/models#9972", "TensorSpeech/TensorFlowTTS#449"),
         example=_TWO,
     ),

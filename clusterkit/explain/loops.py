@@ -16,7 +16,10 @@ ROWS: tuple[Row, ...] = (
         r"`?handle`? is not available outside the replica context",
         "{line} computes gradients or updates variables under the strategy, but not in a function that strategy.run "
         "runs.",
-        "Move the tape and apply_gradients into a function, and call strategy.run(that_function, args=(batch,)).",
+        "Move the tape and apply_gradients into a function step(batch), whose loss is tf.nn.compute_average_loss("
+        "losses, global_batch_size=…), with a loss per row (reduction='none'). Call optimizer.build(variables) in "
+        "strategy.scope(). For each batch of strategy.experimental_distribute_dataset(dataset), in a @tf.function: "
+        "strategy.reduce('SUM', strategy.run(step, args=(batch,)), axis=None).",
         reported=("tensorflow/tensorflow#35226", "tensorflow/tensorflow#49521", "tensorflow/tensorflow#36392"),
         example=_TWO,
     ),
@@ -89,7 +92,8 @@ ROWS: tuple[Row, ...] = (
         "ValueError: When providing a distributed dataset, you must specify the number of steps to run.",
         r"When providing a distributed dataset, you must specify the number of steps to run",
         "Keras 2 does not know how long a dataset is that strategy.experimental_distribute_dataset has distributed.",
-        "Give fit the plain dataset, which it distributes by itself, or steps_per_epoch.",
+        "Give fit the plain dataset, in batches of the global size, which it distributes by itself; or distribute "
+        "dataset.repeat(), and give fit steps_per_epoch, and validation_steps for such validation data.",
         reported=("tensorflow/tensorflow#56773",),
         example=_OLD,
     ),

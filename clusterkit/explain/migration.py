@@ -147,7 +147,9 @@ ROWS: tuple[Row, ...] = (
         rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'"
         r"|`(?:fit|evaluate|predict)_generator` is not supported for models compiled with tf\.distribute",
         "{line} uses a method that was removed from Keras, such as fit_generator or predict_classes.",
-        "Call fit, evaluate or predict, which take generators and datasets, too; classes are predict(x).argmax(-1).",
+        "Call fit, evaluate or predict, with the generator as first argument: model.fit(generator, epochs=…). Pass "
+        "workers, use_multiprocessing and max_queue_size to the constructor of a tf.keras.utils.PyDataset: "
+        "super().__init__(workers=…). Classes are predict(x).argmax(-1).",
         reported=("keras-team/keras#19225",),
         example=_TWO,
     ),

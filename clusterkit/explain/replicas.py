@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import calling, through
+from clusterkit.explain.frames import calling, showing, through
 from clusterkit.explain.gangs import CROSS
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _MAKES_DATASETS = through("in _create_datasets_from_function_with_input_context")
+_ASSIGNS = calling(r"\.assign(?:_add|_sub)?\(")
+_BRANCHES = showing(r"^ *File \"[^\"\n]*__autograph_generated_file[^\n]*, in (?:if|else|loop)_body")
+
+
+def _assigns(evidence: Evidence) -> Words | None:
+    """Condition: the program assigns to a variable. The values say in what, and where to move the assignment."""
+    if _ASSIGNS(evidence) is None:
+        return None
+    if _BRANCHES(evidence) is not None:
+        move = "Assign outside of the condition: variable.assign(tf.where(condition, new, variable))."
+        return {"where": "a condition or a loop of a step", "move": move}
+    move = "Remove @tf.function from the function that assigns, such as a layer's call: fit, or the step, compiles it."
+    return {"where": "a tf.function that a step calls", "move": move}
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -32,6 +46,19 @@ ROWS: tuple[Row, ...] = (
         example=_ONE,
     ),
     Row(
+        "assign-in-an-inner-function",
+        "RuntimeError: `merge_call` called while defining a new graph or a tf.function, from variable.assign",
+        r"`merge_call` called while defining a new graph",
+        "{line} assigns to a variable of all replicas in {where}, where TensorFlow cannot join the values of the "
+        "replicas.",
+        "{move} Or let each replica set a copy of its own: tf.Variable(0.0, trainable=False, "
+        "synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN).",
+        when=_assigns,
+        reported=("tensorflow/tensorflow#34203",),
+        example=_ONE,
+        over=("gradients-in-a-condition",),
+    ),
+    Row(
         "empty-share",
         "ValueError: slice index 0 of dimension 0 out of bounds, … with input shapes: [0,4]",
         r"slice index -?\d+ of dimension 0 out of bounds[^\n]*input shapes: \[0[,\]]",
@@ -50,6 +77,20 @@ ROWS: tuple[Row, ...] = (
         "Call take, map, batch, repeat and len on the dataset, and distribute what results. For next(…), make an "
         "iterator once: iter(distributed).",
         example=_TWO,
+    ),
+    Row(
+        "class-weight-of-a-distributed-dataset",
+        "AttributeError: 'DistributedDataset' object has no attribute 'map', from fit with class_weight",
+        r"'Distributed\w+' object has no attribute 'map'",
+        "{line} passes class_weight to fit, together with a dataset that the program has distributed: fit multiplies "
+        "the rows by their weights with dataset.map, which a distributed dataset does not have.",
+        "Give fit the plain dataset, in batches of the global size, which it distributes by itself. Or leave "
+        "class_weight out, and add weights before you distribute: dataset.map(lambda x, y: (x, y, tf.gather([1.0, "
+        "9.0], y))), with the weight of each class.",
+        when=calling(r"\.fit\("),
+        reported=("tensorflow/tensorflow#41290", "intel/ipex-llm#5713"),
+        example=_TWO,
+        over=("distributed-dataset-as-a-dataset",),
     ),
     Row(
         "model-called-on-all-replicas",

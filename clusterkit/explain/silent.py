@@ -87,6 +87,18 @@ ROWS: tuple[Row, ...] = (
         facts_only=True,
     ),
     Row(
+        "loss-divided-twice",
+        "model.fit with a strategy: the loss is 1/x of the loss on one device",
+        "",
+        "A loss that was passed to compile divides by the global batch size, and Keras 2 divides by the number of "
+        "replicas, too.",
+        "Return a loss per row, which Keras averages.",
+        _found("loss-divided-twice"),
+        ("keras-team/keras#16285",),
+        (*_TWO, "--keras", "2"),
+        facts_only=True,
+    ),
+    Row(
         "undistributed-batches",
         "Training with several workers: each worker trains on all of the data",
         "",

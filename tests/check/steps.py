@@ -44,6 +44,36 @@ STEPS = [
         (("args.global_batch", "args.batch"), ("def step(x)", "step = 1\ndef step(x)")),
     ),
     Row(
+        "loss-divided-twice",
+        f"{GANG}GLOBAL_BATCH = 64\ndef loss(y, p):  # here\n"
+        "    return tf.nn.compute_average_loss((y - p) ** 2, global_batch_size=GLOBAL_BATCH)\n"
+        "model.compile('sgd', loss=loss)\n",
+        (
+            ("tf.nn.compute_average_loss((y - p) ** 2, global_batch_size=GLOBAL_BATCH)", "(y - p) ** 2"),
+            ("loss=loss", "loss='mse'"),
+            ("model.compile('sgd', loss=loss)", "print(loss)"),
+        ),
+        {**TWO, "keras": 2},
+        ({**ONE, "keras": 2}, {**SERVED, "keras": 2}, TWO),  # Keras 3 leaves such a loss as it is
+    ),
+    Row(
+        "loss-divided-twice",
+        f"{TF}strategy = tf.distribute.MirroredStrategy(devices)\nsize = 8 * strategy.num_replicas_in_sync\n"
+        "class Mine(tf.keras.losses.Loss):\n    def __init__(self, size):\n        self.size = size\n"
+        "    def call(self, y, p):  # here\n        loss = abs(y - p)\n"
+        "        loss = tf.reduce_sum(loss) * (1.0 / self.size)\n        return loss\n"
+        "model.compile('sgd', Mine(size))\n",
+        (
+            ("(devices)", "()"),
+            ("(devices)", "(['CPU:0'])"),
+            ("8 * strategy.num_replicas_in_sync", "8"),
+            ("self.size = size", "super().__init__(reduction='sum')"),
+            ("tf.keras.losses.Loss", "Base"),
+            ("        return loss\n", "        print(loss)\n"),
+        ),
+        {**ONE, "keras": 2},
+    ),
+    Row(
         "undistributed-batches",
         f"{GANG}data = tf.data.Dataset.range(64).batch(8)\nshares = strategy.experimental_distribute_dataset(data)\n"
         "def step(x):\n    return x\n\ndef train(batch):\n    return strategy.run(step, args=(batch,))\n\n"

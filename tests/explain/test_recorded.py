@@ -71,6 +71,16 @@ def test_data_that_ends_is_no_matter_of_parameter_servers_in_a_gang() -> None:
     assert len(explain(Evidence(ended, build_job({**gang, "ps": 1}, ProgramKind.SCRIPT)))) == 1
 
 
+def test_an_assignment_in_a_condition_is_told_from_one_in_an_inner_function() -> None:
+    """AutoGraph names the branch in the traceback."""
+    text = RECORDED["assign-in-an-inner-function"]
+    (inner,) = explain(Evidence((TaskEvidence(text=text),)))
+    assert "in a tf.function that a step calls" in inner.means
+    (branch,) = explain(Evidence((TaskEvidence(text=text.replace("in tf__call", "in if_body")),)))
+    assert "in a condition or a loop of a step" in branch.means
+    assert "tf.where(" in branch.advice
+
+
 ALSO = {  # other texts of a row: of other versions, or from a log without a traceback
     "variable-outside-the-scope": "ValueError: `colocate_vars_with` must only be passed a variable created in this "
     "tf.distribute.Strategy.scope(), not: <tf.Variable 'train_model/arcfacelayer/kernel:0' shape=(512, 85742)>",
@@ -142,6 +152,9 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "variable-made-in-a-step": "ValueError: tf.function-decorated function tried to create variables on non-first "
     "call.",
     "optimizer-weights": "AttributeError: 'Adam' object has no attribute 'minimize'",
+    "reduction-of-keras-2": "AttributeError: module 'keras.losses' has no attribute 'Reduction'",
+    "built-for-one-batch-size": 'ValueError: Input 0 of layer "functional" is incompatible with the layer: expected '
+    "shape=(64, 20), found shape=(32, 20)",
     "add-metric": "AttributeError: 'MyLayer' object has no attribute 'add_update'",
     "no-tf-keras": "ValueError: Your currently installed version of Keras is Keras 3, but this is not yet supported in "
     "Transformers. Please install the backwards-compatible tf-keras package",
@@ -160,6 +173,12 @@ def test_another_text_of_a_row(id_: str) -> None:
 
 
 NEAR = {  # what looks like a row's text, and is something else
+    "another number of columns": "ValueError: is incompatible with the layer: expected "
+    "shape=(8, 20), found shape=(8, 2)",
+    "another shape": "ValueError: is incompatible with the layer: expected shape=(8, 20), found shape=(4, 2)",
+    "a method of a library": '  File "/home/u/train.py", line 9, in <module>\n    data.map(f)\n'
+    "AttributeError: 'DistributedFrame' object has no attribute 'map'",
+    "a reduction of one's own": "AttributeError: module 'losses' has no attribute 'Reduction'",
     "absl.app.run": '  File "/home/u/train.py", line 9, in <module>\n    app.run(main)\n'
     "TypeError: main() takes 0 positional arguments but 1 was given",
     "a dataset's call": '  File "/home/u/train.py", line 9, in <module>\n    data()\n'
