@@ -220,7 +220,8 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: Method requires being in cross-replica context, in train_on_batch",
         rf"/keras/src/[^\n]*, in train_on_batch\b(?s:.){{0,2000}}{CROSS}",
         "{line} runs Keras's train_on_batch in each replica, but that method itself distributes its batch.",
-        "Call model.train_on_batch(x, y) without strategy.run, or model.fit.",
+        "Call model.train_on_batch(x, y) without strategy.run, with the batches of the plain dataset and not of the "
+        "distributed one; or call model.fit(dataset).",
         reported=("tensorflow/tensorflow#41773",),
         example=GANG,
     ),

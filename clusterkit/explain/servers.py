@@ -12,6 +12,11 @@ _COORDINATED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
 _KERAS_2 = (*_COORDINATED, "--keras", "2")
 _MADE = "tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())"
 
+_TRAINS = (
+    "To train: --keras 2, dataset.repeat() and steps_per_epoch, as fit of Keras 3 does not support this strategy; or a "
+    "loop with tf.distribute.coordinator.ClusterCoordinator."
+)
+
 
 def _creates_it_everywhere(evidence: Evidence) -> Words | None:
     """Condition: always holds; both sentences name the other tasks if they run the program, too."""
@@ -21,7 +26,7 @@ def _creates_it_everywhere(evidence: Evidence) -> Words | None:
         "means": "ParameterServerStrategy does not read TF_CONFIG by itself, and only the chief may create it: workers "
         "and parameter servers run a tf.distribute.Server instead.",
         "advice": f"Write strategy = {_MADE}, and run the job with --servers builtin, or call "
-        "clusterkit.training.serve() before.",
+        f"clusterkit.training.serve() before. {_TRAINS}",
     }
 
 
@@ -174,7 +179,7 @@ ROWS: tuple[Row, ...] = (
         r"ParameterServerStrategy\w*\.__init__\(\) missing 1 required positional argument: 'cluster_resolver'"
         r"|clusterkit: [^\n]{1,4000} Its cluster_resolver is missing, too",
         "ParameterServerStrategy does not read TF_CONFIG by itself.",
-        _MADE,
+        f"{_MADE}. {_TRAINS}",
         when=_creates_it_everywhere,
         reported=("yahoo/TensorFlowOnSpark#587", "tensorflow/tensorflow#38511"),
         example=_COORDINATED,
