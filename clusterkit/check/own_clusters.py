@@ -43,16 +43,17 @@ def device_of_another_worker(case: Case) -> Iterator[Hit]:
         if isinstance(name, str) and _DEVICE_OF_A_TASK.fullmatch(name):
             what = f"{name} is a device of one worker: with MultiWorkerMirroredStrategy, the others cannot use it."
             advice = (
-                "Leave tf.device out, create variables within `with strategy.scope():`, so that each worker has a copy, "
-                "and combine values with strategy.reduce. For variables on one task, use ParameterServerStrategy and "
-                "add --ps 1."
+                "Leave tf.device out, create variables within `with strategy.scope():`, so that each worker has a "
+                "copy, and combine values with strategy.reduce. For variables on one task, use ParameterServerStrategy "
+                "and add --ps 1."
             )
             yield Hit(source.location(call), what, advice)
 
 
 def cluster_without_chief(case: Case) -> Iterator[Hit]:
     """Find clusters without the chief in programs whose workers read data from Python code in the chief."""
-    if case.job.shape is not Shape.PARAMETER_SERVER or not case.is_distributed or not case.names({PARAMETER_SERVER}):
+    served = case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed and case.names({PARAMETER_SERVER})
+    if not served or not _is_spread(case.job):  # on one machine, workers find the chief at localhost
         return
     called = {getattr(call.func, "attr", "") for source in case.sources for _, call in source.calls()}
     for source, _, call in case.calls(_CLUSTER) if (runs := sorted(called & _RUNS_PYTHON)) else ():
@@ -96,9 +97,8 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
     """Yield why tasks with these addresses wait for each other for ever, if they do, and what to do instead."""
     own = "The TF_CONFIG that the program sets"
     remove = "Remove it, since clusterkit sets TF_CONFIG in each task, or run with --tf-config ours, which ignores it."
-    apart = job.network is Network.VIRTUAL or job.hosts.count > 1
     wrong = [address for address in addresses if int(address.rpartition(":")[2]) == 0]
-    local = [address for address in addresses if apart and _LOCAL.fullmatch(address.rpartition(":")[0])]
+    local = [address for address in addresses if _is_spread(job) and _LOCAL.fullmatch(address.rpartition(":")[0])]
     if wrong or local:
         why = [f"no task can connect to port 0 ({wrong[0]})"] if wrong else []
         why += [f"on each machine, {local[0]} is that machine itself"] if local else []
@@ -113,6 +113,11 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
             "starts.",
             f"Remove it, and start as many: --workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
         )
+
+
+def _is_spread(job: JobSpec) -> bool:
+    """Return whether localhost is not the same machine for all tasks."""
+    return job.network is Network.VIRTUAL or job.hosts.count > 1
 
 
 def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from clusterkit.check.averages import batch_per_replica, loss_per_replica
+from clusterkit.check.averages import batch_per_replica, division_by_no_rows, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.own_clusters import (
@@ -197,6 +197,7 @@ RULES = {
     "unseeded-rows": unseeded_rows,
     "loss-per-replica": loss_per_replica,
     "batch-per-replica": batch_per_replica,
+    "division-by-no-rows": division_by_no_rows,
     "mean-of-parts": mean_of_parts,
     "undistributed-batches": undistributed_batches,
     "shard-twice": shard_twice,

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 
+from clusterkit.explain.resolvers import CONNECTS, GANG
 from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
-from clusterkit.words.model import Shape
 
-_TWO = ("--workers", "2")
-_CONNECTS = ("waits in MultiWorkerMirroredStrategy()", "waits in ParameterServerStrategy()")
 _CHIEF_NOT_REACHED = re.compile(
     r"failed to connect to all addresses[^\n]*\n[^\n]*remote target /job:chief/[^\n]*\n"
-    r"(?:[^\n]*\n){0,3}?[^\n]*MultiDeviceIteratorGetNextFromShard"
+    r"(?:[^\n]*\n){0,3}?[^\n]*\{\{node (?:MultiDevice)?IteratorGetNext"
 )
 
 
@@ -27,10 +25,15 @@ def _hangs(id_: str, error: str = "") -> Condition:
     """Return a condition that holds with this finding if the run ended while a strategy connected, or with `error`."""
 
     def holds(evidence: Evidence) -> Words | None:
-        waits = any(task.doing.startswith(_CONNECTS) for task in evidence.stuck)
+        waits = any(task.doing.startswith(CONNECTS) for task in evidence.stuck)
         return _found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
 
     return holds
+
+
+def _is_nan(evidence: Evidence) -> Words | None:
+    """Condition: the loss is not a number at the end, and the program divides by a sum that may be 0."""
+    return _found("division-by-no-rows")(evidence) if evidence.diverged else None
 
 
 def _chief_not_reached(evidence: Evidence) -> Words | None:
@@ -62,7 +65,7 @@ ROWS: tuple[Row, ...] = (
         "Remove the server: the strategy needs none but its own.",
         _hangs("server-beside-the-strategy", "Could not start gRPC server"),
         ("kubeflow/kubeflow#1931",),
-        (*_TWO, "--timeout", "1m"),
+        (*GANG, "--timeout", "1m"),
         facts_only=True,
     ),
     Row(
@@ -73,7 +76,18 @@ ROWS: tuple[Row, ...] = (
         "Leave tf.device out, and create variables within strategy.scope(), so that each worker has a copy.",
         _found("device-of-another-worker"),
         ("tensorflow/tensorflow#43983",),
-        _TWO,
+        GANG,
+    ),
+    Row(
+        "division-by-no-rows",
+        "NaN loss with MirroredStrategy or MultiWorkerMirroredStrategy, but not with one device",
+        "",
+        "The program divides by a sum over the rows of a replica, which is 0 if the replica gets no rows of a batch.",
+        "Give batch() drop_remainder=True, or divide with tf.math.divide_no_nan.",
+        _is_nan,
+        ("tensorflow/tensorflow#41657", "tensorflow/tensorflow#36224"),
+        GANG,
+        facts_only=True,
     ),
     Row(
         "cluster-without-the-chief",
@@ -81,11 +95,11 @@ ROWS: tuple[Row, ...] = (
         "",
         "The Python code of a dataset, as that of from_generator, runs in the chief, and the workers cannot reach the "
         "chief: the cluster of their servers does not have the chief, or not its address.",
-        "Add the chief with its address, host:port, to the cluster of the resolver and of the servers, or make the data "
-        "without from_generator, py_function and numpy_function.",
+        "Add the chief with its address, host:port, to the cluster of the resolver and of the servers, or make the "
+        "data without from_generator, py_function and numpy_function.",
         _chief_not_reached,
         ("tensorflow/tensorflow#48957",),
-        ("--workers", "1", "--ps", "1"),
+        ("--workers", "1", "--ps", "1", "--network", "virtual"),
         facts_only=True,
         over=("peer-gone",),
     ),

@@ -21,9 +21,9 @@ CLUSTERS = [
     ),
     Row(
         "tf-config-of-other-tasks",
-        SET.replace("12345", "0").replace("{'type': 'worker', 'index': 0}", "[1]"),
-        (("localhost:0", "localhost:1"), (", 'localhost:23456'", "")),
-        {**ONE, "tf_config": "program"},
+        SET.replace("12345", "0").replace(", 'localhost:23456'", ""),
+        (("localhost:0", "localhost:1"),),
+        ONE,
         ({**ONE, "tf_config": "ours"},),
     ),
     Row(
@@ -45,11 +45,24 @@ CLUSTERS = [
         (ONE, SERVED),
     ),
     Row(
+        "division-by-no-rows",
+        f"{TF}strategy = tf.distribute.MirroredStrategy()\ndef loss(error, mask):\n"
+        "    return tf.reduce_sum(error) / tf.reduce_sum(mask)  # here\n"
+        "data = tf.data.Dataset.from_tensor_slices(rows).batch(64)\n",
+        (
+            ("batch(64)", "batch(64, drop_remainder=True)"),
+            (".batch(64)", ".repeat().batch(64)"),
+            ("/ tf.reduce_sum(mask)", "/ 64"),
+            ("strategy = tf.distribute.MirroredStrategy()", ""),
+        ),
+        ONE,
+    ),
+    Row(
         "cluster-without-the-chief",
         f"{COORDINATOR}cluster = tf.train.ClusterSpec({{'worker': hosts, 'ps': others}})  # here\n"
         "data = tf.data.Dataset.from_generator(rows)\n",
         (("from_generator", "from_tensor_slices"), ("'ps'", "'chief': first, 'ps'"), ("'ps': others", "**others")),
-        {**SERVED, "servers": "builtin"},
-        (TWO,),
+        {**SERVED, "network": "virtual", "servers": "builtin"},
+        (TWO, SERVED),
     ),
 ]
