@@ -65,7 +65,7 @@ ROWS: tuple[Row, ...] = (
         "Remove the server: the strategy needs none but its own.",
         _hangs("server-beside-the-strategy", "Could not start gRPC server"),
         ("kubeflow/kubeflow#1931",),
-        (*GANG, "--timeout", "1m"),
+        (*GANG, "--network", "virtual"),
         facts_only=True,
     ),
     Row(
@@ -86,7 +86,7 @@ ROWS: tuple[Row, ...] = (
         "Give batch() drop_remainder=True, or divide with tf.math.divide_no_nan.",
         _is_nan,
         ("tensorflow/tensorflow#41657", "tensorflow/tensorflow#36224"),
-        GANG,
+        ("--workers", "1"),
         facts_only=True,
     ),
     Row(

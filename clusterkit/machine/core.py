@@ -94,11 +94,8 @@ class Machine:
                 self._ticked()
             case ev.Profiled():
                 self.requests.profiled(event)
-            case ev.Inspected() if event.look is Look.STARTUP and self.job_timeout.awaited:
-                self.job_timeout.end()
             case ev.Inspected():
-                self.progress.inspected(event)
-                self.lone_training.inspected(event.look)
+                self._inspected(event)
             case ev.Interrupted():
                 self._interrupted(event)
             case ev.Requested():
@@ -129,6 +126,13 @@ class Machine:
                 pass  # these events change nothing here
             case _:
                 self._of_attempt(event)
+
+    def _inspected(self, event: ev.Inspected) -> None:
+        if event.look is Look.STARTUP and self.job_timeout.awaited:
+            self.job_timeout.end()
+        else:
+            self.progress.inspected(event)
+            self.lone_training.inspected(event.look)
 
     def _begin(self) -> None:
         self.state.began = self.state.now

@@ -59,17 +59,6 @@ def test_a_loss_that_is_not_a_number_casts_doubt_on_the_success(
     assert run.result.fine is (since is None)
     assert ("not a number, first at step" in run.result.reason) is (since is not None)
     assert sum("not a number" in warning for warning in run.warnings) == warnings
-    assert all(f"first at step {since}." in warning for warning in run.warnings if since is not None)
-
-
-def test_a_restart_makes_a_step_again_whose_loss_was_not_a_number() -> None:
-    """Only the loss of the repeated step counts; a step that is reported twice is the same one."""
-    run = History(job(workers=1)).begin()
-    for step, loss in ((3, 1.0), (4, None), (3, 1.0), (4, 0.5), (5, 0.5), (6, None), (6, None), (7, 0.5), (8, None)):
-        run.send(ev.Progressed(task("worker:0"), 1, step, {"loss": loss}))
-    run.exits("worker:0", code=0)
-    run.after(20)
-    assert run.result.diverged_at == 6
 
 
 @pytest.mark.parametrize(("total", "short"), [(40, True), (30, False), (None, False)])
