@@ -11,7 +11,7 @@ from clusterkit.check.source import Source
 from clusterkit.words.model import Shape
 
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
-_SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "tensorflow.size", "keras.ops.sum"}
+_SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
 _FULL = re.compile(r"repeat|divide_no_nan")  # in code without an empty share of a batch, or without a division by 0
 _MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
@@ -57,7 +57,8 @@ def batch_per_replica(case: Case) -> Iterator[Hit]:
 def division_by_no_rows(case: Case) -> Iterator[Hit]:
     """Find divisions by a sum over a replica's rows, if its last batch may be too small to give each replica a row."""
     mirrored = case.names({MULTI_WORKER, OUR_STRATEGY, "tensorflow.distribute.MirroredStrategy"})
-    if not mirrored or any(source.mentions(_FULL) or _drops(source) for source in case.sources):
+    batches = any(getattr(call.func, "attr", "") == "batch" for source in case.sources for _, call in source.calls())
+    if not mirrored or not batches or any(source.mentions(_FULL) or _drops(source) for source in case.sources):
         return
     for source in case.sources:
         functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]

@@ -52,6 +52,7 @@ CLUSTERS = [
         (
             ("batch(64)", "batch(64, drop_remainder=True)"),
             (".batch(64)", ".repeat().batch(64)"),
+            (".batch(64)", ""),
             ("/ tf.reduce_sum(mask)", "/ 64"),
             ("strategy = tf.distribute.MirroredStrategy()", ""),
         ),
