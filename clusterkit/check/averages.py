@@ -11,6 +11,8 @@ from clusterkit.check.source import Source
 from clusterkit.words.model import Shape
 
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
+_SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
+_FULL = re.compile(r"repeat|divide_no_nan")  # in code without an empty share of a batch, or without a division by 0
 _MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
 _SCALES = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
@@ -52,6 +54,27 @@ def batch_per_replica(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(call), what, advice)
 
 
+def division_by_no_rows(case: Case) -> Iterator[Hit]:
+    """Find divisions by a sum over a replica's rows, if its last batch may be too small to give each replica a row."""
+    mirrored = case.names({MULTI_WORKER, OUR_STRATEGY, "tensorflow.distribute.MirroredStrategy"})
+    batches = any(getattr(call.func, "attr", "") == "batch" for source in case.sources for _, call in source.calls())
+    if not mirrored or not batches or any(source.mentions(_FULL) or _drops(source) for source in case.sources):
+        return
+    for source in case.sources:
+        functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
+        for node in dict.fromkeys(node for function in functions for node in ast.walk(function)):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum(source, node.right):
+                what = (
+                    "This divides by a sum over the rows of one replica. If the last batch has fewer rows than there "
+                    "are replicas, a replica gets none, and 0 / 0 is NaN, which all replicas get."
+                )
+                advice = (
+                    "Give batch() drop_remainder=True, let the dataset repeat before it is batched, or divide with "
+                    "tf.math.divide_no_nan."
+                )
+                yield Hit(source.location(node), what, advice)
+
+
 def is_gang(case: Case) -> bool:
     """Return whether the job is a gang of workers that train with a strategy that the program creates."""
     is_made = any(True for _ in case.calls(MULTI_WORKER, OUR_STRATEGY))
@@ -91,3 +114,15 @@ def _is_reduced(source: Source, call: ast.Call) -> bool:
     if not isinstance(loss, ast.Call) or not _LOSS.fullmatch(source.dotted(loss.func)):
         return False
     return not any(keyword.arg in ("reduction", None) for keyword in loss.keywords)
+
+
+def _drops(source: Source) -> bool:
+    """Return whether a dataset of the file drops its last batch if that is not full."""
+    return any(keyword.arg == "drop_remainder" for _, call in source.calls() for keyword in call.keywords)
+
+
+def _is_sum(source: Source, node: ast.expr) -> bool:
+    """Return whether the value is a sum over rows, perhaps converted to another type."""
+    if isinstance(node, ast.Call) and source.dotted(node.func) == "tensorflow.cast" and node.args:
+        node = node.args[0]
+    return isinstance(node, ast.Call) and source.dotted(node.func) in _SUMS

@@ -6,9 +6,17 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from clusterkit.check.averages import batch_per_replica, loss_per_replica
+from clusterkit.check.averages import batch_per_replica, division_by_no_rows, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Finding, Location, Severity
+from clusterkit.check.own_clusters import (
+    SERVER,
+    cluster_without_chief,
+    device_of_another_worker,
+    server_beside_strategy,
+    tf_config_of_other_tasks,
+    writes_tf_config,
+)
 from clusterkit.check.servers import (
     coordinator_everywhere,
     finite_data,
@@ -26,7 +34,6 @@ from clusterkit.words.model import Shape
 SINGLE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *SINGLE}
 _CREATOR = "keras.utils.experimental.DatasetCreator"
-_SERVER = "tensorflow.distribute.Server"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # words in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
@@ -55,7 +62,7 @@ def tf_config(case: Case) -> Iterator[Hit]:
     """Find code that overwrites TF_CONFIG with the same cluster in every task."""
     if case.job.tf_config is TfConfig.OURS:
         return
-    writes = [(source, node) for source in case.sources for node in source.nodes if _writes_tf_config(source, node)]
+    writes = [(source, node) for source in case.sources for node in source.nodes if writes_tf_config(source, node)]
     texts = [source.constant_texts(getattr(node, "value", None)) for source, node in writes]
     if len(case.job.cluster) > 1 and all(found and any("cluster" in text for text in found) for found in texts):
         for source, node in writes:
@@ -70,7 +77,7 @@ def no_cluster(case: Case) -> Iterator[Hit]:
     if case.job.tf_config is TfConfig.OURS or not case.is_distributed:
         return
     for source in case.sources:
-        writes = [node for node in source.nodes if isinstance(node, ast.Assign) and _writes_tf_config(source, node)]
+        writes = [node for node in source.nodes if isinstance(node, ast.Assign) and writes_tf_config(source, node)]
         keys = [_keys_in_json(source, node.value) for node in writes]
         for node in writes if all(each and "cluster" not in each for each in keys) else ():
             if case.applies(source, node):
@@ -104,7 +111,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]
-        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # Servers may form another cluster
+        if name == PARAMETER_SERVER and not is_ps and not case.names({SERVER}):  # Servers may form another cluster
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
             resolver = source.constructor(call.args[0]) if call.args else ""
             severity = case.severity(resolver == _RESOLVER and case.joins)
@@ -178,6 +185,10 @@ RULES = {
     "hides-module": hides_module,
     "tf-config-overwritten": tf_config,
     "tf-config-without-cluster": no_cluster,
+    "tf-config-of-other-tasks": tf_config_of_other_tasks,
+    "server-beside-the-strategy": server_beside_strategy,
+    "device-of-another-worker": device_of_another_worker,
+    "cluster-without-the-chief": cluster_without_chief,
     "strategy-too-late": strategy_too_late,
     "wrong-strategy": wrong_strategy,
     "no-strategy": no_strategy,
@@ -186,6 +197,7 @@ RULES = {
     "unseeded-rows": unseeded_rows,
     "loss-per-replica": loss_per_replica,
     "batch-per-replica": batch_per_replica,
+    "division-by-no-rows": division_by_no_rows,
     "mean-of-parts": mean_of_parts,
     "loss-divided-twice": loss_divided_twice,
     "undistributed-batches": undistributed_batches,
@@ -216,13 +228,6 @@ def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
         for id_ in rules
         for hit in RULES[id_](case)
     ]
-
-
-def _writes_tf_config(source: Source, node: ast.AST) -> bool:
-    match node:
-        case ast.Assign(targets=[ast.Subscript(value=owner, slice=ast.Constant(value="TF_CONFIG"))]):
-            return source.dotted(owner) == "os.environ"
-    return False
 
 
 def _keys_in_json(source: Source, value: ast.expr) -> set[str]:

@@ -54,6 +54,7 @@ def evidence_of(
         stuck=_hung(run, Look.STARTUP) if cause is None else (),
         stalled=_hung(run, Look.STALL) if cause is not None and cause.exit.asked is Asked.STALL else (),
         undistributed=result.undistributed,
+        diverged=result.diverged_at is not None,
         ran_out=result.short and _ran_out(run, result, job),
     )
 

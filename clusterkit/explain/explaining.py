@@ -53,4 +53,5 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
 def _went_wrong(result: RunResult) -> bool:
     """Return whether the run has a problem to explain. A failure due to an injected fault needs no explanation."""
     failed = result.state is not RunState.SUCCEEDED
-    return failed or result.undistributed is not None or bool(result.unfinished or result.overcome)
+    wrong = result.undistributed is not None or result.diverged_at is not None
+    return failed or wrong or bool(result.unfinished or result.overcome)

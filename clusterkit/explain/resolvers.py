@@ -6,8 +6,10 @@ from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, StuckTask, W
 from clusterkit.text.spelling import listed
 from clusterkit.words.distribution import WhyAlone
 from clusterkit.words.model import Shape
+from clusterkit.words.outcome import RunState
 
 GANG = ("--workers", "2")
+CONNECTS = ("waits in MultiWorkerMirroredStrategy()", "waits in ParameterServerStrategy()")
 HANGS = (*GANG, "--startup-timeout", "30s")
 RESOLVER = "Make the strategy with tf.distribute.cluster_resolver.TFConfigClusterResolver()"
 FLAGS = r"job_?name|task_?(?:index|id|type)|(?:worker|ps|chief)_?hosts|rank|world_?size|node_?rank"
@@ -58,6 +60,8 @@ def _same_task_twice(evidence: Evidence) -> Words | None:
 def _elsewhere(evidence: Evidence) -> Words | None:
     """Check whether a task listens, but not at the endpoint that clusterkit assigned; no two tasks share a port."""
     away = [task for task in evidence.stuck if task.listens and not task.listening]
+    if evidence.state is RunState.TIMED_OUT:  # a task that does not connect may listen for something else
+        away = [task for task in away if task.doing.startswith(CONNECTS)]
     if not away or _same_task(evidence) is not None:
         return None
     one = away[0]

@@ -59,6 +59,7 @@ class Evidence:
     stuck: tuple[StuckTask, ...] = ()  # all inspected tasks, if the run failed at the startup timeout
     stalled: tuple[StuckTask, ...] = ()  # all inspected tasks, if a stall ended the run
     undistributed: Undistributed | None = None  # the tasks that trained alone, although they have peers
+    diverged: bool = False  # True if the leader's last loss is not a number
     ran_out: bool = False  # True if `fit` made fewer steps than it announced, and Keras logged that its data ended
 
     @property

@@ -12,6 +12,7 @@ from clusterkit.machine.held_starts import DelayedStarts, HeadStart
 from clusterkit.machine.history import RunHistory
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
+from clusterkit.machine.job_timeout import JobTimeout
 from clusterkit.machine.lone_training import LoneTraining
 from clusterkit.machine.progress_monitor import ProgressMonitor, UnreportedSteps
 from clusterkit.machine.recovery import Recoveries
@@ -21,6 +22,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import Action
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import Asked, RunState
+from clusterkit.words.reports import Look
 
 ALLOCATIONS = 100  # the highest number of allocations of one run
 SIGINT = 2
@@ -39,6 +41,7 @@ class Machine:
         self.recoveries = Recoveries(self.state, self.ending, self.hosts)
         self.edits = Edits(self.state, self.ending, self.recoveries)
         self.progress = ProgressMonitor(self.state, self.ending)
+        self.job_timeout = JobTimeout(self.state, self.ending)
         self.delayed_starts = DelayedStarts(self.state)
         self.head_start = HeadStart(self.state)
         self.state.hold_rules = (self.delayed_starts.hold_reasons, self.head_start.hold_reasons)
@@ -92,8 +95,7 @@ class Machine:
             case ev.Profiled():
                 self.requests.profiled(event)
             case ev.Inspected():
-                self.progress.inspected(event)
-                self.lone_training.inspected(event.look)
+                self._inspected(event)
             case ev.Interrupted():
                 self._interrupted(event)
             case ev.Requested():
@@ -124,6 +126,13 @@ class Machine:
                 pass  # these events change nothing here
             case _:
                 self._of_attempt(event)
+
+    def _inspected(self, event: ev.Inspected) -> None:
+        if event.look is Look.STARTUP and self.job_timeout.awaited:
+            self.job_timeout.end()
+        else:
+            self.progress.inspected(event)
+            self.lone_training.inspected(event.look)
 
     def _begin(self) -> None:
         self.state.began = self.state.now
@@ -174,8 +183,7 @@ class Machine:
     def _ticked(self) -> None:
         for timer, task in self.state.timers.pop_due(self.state.now):
             if timer is Timer.JOB:
-                limit = self.state.job.limits.job
-                self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s")
+                self.job_timeout.on_timer()
             elif timer is Timer.FINISH:
                 self.ending.end_remaining_tasks()
             elif timer is Timer.HEAD_START:

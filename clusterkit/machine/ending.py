@@ -55,7 +55,8 @@ class Ending:
     gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
     unfinished: list[Failure] = field(default_factory=list)  # gang tasks that had not finished when the leader had
     undistributed: Callable[[], Undistributed | None] = lambda: None
-    diverged_at: int | None = None  # the step since which the leader's loss is not a number
+    diverged_at: int | None = None  # the step of the leader's first loss that is not a number, if the last is not one
+    first_nan: int | None = None  # the step of the first loss that was not a number, without steps that were repeated
     warned: bool = False  # True once a warning about the loss was given
     on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
@@ -145,10 +146,12 @@ class Ending:
 
     def loss_reported(self, step: int, loss: float | None) -> None:
         """Note the leader's loss; warn the first time that it is NaN or infinite."""
+        if self.first_nan is not None and (step < self.first_nan or (step == self.first_nan and loss is not None)):
+            self.first_nan = None  # after a restart, the steps are made again
         if loss is not None:
             self.diverged_at = None
         elif self.diverged_at is None:
-            self.diverged_at = step
+            self.diverged_at = self.first_nan = step if self.first_nan is None else self.first_nan
             if not self.warned:
                 self.warned = True
                 self.state.warn(diverged(step), self.state.job.leader)
@@ -198,7 +201,7 @@ class Ending:
             reason = f"{verdict.reason}, but {found.clause} (--strict)"
             return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
         if self.diverged_at is not None:
-            reason = f"{verdict.reason}, but the loss is not a number since step {self.diverged_at}"
+            reason = f"{verdict.reason}, but the loss is not a number, first at step {self.diverged_at}"
             verdict = replace(verdict, reason=reason)
         if self.unfinished:
             unfinished = listed([failure.task for failure in self.unfinished])

@@ -166,9 +166,8 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if result.unfinished:
         return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
     if result.diverged_at is not None:
-        return Guidance(
-            diverged(result.diverged_at), "Look for a learning rate that is too high, and for NaN in the data."
-        )
+        told = f"{diverged(result.diverged_at)} {why}".rstrip()
+        return Guidance(told, advice or "Look for a learning rate that is too high, and for NaN in the data.")
     if result.not_injected:
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")

@@ -175,8 +175,8 @@ class AttemptEnded(Tagged):
 
 
 def diverged(step: int) -> str:
-    """Return a warning that the loss has been NaN or infinite since this step."""
-    return f"The loss is not a number since step {step}."
+    """Return a warning that the loss was NaN or infinite, for the first time at this step."""
+    return f"The loss is not a number, first at step {step}."
 
 
 class RunState(enum.StrEnum):
@@ -213,7 +213,7 @@ class RunResult:
     | undistributed | the tasks that trained alone although they have peers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
-    | diverged_at | the step since which the loss has been NaN or infinite; None if the last loss is a number |
+    | diverged_at | the step of the first loss that was NaN or infinite; None if the last loss is a number |
     | short | True if the run succeeded with fewer steps than the leader had announced |
     | loop | True if the program has its own training loop instead of Keras' `fit` |
     """

@@ -9,11 +9,12 @@ import pytest
 from clusterkit.check.case import HidingFile
 from clusterkit.check.rules import RULES
 from tests.check.checks import findings, line_of, told
+from tests.check.clusters import CLUSTERS
 from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
-ROWS = [*PROGRAMS, *SHUFFLED, *STEPS]
+ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)

@@ -38,7 +38,7 @@ def test_the_job_is_over_when_its_leader_exits_0(spec: JobSpec, leader: str) -> 
     [
         ((1.0, None, None), 1, 1),
         ((None, 0.5), None, 1),
-        ((None, 0.5, None), 2, 1),
+        ((None, 0.5, None), 0, 1),
         ((1.0, 0.5), None, 0),
         ((), None, 0),
     ],
@@ -57,7 +57,7 @@ def test_a_loss_that_is_not_a_number_casts_doubt_on_the_success(
     assert run.result.diverged_at == since
     assert run.result.exit_code == 0
     assert run.result.fine is (since is None)
-    assert ("not a number since step" in run.result.reason) is (since is not None)
+    assert ("not a number, first at step" in run.result.reason) is (since is not None)
     assert sum("not a number" in warning for warning in run.warnings) == warnings
 
 

@@ -127,7 +127,7 @@ def test_a_loss_that_is_not_a_number_is_a_warning() -> None:
     """The run succeeded, and its model is worth nothing."""
     text = lines(replace(SUCCESS, diverged_at=40))
     assert text[0].startswith("! run ")
-    assert "  ! The loss is not a number since step 40." in text
+    assert "  ! The loss is not a number, first at step 40." in text
 
 
 def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:

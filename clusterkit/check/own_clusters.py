@@ -1,0 +1,137 @@
+"""Rules about clusters, servers and devices that a program names itself, beside those that its strategy uses."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from clusterkit.check.averages import is_gang
+from clusterkit.check.case import MULTI_WORKER, PARAMETER_SERVER, Case, Hit
+from clusterkit.check.source import Source, argument
+from clusterkit.text.spelling import listed
+from clusterkit.words.job import JobSpec, Network, TfConfig
+from clusterkit.words.model import Shape, number_of
+
+SERVER = "tensorflow.distribute.Server"
+_CLUSTER = "tensorflow.train.ClusterSpec"
+_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # in a text, also in one of JSON
+_LOCAL = re.compile(r"localhost|127\.[\d.]+")
+_DEVICE_OF_A_TASK = re.compile(r"/job:\w+(?:/replica:\d+)?/task:\d+.*")
+_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # in a condition for tasks that run no training
+_RUNS_PYTHON = {"from_generator", "py_function", "numpy_function"}
+
+
+def server_beside_strategy(case: Case) -> Iterator[Hit]:
+    """Find servers that a worker starts at its own address, where its strategy starts one."""
+    for source, _, call in case.calls(SERVER) if is_gang(case) else ():
+        tests = [ast.unparse(block.test) for block in source.enclosing(call) if isinstance(block, ast.If)]
+        of_others = any(_OTHERS.search(test) and "worker" not in test for test in tests)
+        if (
+            not of_others
+            and source.constant_texts(_cluster(source, argument(call, 0, "server_or_cluster_def"))) is None
+        ):
+            what = "This server takes the port at which MultiWorkerMirroredStrategy starts a server of its own."
+            yield Hit(source.location(call), what, "Remove this server: the strategy needs none but its own.")
+
+
+def device_of_another_worker(case: Case) -> Iterator[Hit]:
+    """Find code that is placed on the device of one worker, which the other workers cannot use."""
+    for source, _, call in case.calls("tensorflow.device") if is_gang(case) else ():
+        device = argument(call, 0, "device_name")
+        name = device.value if isinstance(device, ast.Constant) else None
+        if isinstance(name, str) and _DEVICE_OF_A_TASK.fullmatch(name):
+            what = f"{name} is a device of one worker: with MultiWorkerMirroredStrategy, the others cannot use it."
+            advice = (
+                "Leave tf.device out, create variables within `with strategy.scope():`, so that each worker has a "
+                "copy, and combine values with strategy.reduce. For variables on one task, use ParameterServerStrategy "
+                "and add --ps 1."
+            )
+            yield Hit(source.location(call), what, advice)
+
+
+def cluster_without_chief(case: Case) -> Iterator[Hit]:
+    """Find clusters without the chief in programs whose workers read data from Python code in the chief."""
+    served = case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed and case.names({PARAMETER_SERVER})
+    if not served or not _is_spread(case.job):  # on one machine, workers find the chief at localhost
+        return
+    called = {getattr(call.func, "attr", "") for source in case.sources for _, call in source.calls()}
+    for source, _, call in case.calls(_CLUSTER) if (runs := sorted(called & _RUNS_PYTHON)) else ():
+        types = _keys(_cluster(source, call))
+        if types and types <= {"worker", "ps"}:
+            what = (
+                f"This cluster has no chief, but the Python code of {runs[0]} runs in the chief: workers find no "
+                "address there to read the data from."
+            )
+            advice = (
+                "Add the chief to the cluster of the resolver and of the servers: ClusterSpec(tf_config['cluster']). "
+                f"Or make the data without {runs[0]}."
+            )
+            yield Hit(source.location(call), what, advice)
+
+
+def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
+    """Find code that sets a TF_CONFIG with tasks that the job does not have, or at which no task can be reached."""
+    if case.job.tf_config is TfConfig.OURS or not case.names({MULTI_WORKER, PARAMETER_SERVER}):
+        return
+    for source in case.sources:
+        for node in source.nodes:
+            if not isinstance(node, ast.Assign) or not writes_tf_config(source, node) or not case.applies(source, node):
+                continue
+            tests = [ast.unparse(block.test) for block in source.enclosing(node) if isinstance(block, ast.If)]
+            texts = source.constant_texts(node.value) or []
+            addresses = [address for text in texts for address in _ADDRESS.findall(text)]
+            if addresses and not any("TF_CONFIG" in test for test in tests):
+                yield from (Hit(source.location(node), *said) for said in _unreachable(case.job, addresses))
+
+
+def writes_tf_config(source: Source, node: ast.AST) -> bool:
+    """Return whether the node sets the variable TF_CONFIG."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=owner, slice=ast.Constant(value="TF_CONFIG"))]):
+            return source.dotted(owner) == "os.environ"
+    return False
+
+
+def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield why tasks with these addresses wait for each other for ever, if they do, and what to do instead."""
+    own = "The TF_CONFIG that the program sets"
+    remove = "Remove it, since clusterkit sets TF_CONFIG in each task, or run with --tf-config ours, which ignores it."
+    wrong = [address for address in addresses if int(address.rpartition(":")[2]) == 0]
+    local = [address for address in addresses if _is_spread(job) and _LOCAL.fullmatch(address.rpartition(":")[0])]
+    if wrong or local:
+        why = [f"no task can connect to port 0 ({wrong[0]})"] if wrong else []
+        why += [f"on each machine, {local[0]} is that machine itself"] if local else []
+        advice = f"{remove} A TF_CONFIG of your own needs each machine's name or IP address, and ports other than 0."
+        yield f"{own} has addresses at which the tasks do not find each other: {listed(why)}.", advice
+    elif len({*addresses}) < len(addresses):
+        yield f"{own} gives several tasks the same address.", remove
+    elif len(addresses) > len(job.cluster):
+        missing = number_of("task", len(job.cluster))
+        yield (
+            f"{own} has {len(addresses)} tasks, but the job has {missing}: the strategy waits for tasks that nobody "
+            "starts.",
+            f"Remove it, and start as many: --workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
+        )
+
+
+def _is_spread(job: JobSpec) -> bool:
+    """Return whether localhost is not the same machine for all tasks."""
+    return job.network is Network.VIRTUAL or job.hosts.count > 1
+
+
+def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
+    """Return the value from which a cluster is made, through names bound once and the class ClusterSpec."""
+    for _ in range(3):
+        if isinstance(node, ast.Name):
+            node = source.value(node.id)
+        if isinstance(node, ast.Call) and source.dotted(node.func) == _CLUSTER:
+            node = argument(node, 0, "cluster")
+    return node
+
+
+def _keys(node: ast.AST | None) -> set[str]:
+    """Return the keys of a dictionary; an empty set if some of them are unknown."""
+    keys = node.keys if isinstance(node, ast.Dict) else []
+    names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+    return names if len(names) == len(keys) else set()

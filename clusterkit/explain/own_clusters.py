@@ -1,0 +1,106 @@
+"""Rows about clusters, servers and devices that a program names itself.
+
+The ids are those of rules of `check`, whose findings are shown instead of the sentences of the rows.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clusterkit.explain.resolvers import CONNECTS, GANG
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
+
+_CHIEF_NOT_REACHED = re.compile(
+    r"failed to connect to all addresses[^\n]*\n[^\n]*remote target /job:chief/[^\n]*\n"
+    r"(?:[^\n]*\n){0,3}?[^\n]*\{\{node (?:MultiDevice)?IteratorGetNext"
+)
+
+
+def _found(id_: str) -> Condition:
+    """Return a condition that holds if `check` has a finding with this id."""
+    return lambda evidence: HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
+
+
+def _hangs(id_: str, error: str = "") -> Condition:
+    """Return a condition that holds with this finding if the run ended while a strategy connected, or with `error`."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        waits = any(task.doing.startswith(CONNECTS) for task in evidence.stuck)
+        return _found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
+
+    return holds
+
+
+def _is_nan(evidence: Evidence) -> Words | None:
+    """Condition: the loss is not a number at the end, and the program divides by a sum that may be 0."""
+    return _found("division-by-no-rows")(evidence) if evidence.diverged else None
+
+
+def _chief_not_reached(evidence: Evidence) -> Words | None:
+    """Condition: a worker cannot read data from the chief; or the coordinator waits, and the cluster has no chief."""
+    if _CHIEF_NOT_REACHED.search(evidence.first.text):
+        return HOLDS
+    waits = any(task.doing.startswith("waits in ClusterCoordinator") for task in evidence.stuck)
+    return _found("cluster-without-the-chief")(evidence) if waits else None
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "tf-config-of-other-tasks",
+        "MultiWorkerMirroredStrategy() hangs with the TF_CONFIG of a tutorial",
+        "",
+        "The TF_CONFIG that the program sets has tasks that nobody starts, or addresses at which tasks do not find "
+        "each other, so that the strategy waits for ever.",
+        "Remove it, and start as many tasks as it has (--workers), or run with --tf-config ours, which ignores it.",
+        _hangs("tf-config-of-other-tasks"),
+        ("tensorflow/tensorflow#39922", "tensorflow/tensorflow#57372"),
+        ("--workers", "1", "--timeout", "1m"),
+        facts_only=True,
+    ),
+    Row(
+        "server-beside-the-strategy",
+        "UnknownError: Could not start gRPC server, after tf.distribute.Server in a worker",
+        "",
+        "The program starts a tf.distribute.Server at the port at which MultiWorkerMirroredStrategy starts its own.",
+        "Remove the server: the strategy needs none but its own.",
+        _hangs("server-beside-the-strategy", "Could not start gRPC server"),
+        ("kubeflow/kubeflow#1931",),
+        (*GANG, "--network", "virtual"),
+        facts_only=True,
+    ),
+    Row(
+        "device-of-another-worker",
+        "Fatal Python error: Segmentation fault, within tf.device('/job:worker/task:0')",
+        r"Fatal Python error: Segmentation fault|/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device",
+        "{line} uses a device of another worker, which MultiWorkerMirroredStrategy does not support.",
+        "Leave tf.device out, and create variables within strategy.scope(), so that each worker has a copy.",
+        _found("device-of-another-worker"),
+        ("tensorflow/tensorflow#43983",),
+        GANG,
+    ),
+    Row(
+        "division-by-no-rows",
+        "NaN loss with MirroredStrategy or MultiWorkerMirroredStrategy, but not with one device",
+        "",
+        "The program divides by a sum over the rows of a replica, which is 0 if the replica gets no rows of a batch.",
+        "Give batch() drop_remainder=True, or divide with tf.math.divide_no_nan.",
+        _is_nan,
+        ("tensorflow/tensorflow#41657", "tensorflow/tensorflow#36224"),
+        ("--workers", "1"),
+        facts_only=True,
+    ),
+    Row(
+        "cluster-without-the-chief",
+        "failed to connect to all addresses … from remote target /job:chief … MultiDeviceIteratorGetNextFromShard",
+        "",
+        "The Python code of a dataset, as that of from_generator, runs in the chief, and the workers cannot reach the "
+        "chief: the cluster of their servers does not have the chief, or not its address.",
+        "Add the chief with its address, host:port, to the cluster of the resolver and of the servers, or make the "
+        "data without from_generator, py_function and numpy_function.",
+        _chief_not_reached,
+        ("tensorflow/tensorflow#48957",),
+        ("--workers", "1", "--ps", "1", "--network", "virtual"),
+        facts_only=True,
+        over=("peer-gone",),
+    ),
+)

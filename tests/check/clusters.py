@@ -1,0 +1,69 @@
+"""Programs with clusters, servers and devices of their own, each with the finding that it has."""
+
+from __future__ import annotations
+
+from tests.check.programs import CLUSTER, COORDINATOR, MADE, ONE, SERVED, TF, TWO, Row
+
+READ = f"{TF}config = json.loads(os.environ['TF_CONFIG'])\n"
+SET = f"{TF}os.environ['TF_CONFIG'] = json.dumps({CLUSTER})  # here\nstrategy = {MADE}\n"
+CLUSTERS = [
+    Row(
+        "tf-config-of-other-tasks",
+        SET,
+        (
+            (", 'localhost:23456'", ""),
+            ("os.environ['TF_CONFIG'] =", "if 'TF_CONFIG' not in os.environ: os.environ['TF_CONFIG'] ="),
+            ("json.dumps(", "make("),
+            (f"strategy = {MADE}", ""),
+        ),
+        ONE,
+        (TWO, {**ONE, "tf_config": "ours"}),
+    ),
+    Row(
+        "tf-config-of-other-tasks",
+        SET.replace("12345", "0").replace(", 'localhost:23456'", ""),
+        (("localhost:0", "localhost:1"),),
+        ONE,
+        ({**ONE, "tf_config": "ours"},),
+    ),
+    Row(
+        "server-beside-the-strategy",
+        f"{READ}server = tf.distribute.Server(config['cluster'], job_name='worker')  # here\nstrategy = {MADE}\n",
+        (
+            ("server = tf", "if config['task']['type'] == 'ps': server = tf"),
+            ("config['cluster'],", "{'worker': ['localhost:1234']},"),
+            (f"strategy = {MADE}", ""),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
+        "device-of-another-worker",
+        f"{TF}strategy = {MADE}\nwith tf.device('/job:worker/task:0'):  # here\n    make()\n",
+        (("/job:worker/task:0", "/device:CPU:0"), ("'/job:worker/task:0'", "mine"), (f"strategy = {MADE}", "")),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
+        "division-by-no-rows",
+        f"{TF}strategy = tf.distribute.MirroredStrategy()\ndef loss(error, mask):\n"
+        "    return tf.reduce_sum(error) / tf.reduce_sum(mask)  # here\n"
+        "data = tf.data.Dataset.from_tensor_slices(rows).batch(64)\n",
+        (
+            ("batch(64)", "batch(64, drop_remainder=True)"),
+            (".batch(64)", ".repeat().batch(64)"),
+            (".batch(64)", ""),
+            ("/ tf.reduce_sum(mask)", "/ 64"),
+            ("strategy = tf.distribute.MirroredStrategy()", ""),
+        ),
+        ONE,
+    ),
+    Row(
+        "cluster-without-the-chief",
+        f"{COORDINATOR}cluster = tf.train.ClusterSpec({{'worker': hosts, 'ps': others}})  # here\n"
+        "data = tf.data.Dataset.from_generator(rows)\n",
+        (("from_generator", "from_tensor_slices"), ("'ps'", "'chief': first, 'ps'"), ("'ps': others", "**others")),
+        {**SERVED, "network": "virtual", "servers": "builtin"},
+        (TWO, SERVED),
+    ),
+]
