@@ -68,7 +68,8 @@ def judge(situation: Situation, ends: Iterable[End], begins: Mapping[tuple[str, 
             return _failed([each for each in soon if each.how != 0], left)
         used[key] += 1
         for each in group:
-            following = (nth for (task, nth), at in begins.items() if task == each and at > end.at)
+            # A first attempt may begin late on a busy machine, but the job has started it before any task ended.
+            following = (nth for (task, nth), at in begins.items() if task == each and nth > 1 and at > end.at)
             attempts[each] = min(following, default=attempts[each] + 1)
     return Verdict()
 
