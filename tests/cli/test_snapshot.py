@@ -53,7 +53,7 @@ def test_top_as_often_as_asked(ck: Clusterkit) -> None:
     wait_for(run, "Progressed", task="chief:0")
     shown = ck("top", "--count", "2", "-i", "0.1").out
     assert shown.count(f"run {run.name}: running") == 2
-    assert len(re.findall(r"^Training: Step .*, loss 0\.\d+\.$", shown, re.M)) == 2
+    assert len(re.findall(r"^Training: Step .*, loss \d[.\d]*\.$", shown, re.M)) == 2
     assert ck.lines("top", "--count", "1", "-i", "0.1")[0]["metrics"].keys() == {"loss"}
     assert shown.count("worker:1") == 2
 

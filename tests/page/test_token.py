@@ -104,7 +104,7 @@ def test_a_run_that_is_removed_under_its_page(home: Path, serve: Callable[..., S
     with held(home, training(3)) as run:
         browser.open(serve().address(f"/run/{run.path.name}"))
         browser.wait_text(".pill", "training")
-        browser.expected += [NETWORK, "series.* - Failed to load resource"]  # requests that are on their way
+        browser.expected += [NETWORK, "(?:series|log).* - Failed to load resource"]  # requests that are on their way
         shutil.rmtree(run.path)
     browser.wait_text(".banner", "This run was removed from the disk")
     assert browser.text(".tasks tbody th").split() == ["worker:0", "worker:1", "worker:2"]
