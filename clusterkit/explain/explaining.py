@@ -1,4 +1,4 @@
-"""Adds the explanations of a failed run to its result, for the final report and result.json.
+"""Adds explanations to the result of a run that failed, or did not train as meant, for the report and result.json.
 
 Reading the log and the program's files has a time limit. If no evidence is found in time, the result stays unchanged.
 """
@@ -12,6 +12,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
 from clusterkit.words.outcome import RunResult, RunState
 
 WITHIN = 2.0  # seconds; the time limit for reading the log and the program's files
@@ -25,6 +26,8 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
     if result.state not in (RunState.SUCCEEDED, RunState.FAILED, RunState.TIMED_OUT):
         return result
     wrong = _went_wrong(result)
+    if not wrong and job.program.kind is ProgramKind.COMMAND:  # the imports below would delay the end for nothing
+        return result
     try:  # the time limit does not include these imports
         from clusterkit.check.reading import findings_of
         from clusterkit.explain.evidence import evidence_of
