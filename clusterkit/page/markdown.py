@@ -91,7 +91,7 @@ def run_markdown(told: RunFacts) -> str:
         parts += _cause(told.result, told.result.cause)
     elif told.result is not None and (told.result.state is not RunState.SUCCEEDED or told.result.unfinished):
         parts += ["### Reason", block([told.result.reason]), *_explained(told.result.explanations)]
-    if told.result is not None and told.result.doubts:
+    elif told.result is not None and told.result.doubts:
         parts += ["### Doubts", *_explained(told.result.doubts)]
     if rows := recovery_cells(told.recovered):
         kept, rest = few([[code(cell, LONGEST_CELL) for cell in row] for row in rows], MOST_ROWS)

@@ -74,6 +74,15 @@ def test_a_success_in_which_a_worker_had_not_finished_is_no_plain_success() -> N
     assert "\nbut worker:0 had not finished\n" in text
 
 
+@pytest.mark.parametrize("unfinished", [(), (failure("x"),)])
+def test_a_success_that_did_not_train_as_meant_is_explained_once(unfinished: tuple[Failure, ...]) -> None:
+    """It has no check mark, also where nothing else is in doubt."""
+    why = Explanation("unseeded-rows", None, "train.py:9: the rows are shuffled.", "Give them a seed.")
+    text = run_markdown(told(result=RunResult(RunState.SUCCEEDED, 0, "x", explanations=(why,), unfinished=unfinished)))
+    assert "\n## ! `ps_train.py` succeeded" in text
+    assert text.count("train.py:9: the rows are shuffled.") == text.count("Give them a seed.") == 1
+
+
 def test_a_run_says_what_ran_and_how_it_went() -> None:
     """Versions, machine, result, goodput, recoveries, faults, and the command."""
     text = run_markdown(told(recovered=recovered()))
