@@ -25,8 +25,7 @@ _RUNS_PYTHON = {"from_generator", "py_function", "numpy_function"}
 def server_beside_strategy(case: Case) -> Iterator[Hit]:
     """Find servers that a worker starts at its own address, where its strategy starts one."""
     for source, _, call in case.calls(SERVER) if is_gang(case) else ():
-        tests = [ast.unparse(block.test) for block in source.enclosing(call) if isinstance(block, ast.If)]
-        of_others = any(_OTHERS.search(test) and "worker" not in test for test in tests)
+        of_others = any(_OTHERS.search(test) and "worker" not in test for test in _tests(source, call))
         if (
             not of_others
             and source.constant_texts(_cluster(source, argument(call, 0, "server_or_cluster_def"))) is None
@@ -78,10 +77,9 @@ def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
         for node in source.nodes:
             if not isinstance(node, ast.Assign) or not writes_tf_config(source, node) or not case.applies(source, node):
                 continue
-            tests = [ast.unparse(block.test) for block in source.enclosing(node) if isinstance(block, ast.If)]
             texts = source.constant_texts(node.value) or []
             addresses = [address for text in texts for address in _ADDRESS.findall(text)]
-            if addresses and not any("TF_CONFIG" in test for test in tests):
+            if addresses and not any("TF_CONFIG" in test for test in _tests(source, node)):
                 yield from (Hit(source.location(node), *said) for said in _unreachable(case.job, addresses))
 
 
@@ -113,6 +111,11 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
             "starts.",
             f"Remove it, and start as many: --workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
         )
+
+
+def _tests(source: Source, node: ast.AST) -> list[str]:
+    """Return the conditions of the `if` statements around a node."""
+    return [ast.unparse(block.test) for block in source.enclosing(node) if isinstance(block, ast.If)]
 
 
 def _is_spread(job: JobSpec) -> bool:

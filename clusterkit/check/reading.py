@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from importlib import metadata
 from itertools import islice
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
-from clusterkit.check.imports import follow, import_roots, imports_tensorflow, program_files, program_of
+from clusterkit.check.imports import ProgramFile, follow, import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
 from clusterkit.check.rules import RULES, SILENT, check
 from clusterkit.check.source import Source
@@ -41,15 +41,23 @@ def doubts_of(job: JobSpec) -> list[Finding]:
     If the program can't be checked, return an empty list: a run does not depend on this check.
     """
     with suppress(Exception):  # the files may contain anything
-        if not follow(*program_of(job), packages=(), most=MOST_AT_START).left_out:
-            return findings_of(job, rules=SILENT)
+        file, root = program_of(job)
+        followed = follow(file, root, packages=(), most=MOST_AT_START)
+        if not followed.left_out:
+            return _checked(job, root, followed.files, strict=True, rules=SILENT)
     return []  # files that were not read may make a finding wrong
 
 
-def findings_of(job: JobSpec, strict: bool = True, rules: Collection[str] = RULES) -> list[Finding]:
+def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
     """Check the program of a job. Raises NotChecked if the program is not Python or can't be read."""
     file, root = program_of(job)
     files = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
+    return _checked(job, root, files, strict, RULES)
+
+
+def _checked(
+    job: JobSpec, root: Path, files: Sequence[ProgramFile], strict: bool, rules: Collection[str]
+) -> list[Finding]:
     if not files or not is_text(files[0].path, files[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
     if not imports_tensorflow(files):

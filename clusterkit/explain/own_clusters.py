@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.explain.resolvers import CONNECTS, GANG
-from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words, found
 
 _CHIEF_NOT_REACHED = re.compile(
     r"failed to connect to all addresses[^\n]*\n[^\n]*remote target /job:chief/[^\n]*\n"
@@ -16,24 +16,19 @@ _CHIEF_NOT_REACHED = re.compile(
 )
 
 
-def _found(id_: str) -> Condition:
-    """Return a condition that holds if `check` has a finding with this id."""
-    return lambda evidence: HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
-
-
 def _hangs(id_: str, error: str = "") -> Condition:
     """Return a condition that holds with this finding if the run ended while a strategy connected, or with `error`."""
 
     def holds(evidence: Evidence) -> Words | None:
         waits = any(task.doing.startswith(CONNECTS) for task in evidence.stuck)
-        return _found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
+        return found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
 
     return holds
 
 
 def _is_nan(evidence: Evidence) -> Words | None:
     """Condition: the loss is not a number at the end, and the program divides by a sum that may be 0."""
-    return _found("division-by-no-rows")(evidence) if evidence.diverged else None
+    return found("division-by-no-rows")(evidence) if evidence.diverged else None
 
 
 def _chief_not_reached(evidence: Evidence) -> Words | None:
@@ -41,7 +36,7 @@ def _chief_not_reached(evidence: Evidence) -> Words | None:
     if _CHIEF_NOT_REACHED.search(evidence.first.text):
         return HOLDS
     waits = any(task.doing.startswith("waits in ClusterCoordinator") for task in evidence.stuck)
-    return _found("cluster-without-the-chief")(evidence) if waits else None
+    return found("cluster-without-the-chief")(evidence) if waits else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -74,7 +69,7 @@ ROWS: tuple[Row, ...] = (
         r"Fatal Python error: Segmentation fault|/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device",
         "{line} uses a device of another worker, which MultiWorkerMirroredStrategy does not support.",
         "Leave tf.device out, and create variables within strategy.scope(), so that each worker has a copy.",
-        _found("device-of-another-worker"),
+        found("device-of-another-worker"),
         ("tensorflow/tensorflow#43983",),
         GANG,
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.check.misplaced import refused
-from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
+from clusterkit.explain.row import Condition, Evidence, Row, Words, found
 from clusterkit.words.distribution import SPANS_TASKS, WhyAlone
 
 _SAME_TASK = (
@@ -62,7 +62,7 @@ def _no_cluster(evidence: Evidence) -> Words | None:
     seen = evidence.undistributed
     if seen is None or seen.why is not WhyAlone.NEVER_CONNECTED or not set(SPANS_TASKS).intersection(seen.strategies):
         return None
-    return HOLDS if any(finding.id == "tf-config-without-cluster" for finding in evidence.findings) else None
+    return found("tf-config-without-cluster")(evidence)
 
 
 def _option_of_up(evidence: Evidence) -> Words | None:

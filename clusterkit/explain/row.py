@@ -77,6 +77,11 @@ def anywhere(evidence: Evidence) -> Words | None:
     return HOLDS
 
 
+def found(id_: str) -> Condition:
+    """Return a condition that holds if `check` has a finding with this id."""
+    return lambda evidence: HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
+
+
 def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
     """Return a condition that holds if the job has one of these shapes or, if `unknown` is True, is not known.
 

@@ -6,7 +6,7 @@ finding is shown instead of the row's sentences.
 
 from __future__ import annotations
 
-from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words
+from clusterkit.explain.row import Condition, Evidence, Row, Words, found
 from clusterkit.words.outcome import RunState
 
 RAN_OUT = "input ran out of data"  # in a warning of Keras
@@ -27,7 +27,7 @@ def _found(id_: str) -> Condition:
     def holds(evidence: Evidence) -> Words | None:
         if evidence.state is not RunState.SUCCEEDED or evidence.undistributed is not None or _failed(evidence):
             return None
-        return HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
+        return found(id_)(evidence)
 
     return holds
 
