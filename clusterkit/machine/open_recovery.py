@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusterkit.machine.blame import blame
 from clusterkit.text.durations import shown
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task, TaskType
@@ -49,6 +50,14 @@ class OpenRecovery:
         if self.requested and self.host is None:
             return "asked"
         return "preempted" if self.requested or self.uncharged else "failure"
+
+    def explains(self, failure: Failure) -> bool:
+        """Return whether this restart is decided and restarts the task of the failure, which changes nothing about it.
+
+        The process of a peer may have ended by itself before the decision, and its output after it.
+        """
+        decided = self.respawn_at is not None and not self.requested and failure.task in self.tasks
+        return decided and failure.exit.host is None and failure in blame([*self.failures, failure]).collateral
 
 
 @dataclass(slots=True)

@@ -46,10 +46,12 @@ class Recoveries:
         """Open a recovery for an attempt that failed without being asked to end, or exited too early with code 0."""
         failure = self.state.failure(record)
         self.state.record(Failed(failure, self.state.now - failure.at if failure.exit.ok else 0.0))
-        if self.state.awaits_change:
-            return
-        scope = scope_of(self.state.job, self.state.omitted, record.task, moves=failure.exit.host is not None)
-        self._open([failure], scope, collateral_window(self.state, failure))
+        if explained := next((one for one in self.open if one.explains(failure)), None):
+            explained.failures.append(failure)
+            blamed_for(self.state, explained.failures)
+        elif not self.state.awaits_change:
+            scope = scope_of(self.state.job, self.state.omitted, record.task, moves=failure.exit.host is not None)
+            self._open([failure], scope, collateral_window(self.state, failure))
 
     def restart_finished(self, record: TaskRecord) -> None:
         """Restart a task that exited with code 0, unless it belongs to a gang whose peers still run."""
@@ -84,8 +86,9 @@ class Recoveries:
             if not any(recovery is one for one in self.open):  # merged into another recovery
                 continue
             undecided = recovery.respawn_at is None and not (self.ending.begun or self.state.is_leader_done)
-            undecided = undecided and not self._host_may_be_lost(recovery)
-            if undecided and (self.state.now >= recovery.decide_at or self._nobody_can_fail()):
+            # The cause may be a host that is cut off, but not yet known to be lost.
+            waits = bool(self.state.cut_hosts) and not recovery.requested and recovery.doubtful
+            if undecided and not waits and (self.state.now >= recovery.decide_at or self._nobody_can_fail()):
                 self._decide(recovery)
         if self.ending.begun:
             self.open.clear()
@@ -127,10 +130,6 @@ class Recoveries:
             decide_at, requested = min(decide_at, other.decide_at), requested or other.requested
             doubtful, edit, host = doubtful and other.doubtful, edit or other.edit, host or other.host
         self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, requested=requested, edit=edit, host=host))
-
-    def _host_may_be_lost(self, recovery: OpenRecovery) -> bool:
-        """Return whether the cause may be a host that is cut off, but not yet known to be lost."""
-        return bool(self.state.cut_hosts) and not recovery.requested and recovery.doubtful
 
     def _nobody_can_fail(self) -> bool:
         """Return whether no running task is left that could still fail, as the cause or as collateral."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterkit.words import events as ev
-from tests.histories import SIGKILL, History, job
+from tests.histories import SIGKILL, History, job, task
 
 
 @pytest.mark.parametrize(("ago", "at"), [(0.0, 0.05), (0.9, 0.05), (1.0, 1.0)])
@@ -45,3 +45,29 @@ def test_workers_that_are_killed_together_are_one_failure() -> None:
     run.after(1)
     assert [str(failure.task) for failure in run.failures] == ["worker:1", "worker:2"]
     assert [planned.charged for planned in run.decided(ev.RestartPlanned)] == [1]
+
+
+GONE = "UnavailableError: Connection reset by peer"
+BUG = "ValueError: shapes (2,) and (3,)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "causes"),
+    [(GONE, BUG, ["worker:1", "worker:0"]), (GONE, GONE, ["worker:1"]), (BUG, GONE, ["worker:1"])],
+    ids=["another cause", "alike", "its result"],
+)
+def test_a_survivor_whose_output_ends_after_the_decision_changes_it_only_as_another_cause(
+    first: str, second: str, causes: list[str]
+) -> None:
+    """The survivor had exited before the decision, so the machine could not end it, and its output closed later."""
+    run = History(job(workers=2)).begin()
+    run.progresses("worker:0", 7)
+    run.unswept.add("worker:0")
+    run.exits("worker:0", exception=second)
+    run.exits("worker:1", exception=first)
+    run.after(1.5)
+    run.send(ev.Swept(task("worker:0"), 1))
+    run.after(5)
+    assert [str(planned.cause.task) for planned in run.decided(ev.RestartPlanned)] == causes
+    assert run.attempts == {"worker:0": 2, "worker:1": 2}
+    assert {str(one.task) for one in run.failures} == {"worker:0", "worker:1"}
