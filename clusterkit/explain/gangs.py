@@ -53,9 +53,9 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
 
 
 def _waits_alone(evidence: Evidence) -> Words | None:
-    """Condition: in a stall, all workers but one wait in a step or a collective operation."""
-    alone = [task for task in evidence.stalled if not task.doing.startswith(IN_A_STEP)]
-    waits = [str(task.task) for task in evidence.stalled if task.doing.startswith(IN_A_STEP)]
+    """Condition: all workers but one wait in a step or a collective operation."""
+    alone = [task for task in evidence.stuck if not task.doing.startswith(IN_A_STEP)]
+    waits = [str(task.task) for task in evidence.stuck if task.doing.startswith(IN_A_STEP)]
     if len(alone) != 1 or not waits:
         return None
     return {
