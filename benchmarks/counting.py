@@ -30,10 +30,24 @@ def fit_ending_scenario() -> Scenario:
 
 
 def _counting(kind: str) -> Scenario:
+    if kind == "ps":
+        return _alternating()
     return Scenario(
         f"counting-{kind}",
         {"clusterkit": lambda place: _rate(kind, place), "uncounted": lambda place: _rate(kind, place, *UNCOUNTED)},
     )
+
+
+def _alternating() -> Scenario:
+    """Closures, counted and not in turns in the same process."""
+    uncounted: list[float] = []
+
+    def counted(place: Path) -> Figures:
+        figures = _rate("ps", place)
+        uncounted.append(float((place / "rate.uncounted").read_text()))
+        return figures
+
+    return Scenario("counting-ps", {"clusterkit": counted, "uncounted": lambda _: {"rate": uncounted.pop()}})
 
 
 def _rate(kind: str, place: Path, *flags: str) -> Figures:

@@ -55,17 +55,38 @@ def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] 
     return CallbackList()
 
 
-def coordinator() -> tuple[Any, Any]:
-    """A coordinator and its queue like TensorFlow's, patched."""
+def coordinator(watch: Callable[..., None] = patch.watch) -> Any:
+    """A coordinator like TensorFlow's, patched. Its workers give closures back that raise a ConnectionError."""
 
     class ClusterCoordinator:
         def schedule(self, closure: str) -> str:
             return f"scheduled {closure}"
 
-    class Queue:
-        def mark_finished(self) -> None:
+        def finish(self, worker: int = 0, closure: Callable[[], object] = lambda: None) -> None:
+            """As one of the coordinator's threads does."""
+            Worker(worker)._process_closure(closure)
+
+    class _CoordinatedClosureQueue:
+        def put_back(self, closure: object) -> None:
             return
 
-    module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
-    patch.watch(module, load)
-    return ClusterCoordinator(), Queue()
+        def mark_failed(self, error: Exception) -> None:
+            return
+
+    class Worker:
+        def __init__(self, index: int) -> None:
+            self.worker_index = index
+
+        def _process_closure(self, closure: Callable[[], object]) -> None:
+            try:
+                closure()
+            except ConnectionError:
+                _CoordinatedClosureQueue().put_back(closure)
+            except ValueError as error:
+                _CoordinatedClosureQueue().mark_failed(error)
+
+    watch(
+        SimpleNamespace(**{kind.__name__: kind for kind in (ClusterCoordinator, _CoordinatedClosureQueue, Worker)}),
+        load,
+    )
+    return ClusterCoordinator()

@@ -1,12 +1,11 @@
-"""The times that a coordinator's workers take for their steps, with a stand-in for the coordinator."""
+"""The closures that a coordinator's workers finish, counted and timed, with a stand-in for the coordinator."""
 
 from __future__ import annotations
 
 import json
+import random
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +13,10 @@ import pytest
 
 from clusterkit.backends.local.reports import parse_report
 from clusterkit.task.patches import closures as patch
+from clusterkit.task.patches import steps
 from clusterkit.words.reports import StepsTimed, StepTimes
 from tests.histories import task
-from tests.support import load
+from tests.task.counted import coordinator
 
 CHIEF = task("chief:0")
 
@@ -45,82 +45,73 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[StepsTimed]:
         assert isinstance(report, StepsTimed)
         found.append(report)
 
-    monkeypatch.setattr(load("task/patches/steps").steps, "write", write)
+    monkeypatch.setattr(steps, "steps", steps.Steps())
+    monkeypatch.setattr(steps.steps, "write", write)
     return found
 
 
-def coordinator() -> tuple[type, Any]:
-    """The patched part of TensorFlow's `Worker`, and the queue that its threads share."""
-
-    class Queue:
-        def mark_finished(self) -> None:
-            return
-
-    class Worker:
-        def __init__(self, index: int) -> None:
-            self.worker_index = index
-
-        def _process_closure(self, closure: Callable[[], None]) -> None:
-            try:
-                closure()
-                queue.mark_finished()
-            except ConnectionError:  # the worker is lost: TensorFlow gives the closure back
-                time.sleep(0)
-
-    module = SimpleNamespace(Worker=Worker, _CoordinatedClosureQueue=Queue)
-    patch.watch(module, load)
-    queue = Queue()
-    return Worker, queue
+def timed() -> Any:
+    """A coordinator whose workers' times are reported."""
+    return coordinator(patch.watch_times)
 
 
 def test_the_steps_of_each_worker_are_counted_and_timed(clock: Callable[[float], None], sent: list[StepsTimed]) -> None:
     """A report is sent with the first step that ends two seconds after the last report, with the new counts."""
-    kind, _ = coordinator()
-    fast, slow = kind(0), kind(1)
+    made = timed()
     for _ in range(3):
-        fast._process_closure(lambda: clock(0.25))
+        made.finish(0, lambda: clock(0.25))
     assert sent == []
-    slow._process_closure(lambda: clock(1.5))
+    made.finish(1, lambda: clock(1.5))
     assert sent == [StepsTimed(CHIEF, 1, {task("worker:0"): StepTimes(3, 0.75), task("worker:1"): StepTimes(1, 1.5)})]
-    slow._process_closure(lambda: clock(1.5))
-    fast._process_closure(lambda: clock(0.5))
+    made.finish(1, lambda: clock(1.5))
+    made.finish(0, lambda: clock(0.5))
     assert sent[1].workers == {task("worker:0"): StepTimes(1, 0.5), task("worker:1"): StepTimes(1, 1.5)}
 
 
-def test_a_step_that_a_lost_worker_gives_back_does_not_count(
-    clock: Callable[[float], None], sent: list[StepsTimed]
+@pytest.mark.parametrize("error", [ConnectionError, ValueError])
+def test_a_closure_that_fails_or_is_given_back_does_not_count(
+    clock: Callable[[float], None], sent: list[StepsTimed], error: type[Exception]
 ) -> None:
     """Nor does the time that passed."""
-    kind, _ = coordinator()
+    made = timed()
 
-    def is_lost() -> None:
+    def fails() -> None:
         clock(60)
-        raise ConnectionError
+        raise error
 
-    kind(0)._process_closure(is_lost)
-    kind(0)._process_closure(lambda: clock(2.5))
+    made.finish(0, fails)
+    made.finish(0, lambda: clock(2.5))
     assert [report.workers for report in sent] == [{task("worker:0"): StepTimes(1, 2.5)}]
 
 
-def test_a_closure_that_no_worker_took_does_not_count(clock: Callable[[float], None], sent: list[StepsTimed]) -> None:
-    """Another thread, such as a test's, marks it as finished."""
-    kind, queue = coordinator()
-    clock(10)
-    queue.mark_finished()
-    assert sent == []
-    kind(3)._process_closure(lambda: None)
-    assert [report.workers.keys() for report in sent] == [{task("worker:3")}]
+def test_a_closure_that_another_thread_gives_back_changes_no_other_one(
+    clock: Callable[[float], None], sent: list[StepsTimed]
+) -> None:
+    """Two workers run closures at the same time, and the first of them is lost."""
+    made, is_lost, is_over = timed(), threading.Event(), threading.Event()
+
+    def fails() -> None:
+        is_lost.set()
+        assert is_over.wait(10)
+        raise ConnectionError
+
+    thread = threading.Thread(target=made.finish, args=(0, fails))
+    thread.start()
+    assert is_lost.wait(10)
+    made.finish(1, lambda: clock(3))
+    is_over.set()
+    thread.join(10)
+    made.finish(1, lambda: clock(3))
+    assert [report.workers for report in sent] == [{task("worker:1"): StepTimes(1, 3.0)}] * 2
 
 
 def test_each_thread_has_its_own_step(sent: list[StepsTimed], monkeypatch: pytest.MonkeyPatch) -> None:
     """Overlapping steps of two workers are not confused."""
-    monkeypatch.setattr(patch, "EVERY", 0.0)
-    kind, _ = coordinator()
+    monkeypatch.setattr(patch, "TIMES_EVERY", 0.0)
+    monkeypatch.setattr(patch, "READ_EVERY", 0.0)
+    made = timed()
     both_run = threading.Barrier(2, timeout=10)
-    threads = [
-        threading.Thread(target=kind(index)._process_closure, args=(lambda: both_run.wait() and None,))
-        for index in range(2)
-    ]
+    threads = [threading.Thread(target=made.finish, args=(index, both_run.wait)) for index in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -129,24 +120,32 @@ def test_each_thread_has_its_own_step(sent: list[StepsTimed], monkeypatch: pytes
     assert all(times.count == 1 for report in sent for times in report.workers.values())
 
 
-def test_a_step_that_ends_while_another_thread_reports_is_in_the_next_report(
-    clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("seed", range(5))
+def test_no_closure_of_several_threads_is_lost(
+    sent: list[StepsTimed], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """The time for which its thread waits for the other one does not count."""
-    told: list[str] = []
-    times: Any = patch.ClosureTimes(lambda _, fields: told.append(fields))
+    """They finish, fail and are read at random times."""
+    monkeypatch.setattr(patch, "TIMES_EVERY", 0.0)
+    monkeypatch.setattr(patch, "READ_EVERY", 0.0)
+    made, chances = timed(), random.Random(seed)
+    failing = [[chances.random() < 0.3 for _ in range(200)] for _ in range(4)]
 
-    @contextmanager
-    def taken() -> Iterator[None]:
-        clock(5)
-        times.sent_at += 5  # the other one's report
-        yield
+    def run(index: int) -> None:
+        for fails in failing[index]:
+            made.finish(index, lambda fails=fails: int("no number" if fails else "1"))
+            if fails:
+                steps.steps.read_closures()
 
-    times.lock = taken()
-    monkeypatch.setattr(patch, "EVERY", 0.0)
-    times.begin(SimpleNamespace(worker_index=0))
-    times.end()
-    assert told == ['"workers":{"0":[1,0.000000]}']
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    steps.steps.read_closures()
+    counts = [
+        sum(r.workers[task(f"worker:{n}")].count for r in sent if task(f"worker:{n}") in r.workers) for n in range(4)
+    ]
+    assert counts == [each.count(False) for each in failing], seed
 
 
 def test_many_workers_take_several_reports() -> None:

@@ -49,3 +49,26 @@ def test_a_method_that_raises_calls_nothing_afterwards() -> None:
     with pytest.raises(TypeError):
         own().greet()
     assert called == []
+
+
+def test_a_call_before_the_first_one_undoes_its_patch() -> None:
+    """Also where several of them lie upon another; below a lasting patch they stay, and then run again."""
+    order: list[str] = []
+
+    class Coordinator:
+        def schedule(self, name: str) -> str:
+            order.append(name)
+            return name
+
+    plain = Coordinator.schedule
+    for call in ("inner", "outer"):
+        hook.before_first(Coordinator, "schedule", lambda self, name, call=call: order.append(f"{call} {name}"))
+    assert Coordinator().schedule("a") == "a"
+    assert Coordinator.schedule is plain
+    assert Coordinator().schedule("b") == "b"
+    assert order == ["outer a", "inner a", "a", "b"]
+    order.clear()
+    hook.before_first(Coordinator, "schedule", lambda self, name: order.append(f"first {name}"))
+    hook.before(Coordinator, "schedule", lambda self, name: order.append(f"each {name}"))
+    Coordinator().schedule("c")
+    assert order == ["each c", "first c", "c"]

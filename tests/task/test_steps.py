@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from clusterkit.task.patches import closures
 from clusterkit.task.patches import steps as patch
 from clusterkit.task.patches.steps import Steps
 from tests.task.counted import Optimizer, Reports, callbacks, coordinator
@@ -28,6 +29,7 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
     monkeypatch.setattr(Steps, "start_thread", lambda self: setattr(self, "has_thread", True))
     monkeypatch.setattr(patch, "steps", Steps())
     monkeypatch.setattr(patch, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(closures, "READ_EVERY", 0.0)
     for name in ("clusterkit.training", "clusterkit.training.progress"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield made
@@ -100,7 +102,7 @@ def test_the_total_is_known_where_keras_knows_it(
 
 def test_the_total_of_a_fit_on_parameter_servers(reports: Reports) -> None:
     """Its steps are the closures, counted from the step at which the coordinator began."""
-    made, queue = coordinator()
+    made = coordinator()
     optimizer = Optimizer(100)  # a program keeps its own, too
     patch.register(optimizer)
     patch.steps.coordinates = True
@@ -110,7 +112,7 @@ def test_the_total_of_a_fit_on_parameter_servers(reports: Reports) -> None:
         fit.on_epoch_begin(epoch)
         for _ in range(3):
             made.schedule("step")
-            queue.mark_finished()
+            made.finish()
     assert [(report["step"], report["total"]) for report in reports.read()] == [(100 + n, 106) for n in range(1, 7)]
 
 
@@ -146,12 +148,12 @@ def test_an_evaluator_has_the_step_that_it_evaluated(reports: Reports, monkeypat
 
 def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> None:
     """From the optimizer's step at the first closure; those of an evaluation do not count; threads finish them."""
-    made, queue = coordinator()
+    made = coordinator()
     optimizer = Optimizer(100)
     patch.register(optimizer)
     assert made.schedule("a") == "scheduled a"
     optimizer.made = 500  # it is on a parameter server: nothing reads it again
-    threads = [threading.Thread(target=queue.mark_finished) for _ in range(5)]
+    threads = [threading.Thread(target=made.finish) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -159,23 +161,23 @@ def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> Non
     patch.steps.read_optimizers()
     made.schedule("b")
     patch.steps.send_phase("evaluation", True)
-    queue.mark_finished()
+    made.finish()
     patch.steps.send_phase("evaluation", False)
-    queue.mark_finished()
+    made.finish()
     assert sorted(reports.steps())[-2:] == [105, 106]
 
 
 def test_fit_under_a_coordinator_counts_what_is_done_and_not_what_is_scheduled(reports: Reports) -> None:
     """With the steps of each closure."""
-    made, queue = coordinator()
+    made = coordinator()
     fit = callbacks(SimpleNamespace(optimizer=Optimizer()))
     fit.on_train_begin()
     fit.on_epoch_begin(0)
     made.schedule("ten steps")
     fit.on_train_batch_end(9)
     assert reports.steps() == []
-    queue.mark_finished()
-    queue.mark_finished()
+    made.finish()
+    made.finish()
     assert reports.steps() == [10, 20]
 
 
@@ -249,9 +251,9 @@ def test_a_program_that_uses_the_library_reports_its_own_loops(
     assert reports.steps() == [120]
     patch.register(restored)
     patch.steps.read_optimizers()
-    made, queue = coordinator()
+    made = coordinator()
     made.schedule("a")
-    queue.mark_finished()
+    made.finish()
     patch.steps.send_step()
     assert reports.read() == []
 

@@ -74,12 +74,12 @@ def test_a_restored_optimizer_does_not_train(reports: Reports, clock: list[float
 
 def test_closures_count_for_a_coordinator(reports: Reports, clock: list[float]) -> None:
     """Its optimizers are on parameter servers, and are not read; an evaluation's closures are no steps."""
-    _, queue = coordinator()
+    made = coordinator()
     patch.steps.coordinates, patch.steps.is_testing = True, True
-    train(clock, queue.mark_finished, 100)
+    train(clock, made.finish, 100)
     assert told(reports) == []
     patch.steps.is_testing = False
-    train(clock, queue.mark_finished, 100)
+    train(clock, made.finish, 100)
     assert told(reports) == [60]
 
 

@@ -159,8 +159,6 @@ def watch(module: Any, load: Any) -> None:
         after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: distribution.join(server_def)
     for name in ("GradientTape", "BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
         after[f"{name}.__init__"] = distribution.loop
-    before = {
-        "StrategyExtendedV2.call_for_each_replica": distribution.run,
-        "ClusterCoordinator.schedule": distribution.distribute,
-    }
-    load("task/patches/hook").watch(module, after, before)
+    before = {"StrategyExtendedV2.call_for_each_replica": distribution.run}
+    first = {"ClusterCoordinator.schedule": distribution.distribute}
+    load("task/patches/hook").watch(module, after, before, first)

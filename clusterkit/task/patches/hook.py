@@ -16,6 +16,7 @@ from typing import Any
 Load = Callable[[str], ModuleType]
 Apply = Callable[[ModuleType], None]
 Calls = Mapping[str, Callable[..., object]]
+NONE: Calls = {}
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 CALLBACKS = ("keras.src.callbacks.callback_list", "tf_keras.src.callbacks")
@@ -129,7 +130,7 @@ PATCHES = {
             (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"), ("recorder", "watch")
         ),
     },
-    "step-times": {COORDINATOR: ("closures", "watch")},
+    "step-times": {COORDINATOR: ("closures", "watch_times")},
     "phases": {
         **dict.fromkeys(
             (
@@ -199,9 +200,28 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
     replace(owner, name, patched)
 
 
-def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
-    """Patch methods, named `Class.method`, to run a call after or before them. Skip classes that the module lacks."""
-    for patched, calls in ((after, after_calls), (before, before_calls)):
+def before_first(owner: Any, name: str, call: Callable[..., object]) -> None:
+    """Patch a method to run `call` first, and to undo the patch then. A later patch of the method prevents the undoing.
+
+    So `call` may run several times, and has no effect after the first.
+    """
+    plain = getattr(owner, name)
+
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        if getattr(owner, name) is patched:
+            setattr(owner, name, plain)
+        call(*args, **kwargs)
+        return plain(*args, **kwargs)
+
+    replace(owner, name, patched)
+
+
+def watch(module: ModuleType, after_calls: Calls, before_calls: Calls = NONE, first_calls: Calls = NONE) -> None:
+    """Patch methods, named `Class.method`, to run a call after them, before them or before their first call.
+
+    Skip classes that the module lacks.
+    """
+    for patched, calls in ((after, after_calls), (before, before_calls), (before_first, first_calls)):
         for path, call in calls.items():
             kind, _, method = path.partition(".")
             if hasattr(module, kind):

@@ -43,6 +43,7 @@ class Metrics:
         """Report the stored metrics with the newest step, unless metrics were reported in the last `every` seconds."""
         if not self.unsent or self.steps.is_fork():
             return
+        self.steps.read_closures()
         with self.steps.lock:
             now = time.monotonic()
             if self.unsent and self.steps.step is not None and now - self.sent_at >= every:
@@ -124,7 +125,7 @@ def watch(module: Any, load: Any) -> None:
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: metrics.end_epoch(logs),
         "CallbackList.on_train_end": lambda self, logs=None: metrics.end_fit(),
     }
-    load("task/patches/hook").watch(module, after, {})
+    load("task/patches/hook").watch(module, after)
 
 
 def watch_evaluations(module: Any, load: Any) -> None:

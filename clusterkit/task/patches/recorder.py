@@ -257,7 +257,7 @@ def watch(module: Any, load: Any) -> None:
             for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")
         },
     }
-    hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
+    hook.watch(module, {path: guarded(call) for path, call in after.items()})
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: recorder.report(step)))
     for path in CALLS:

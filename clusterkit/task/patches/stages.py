@@ -17,7 +17,7 @@ AFTER = {
     "ClusterCoordinator.__init__": "connected",
     "CallbackList.on_train_begin": "prepared",
 }
-BEFORE = {"ClusterCoordinator.schedule": "prepared"}
+FIRST = {"ClusterCoordinator.schedule": "prepared"}
 reached: set[str] = set()
 
 
@@ -27,8 +27,8 @@ def watch_import(module: object, load: Any) -> None:
 
 
 def watch(module: Any, load: Any) -> None:
-    after, before = ({path: partial(reach, load, stage) for path, stage in each.items()} for each in (AFTER, BEFORE))
-    load("task/patches/hook").watch(module, after, before)
+    after, first = ({path: partial(reach, load, stage) for path, stage in each.items()} for each in (AFTER, FIRST))
+    load("task/patches/hook").watch(module, after, first_calls=first)
 
 
 def reach(load: Any, stage: str, *_: object, **__: object) -> None:

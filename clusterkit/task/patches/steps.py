@@ -2,16 +2,15 @@
 
 Loaded by path: imports only standard modules that entry.py has already imported. The reports look like those of
 `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
-and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A coordinator reads
-`iterations` only once, before the first closure, since a read from a parameter server can hang. In `fit`, where batches
-are counted, no `iterations` are read, because they grow before a batch's callbacks run.
+are counted in Python, closures by closures.py; for other loops, a thread reads the `iterations` of optimizers. With a
+coordinator, `iterations` are read only once, before the first closure, since a read from a parameter server can hang.
+In `fit`, where batches are counted, no `iterations` are read, because they grow before a batch's callbacks run.
 """
 
 from __future__ import annotations
 
 import _thread
 import atexit
-import itertools
 import os
 import sys
 import time
@@ -21,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clusterkit.task.patches.closures import Closures
     from clusterkit.task.patches.metrics import Metrics
 
 Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and the optimizer's steps
@@ -54,9 +54,7 @@ class Steps:
         self.read: Counts = []  # the last counts that were read
         self.shown: Counts = []  # the count, if any, that was reported as the step before the first `fit`
         self.coordinates = False  # True if the program has a coordinator
-        self.base: int | None = None  # the step at which the coordinator began
-        self.finished = itertools.count(1)  # a thread-safe counter of finished closures
-        self.steps_per_closure = 1  # greater than 1 with `steps_per_execution`
+        self.closures: Closures | None = None  # the coordinator's finished closures
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
         self.metrics: Metrics | None = None  # the metrics that are reported with the steps
         self.unreported: Any = None  # the Unreported object of this process
@@ -92,6 +90,7 @@ class Steps:
 
     def send_phase(self, name: str, begun: bool) -> None:
         """Report the beginning or end of an evaluation or prediction, during which no steps are made."""
+        self.read_closures()
         self.is_testing = begun
         self.send("phase", f'"phase":"{name}","begun":{"true" if begun else "false"}')
 
@@ -130,6 +129,7 @@ class Steps:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
+                self.read_closures()
                 if self.unreported is not None and uses_training():
                     self.unreported.update()
                 if self.metrics is not None:
@@ -164,6 +164,7 @@ class Steps:
         if not self.is_fork():
             self.end_requested.release()
             self.thread_lives.acquire(timeout=END_WITHIN)
+            self.read_closures()
             if not self.coordinates:
                 self.read_optimizers()
             if self.metrics is not None:
@@ -189,6 +190,7 @@ class Steps:
             counts = self.counts()
             with self.lock:
                 self.read, self.fit = counts, NONE
+        self.read_closures()
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
@@ -213,7 +215,8 @@ class Steps:
         """Count the batches of the epoch up to this one. With `steps_per_execution`, a call counts several batches."""
         batches, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
         if self.coordinates:  # the batches have only been scheduled
-            self.steps_per_closure = batches
+            if self.closures is not None:
+                self.closures.steps_each = batches
         else:
             if is_first:
                 with self.lock:
@@ -227,18 +230,10 @@ class Steps:
             self.step = step
             self.send_step()
 
-    def begin_closures(self) -> None:
-        """Read the optimizers' step before the coordinator schedules its first closure."""
-        if self.base is None:
-            self.base = max((count for _, count in self.counts()), default=0)
-
-    def end_closure(self) -> None:
-        if uses_training() and self.unreported is not None:
-            self.unreported.closures += not self.is_testing
-        elif not self.is_testing and not uses_training():
-            self.begin_total(self.step or self.base or 0)
-            with self.lock:  # several threads finish closures, but steps must be counted in order
-                self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
+    def read_closures(self) -> None:
+        """Count the closures that have been finished since the last read."""
+        if self.closures is not None and not self.is_fork():
+            self.closures.read()
 
 
 def count_of(optimizer: Any, counts: Counts, default: int) -> int:
@@ -272,15 +267,15 @@ def watch(module: Any, load: Any) -> None:
         ),
         "CallbackList.on_train_batch_end": lambda self, batch, logs=None: steps.end_batch(self, batch),
         "CallbackList.on_train_end": lambda self, logs=None: steps.end_fit(),
-        "_CoordinatedClosureQueue.mark_finished": lambda queue: steps.end_closure(),
         "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(steps, "coordinates", True),
         **{f"{kind}.__init__": register for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
     }
     for method, phase in (("test", "evaluation"), ("predict", "prediction")):
         after[f"CallbackList.on_{method}_begin"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, True)
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
-    before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
-    load("task/patches/hook").watch(module, after, before)
+    load("task/patches/hook").watch(module, after)
+    if hasattr(module, "ClusterCoordinator"):
+        load("task/patches/closures").watch_steps(module, load)
     steps.unreported = steps.unreported or load("task/patches/unreported").Unreported(steps)
     load("task/patches/metrics").watch(module, load)  # afterwards, since metrics are reported with the newest step
 

@@ -20,13 +20,13 @@ class Unreported:
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self.closures = 0  # the number of closures that a coordinator has finished
         self.total = self.changes = 0  # the newest number of steps, and the number of times that it has changed
         self.since: float | None = None  # the time at which the count first changed
 
     def update(self) -> None:
         """Count the steps anew. Send "unreported" once the program has trained for AFTER seconds without a report."""
-        total = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
+        closures = self.steps.closures if self.steps.coordinates else None
+        total = sum(count for _, count in self.steps.counts()) if closures is None else closures.finished
         if total == self.total or self.steps.sent is not None:
             return
         now = time.monotonic()
