@@ -20,16 +20,18 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
                 case ast.Call(func=ast.Attribute(attr="fit"), keywords=keywords):
                     counted = any(keyword.arg in ("steps_per_epoch", None) for keyword in keywords)
                     data = None if counted else argument(node, 0, "x")
-                    advice = "Give fit steps_per_epoch=rows // batch_size, or leave repeat() out."
+                    advice = (
+                        "Give fit steps_per_epoch=rows // batch_size, or let the data end: no repeat(), no while True."
+                    )
                 case ast.For(iter=data, body=body):
                     inside = [each for statement in body for each in ast.walk(statement)]
                     if any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside):
                         continue
-                    advice = "Leave the loop after some steps, with break or take(steps), or leave repeat() out."
+                    advice = "Leave the loop after an epoch's steps, by break or take(steps), or let the data end: no repeat()."
                 case _:
                     continue
             if _is_endless(source, data):
-                what = "The dataset repeats for ever, and nothing here counts the steps: the first epoch never ends."
+                what = "The data has no end, and nothing here counts the steps: the first epoch never ends."
                 yield Hit(source.location(node), what, advice)
 
 
@@ -49,9 +51,24 @@ def _is_endless(source: Source, data: ast.AST | None, depth: int = 8) -> bool:
         case ast.Call(func=ast.Attribute(attr=attr), args=[inner, *_]) if attr == DISTRIBUTES and depth:
             return _is_endless(source, inner, depth - 1)
         case ast.Call(func=func) if depth and (function := function_of(source, func)) is not None:
+            if any(isinstance(each, ast.Yield) for each in ast.walk(function)):
+                return _yields_for_ever(function)
             returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)]
             value = resolved(source, function, returned[0]) if len(returned) == 1 else None
             return _is_endless(source, value, depth - 1)
+        case ast.Call(func=ast.Attribute(attr="from_generator"), args=[made, *_]):
+            generator = function_of(source, made)
+            return generator is not None and _yields_for_ever(generator)
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr not in _ENDS and depth:
             return _is_endless(source, owner, depth - 1)
+    return False
+
+
+def _yields_for_ever(generator: ast.FunctionDef) -> bool:
+    """Return whether a generator yields in a loop `while True` that nothing leaves."""
+    for loop in ast.walk(generator):
+        if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and loop.test.value:
+            inside = [*ast.walk(loop)]
+            leaves = any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
+            return not leaves and any(isinstance(each, ast.Yield) for each in inside)
     return False

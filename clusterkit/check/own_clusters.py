@@ -97,8 +97,7 @@ def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
         for node in source.nodes:
             if not isinstance(node, ast.Assign) or not writes_tf_config(source, node) or not case.applies(source, node):
                 continue
-            texts = source.constant_texts(node.value) or []
-            addresses = [address for text in texts for address in _ADDRESS.findall(text)]
+            addresses = [address for text in _texts(source, node.value) for address in _ADDRESS.findall(text)]
             if addresses and not any("TF_CONFIG" in test for test in _tests(source, node)):
                 yield from (Hit(source.location(node), *said) for said in _unreachable(case.job, addresses))
 
@@ -166,6 +165,23 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
             "starts.",
             f"Remove it, and start as many: --workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
         )
+
+
+def _texts(source: Source, value: ast.expr) -> Iterator[str]:
+    """Yield the constant texts in a value of TF_CONFIG. Other parts, such as the index, need not be constant."""
+    todo: list[ast.AST | None] = [value] if isinstance(value, ast.Constant) else []
+    if isinstance(value, ast.Call) and source.dotted(value.func) == "json.dumps":
+        todo += value.args[:1]
+    seen = set[str]()
+    while todo:
+        match todo.pop(0):
+            case ast.Constant(value=str(text)):
+                yield text
+            case ast.Name(id=name) if name not in seen:
+                seen.add(name)
+                todo.append(source.value(name))
+            case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
+                todo += parts
 
 
 def _tests(source: Source, node: ast.AST) -> list[str]:

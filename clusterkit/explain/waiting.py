@@ -142,7 +142,7 @@ ROWS: tuple[Row, ...] = (
         "endless-epoch",
         "Epoch 1/3: training never ends, and the progress bar has no total",
         "",
-        "The dataset repeats for ever, and nothing counts the steps, so that the first epoch never ends.",
+        "The data has no end, and nothing counts the steps, so that the first epoch never ends.",
         "Give fit steps_per_epoch, or leave repeat() out.",
         _never_ends,
         example=(*_TWO, "--timeout", "30s"),

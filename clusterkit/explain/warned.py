@@ -30,6 +30,14 @@ def _devices(evidence: Evidence) -> Words | None:
     return {"devices": "its GPUs"} if hangs else _NO_DEVICES(evidence)
 
 
+_NO_SERVICE = logged(r"Failed to [\w ]{1,40} dispatcher at (?P<address>\S{1,200}): UNAVAILABLE: [^\n]*Will retry in ")
+
+
+def _service(evidence: Evidence) -> Words | None:
+    """Condition: the run hung, and TensorFlow tries again and again to reach a dispatcher of tf.data service."""
+    return _NO_SERVICE(evidence) if evidence.stuck or evidence.job is None else None
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         "steps-without-a-graph",
@@ -82,6 +90,19 @@ ROWS: tuple[Row, ...] = (
         _devices,
         ("tensorflow/models#8560",),
         (*_ONE, "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "dispatcher-not-there",
+        "tf.data service: training hangs in the first step, Failed to register dataset with dispatcher … Will retry",
+        "",
+        "The data comes from tf.data service, and nobody listens at its dispatcher's address, {address}: TensorFlow "
+        "tries again and again, and shows it only at the log level INFO.",
+        "Start tf.data.experimental.service.DispatchServer at that address, and WorkerServers with it, before the "
+        "training, and give distribute() an address that all workers reach: service=dispatcher.target.",
+        _service,
+        ("tensorflow/tensorflow#52252", "SamsungLabs/FastFlow#2"),
+        ("--workers", "1", "--timeout", "25s"),
         facts_only=True,
     ),
 )

@@ -223,12 +223,6 @@ SHARES = [
         ONE,
     ),
     Row(
-        "forks",
-        f"{TF}model.fit(data, workers=4, use_multiprocessing=True)  # here\n",
-        (("=True", "=False"),),
-        ONE,
-    ),
-    Row(
         "results-of-one-worker",
         f"{GANG}for x in strategy.experimental_distribute_dataset(data):\n    seen = strategy.run(predict, args=(x,))\n"
         "    rows.append(tf.concat(strategy.experimental_local_results(seen), axis=0))  # here\n",
@@ -258,6 +252,24 @@ SHARES = [
         f"{GANG}data = strategy.experimental_distribute_dataset(tf.data.Dataset.range(64).batch(8).repeat())\n"
         "for number, x in enumerate(data):  # here\n    train(x)\n",
         (("    train(x)", "    if number > 9: break\n    train(x)"), ("enumerate(data)", "zip(range(9), data)")),
+        TWO,
+    ),
+    Row(
+        "endless-epoch",
+        f"{GANG}def rows():\n    while True:\n        yield read()\n"
+        "data = tf.data.Dataset.from_generator(rows, output_signature=x).batch(8)\nmodel.fit(data)  # here\n",
+        (
+            ("while True", "for part in parts"),
+            ("        yield read()", "        if over(): return\n        yield read()"),
+            ("model.fit(data)", "model.fit(data, steps_per_epoch=9)"),
+            ("batch(8)", "batch(8).take(9)"),
+        ),
+        TWO,
+    ),
+    Row(
+        "endless-epoch",
+        f"{GANG}def rows():\n    while True:\n        yield read()\nmodel.fit(rows(), epochs=3)  # here\n",
+        (("fit(rows()", "fit(rows"),),
         TWO,
     ),
 ]  # fmt: skip

@@ -108,6 +108,14 @@ def test_gpus_of_a_strategy_are_found_only_after_a_failure(devices: str) -> None
     assert told(text, strict=False, workers=1) == []
 
 
+def test_processes_for_the_data_are_found_only_after_a_failure() -> None:
+    """With most programs, they do no harm."""
+    text = f"{TF}model.fit(data, workers=4, use_multiprocessing=True)\n"
+    assert told(text, workers=1) == []
+    assert told(text, strict=False, workers=1) == ["forks"]
+    assert told(text.replace("=True", "=False"), strict=False, workers=1) == []
+
+
 def test_unreached_code_is_checked_after_a_failure() -> None:
     """It includes branches, methods, and an initialization that the check can't see."""
     branch = f"import tensorflow as tf, sys, data\nif sys.argv:\n    x = tf.zeros(1)\n    s = {MADE}\n"

@@ -10,7 +10,7 @@ import pytest
 from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.log import explain_log
 from clusterkit.explain.matching import explain
-from clusterkit.explain.row import Evidence, TaskEvidence
+from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
 from clusterkit.explain.silent import ROWS as SILENT
 from clusterkit.explain.table import TABLE
 from clusterkit.explain.warned import ROWS as WARNED
@@ -119,6 +119,19 @@ def test_a_warning_in_the_log_of_a_run_without_an_error(id_: str, said: str) -> 
 )
 def test_a_warning_that_is_usual(said: str) -> None:
     """A single step without a graph, a metric of every other epoch, and a function of Keras."""
+    assert explain(replace(GOOD, log=said), WARNED) == []
+
+
+def test_a_service_that_does_not_answer() -> None:
+    """A run that hung for it; others have reached it after all."""
+    said = (
+        "I0000 00:00:1795805259.306807 5963 grpc_util.cc:86] Failed to register dataset with dispatcher at "
+        "localhost:5050: UNAVAILABLE: Failed to register dataset: failed to connect. Will retry in 140ms.\n"
+    )
+    stuck = (StuckTask(ZERO, "waits in TensorFlow's runtime (a step or a collective)"),)
+    (explanation,) = explain(replace(GOOD, state=RunState.TIMED_OUT, log=said, stuck=stuck), TABLE)
+    assert explanation.row == "dispatcher-not-there"
+    assert "address, localhost:5050:" in explanation.means
     assert explain(replace(GOOD, log=said), WARNED) == []
 
 

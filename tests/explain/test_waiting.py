@@ -80,6 +80,13 @@ def test_a_worker_in_its_own_code_that_the_other_waits_for(waits: StuckTask, doe
     assert explanation.means == f"worker:1 {does}, while worker:0 waited for it in a collective operation."
 
 
+def test_an_evaluation_in_one_worker_alone() -> None:
+    """The others have to evaluate, too."""
+    waits = replace(STEP, doing="waits in evaluate (a step or a collective)")
+    (explanation,) = explain(Evidence((), GANG, RunState.TIMED_OUT, stuck=(waits, SLEEPS)), TABLE)
+    assert (explanation.row, explanation.advice[:28]) == ("waits-alone", "Call evaluate in all workers")
+
+
 def test_data_that_does_not_come() -> None:
     """The program's code runs in a thread of one task alone, while all wait in a step."""
     starved = replace(STEP, task=ONE, threads=("data.py:8 in rows",))
