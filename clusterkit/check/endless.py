@@ -27,7 +27,9 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
                     inside = [each for statement in body for each in ast.walk(statement)]
                     if any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside):
                         continue
-                    advice = "Leave the loop after an epoch's steps, by break or take(steps), or let the data end: no repeat()."
+                    advice = (
+                        "Leave the loop after the steps of an epoch, by break or take(steps), or leave repeat() out."
+                    )
                 case _:
                     continue
             if _is_endless(source, data):
