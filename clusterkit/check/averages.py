@@ -19,7 +19,6 @@ _SCALES = re.compile(
     r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss|all_reduce"
 )
 _ROWS = re.compile(r"(?i)len\(|sample|row|size|num_|count|\bn\b")
-_SCALES_REGULARIZATION = re.compile(r"scale_regularization|num_replicas|num_workers|world_size")
 _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*batch\w*)?|local_batch\w*")
 
 
@@ -32,7 +31,7 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
         for step in dict.fromkeys(replica_functions(source)):
             text = "\n".join(map(ast.unparse, reached(source, step)))
             mean = None if _SCALES.search(text) else _mean_under_tape(source, step, case.keras)
-            added = None if mean or _SCALES_REGULARIZATION.search(text) else _regularization(source, step)
+            added = None if mean or "scale_regularization" in text else _regularization(source, step)
             if (place := mean or added) is not None:
                 one = replicas.noun
                 parts = (
@@ -120,7 +119,8 @@ def _regularization(source: Source, step: ast.FunctionDef) -> ast.AST | None:
         for node in ast.walk(function):
             value = argument(node, 0, "inputs") if isinstance(node, ast.Call) else None
             if isinstance(value, ast.Attribute) and value.attr == "losses" and _name(node) in ("sum", "add_n"):
-                return node
+                statement = next(each for each in source.enclosing(node) if isinstance(each, ast.stmt))
+                return None if _SCALES.search(ast.unparse(statement)) else node
     return None
 
 

@@ -112,7 +112,9 @@ def chief_without_a_chief(case: Case) -> Iterator[Hit]:
             alone = _CHIEF.search(test) and not _OR_A_WORKER.search(test) and case.applies(source, block)
             if alone and _trains(source, block.body) and not _trains(source, block.orelse):
                 what = f"Only a chief does this, and the job has none, but {case.tasks}: no task trains."
-                advice = "Start a chief, too: --chief. Or let worker 0 do this, which leads a job without a chief."
+                advice = "Leave the condition out: with MultiWorkerMirroredStrategy, all workers have to train."
+                if case.names({PARAMETER_SERVER}):
+                    advice = "Start parameter servers, and a chief with them: --ps 1."
                 yield Hit(source.location(block), what, advice)
 
 

@@ -223,7 +223,8 @@ ROWS: tuple[Row, ...] = (
         'if task_type == "chief": … and the program ends without training',
         "",
         "The program trains in a chief alone, and the job has no chief.",
-        "Start a chief, too: --chief. Or let worker 0 do this, which leads a job without a chief.",
+        "Leave the condition out: with MultiWorkerMirroredStrategy, all workers have to train. With parameter servers, "
+        "start a chief: --ps 1.",
         _found("chief-without-a-chief"),
         example=_TWO,
         facts_only=True,
