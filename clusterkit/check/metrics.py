@@ -1,4 +1,4 @@
-"""A rule about metrics of the program's own, whose values the replicas add up."""
+"""Rules about metrics: which values the strategy adds up over the replicas."""
 
 from __future__ import annotations
 
@@ -6,10 +6,32 @@ import ast
 from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import replicas_of
+from clusterkit.check.replicas import is_gang, reached, replica_functions, replicas_of
 from clusterkit.check.source import argument
 
 _METRICS = {"keras.metrics.Metric", "keras.metrics.Mean"}
+
+
+def metric_of_one_worker(case: Case) -> Iterator[Hit]:
+    """Find metrics that the steps of a gang update, and that are created outside the scope of the strategy."""
+    for source in case.sources if is_gang(case) else ():
+        updated = {
+            ast.unparse(call.func.value)
+            for step in replica_functions(source)
+            for function in reached(source, step)
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
+        }
+        for node in source.nodes:
+            match node:
+                case ast.Assign(targets=[target], value=ast.Call(func=func)) if ast.unparse(target) in updated:
+                    inside = any(isinstance(each, ast.With | ast.FunctionDef) for each in source.enclosing(node))
+                    if source.dotted(func).startswith("keras.metrics.") and not inside:
+                        what = (
+                            f"The metric is created outside the scope of the strategy: each ({case.tasks}) counts the "
+                            "rows of its own share alone."
+                        )
+                        yield Hit(source.location(node), what, "Create it within `with strategy.scope():`.")
 
 
 def assigned_metric(case: Case) -> Iterator[Hit]:

@@ -97,7 +97,8 @@ def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
         for node in source.nodes:
             if not isinstance(node, ast.Assign) or not writes_tf_config(source, node) or not case.applies(source, node):
                 continue
-            addresses = [address for text in _texts(source, node.value) for address in _ADDRESS.findall(text)]
+            texts = (source.constant_texts(node.value) or []) if case.strict else _texts(source, node.value)
+            addresses = [address for text in texts for address in _ADDRESS.findall(text)]
             if addresses and not any("TF_CONFIG" in test for test in _tests(source, node)):
                 yield from (Hit(source.location(node), *said) for said in _unreachable(case.job, addresses))
 

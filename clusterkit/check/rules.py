@@ -6,12 +6,13 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from clusterkit.check.alone import one_device_alone
 from clusterkit.check.averages import batch_per_replica, division_by_no_rows, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.endless import endless_epoch
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.forks import forks
-from clusterkit.check.metrics import assigned_metric
+from clusterkit.check.metrics import assigned_metric, metric_of_one_worker
 from clusterkit.check.own_clusters import (
     SERVER,
     chief_without_a_chief,
@@ -22,7 +23,6 @@ from clusterkit.check.own_clusters import (
     tf_config_of_other_tasks,
     writes_tf_config,
 )
-from clusterkit.check.replicas import is_gang, replicas_of
 from clusterkit.check.servers import (
     coordinator_everywhere,
     finite_data,
@@ -50,7 +50,6 @@ _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distrib
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # words in cluster-aware code
-_SCOPE = re.compile(r"scope|experimental_distribute|_from_function|^run$")  # in code that uses its strategy
 _SAVED = re.compile(r".*\.(?:keras|h5)")
 # Maps callbacks that write files to their argument for the path. In Keras 2, the callbacks support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
@@ -180,21 +179,6 @@ def no_scope(case: Case) -> Iterator[Hit]:
         return
 
 
-def one_device_alone(case: Case) -> Iterator[Hit]:
-    """Find the call that trains a model outside the scope of a MirroredStrategy with several devices."""
-    replicas = replicas_of(case)
-    if (
-        replicas is None
-        or is_gang(case)
-        or any(_SCOPE.search(getattr(node, "attr", "")) for source in case.sources for node in source.nodes)
-    ):
-        return
-    for source, fit in case.fits():
-        what = f"The model is created outside the scope of the strategy: of {replicas.text}, only the first one trains."
-        yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
-        return
-
-
 def uncalled_main(case: Case) -> Iterator[Hit]:
     """Find a main() that is never called in a program that only defines functions."""
     main = case.sources[0]
@@ -239,6 +223,7 @@ RULES = {
     "steps-of-one-replica": steps_of_one_replica,
     "one-device-alone": one_device_alone,
     "assigned-metric": assigned_metric,
+    "metric-of-one-worker": metric_of_one_worker,
     "results-of-one-worker": results_of_one_worker,
     "endless-epoch": endless_epoch,
     "forks": forks,
@@ -260,7 +245,7 @@ SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),
     *("undivided-batch", "steps-of-one-replica", "one-device-alone", "one-step-at-a-time", "assigned-metric"),
-    *("chief-without-a-chief", "results-of-one-worker"),
+    *("chief-without-a-chief", "results-of-one-worker", "metric-of-one-worker"),
 )
 
 

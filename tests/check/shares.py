@@ -272,4 +272,29 @@ SHARES = [
         (("fit(rows()", "fit(rows"),),
         TWO,
     ),
+    Row(
+        "one-device-alone",
+        f"{PAIR}with strategy.scope():\n    model = build()\ndef step(x):\n    with tf.GradientTape() as tape:\n"
+        "        loss = loss_of(model(x))\n    optimizer.apply_gradients(zip(tape.gradient(loss, w), w))  # here\n"
+        "for x in data:\n    step(x)\n",
+        (
+            ("    step(x)", "    strategy.run(step, args=(x,))"),
+            ("    step(x)", "    model.fit(x)"),
+            ("optimizer.apply_gradients", "print"),
+            (", 'CPU:1'", ""),
+        ),
+        ONE,
+    ),
+    Row(
+        "metric-of-one-worker",
+        f"{GANG}seen = tf.keras.metrics.SparseCategoricalAccuracy()  # here\ndef step(x, y):\n"
+        "    seen.update_state(y, model(x))\nstrategy.run(step, args=(x, y))\n",
+        (
+            ("seen = tf", "with strategy.scope(): seen = tf"),
+            ("keras.metrics", "mine"),
+            ("strategy.run(step", "print(step"),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
 ]  # fmt: skip

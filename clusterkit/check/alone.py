@@ -1,0 +1,38 @@
+"""Rules about training in which the replicas of a strategy do not take part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from clusterkit.check.case import Case, Hit
+from clusterkit.check.replicas import is_gang, replicas_of
+
+_USES = re.compile(r"scope|experimental_distribute|_from_function")  # attributes in code that uses its strategy
+_RUNS = re.compile("run|experimental_run_v2|call_for_each_replica|schedule|fit|train_on_batch")
+
+
+def one_device_alone(case: Case) -> Iterator[Hit]:
+    """Find training outside of the replicas: a model that is not in the scope, and steps without strategy.run."""
+    replicas = replicas_of(case)
+    names = [str(getattr(node, "attr", "")) for source in case.sources for node in source.nodes]
+    if replicas is None:
+        return
+    trains = "each worker trains alone" if is_gang(case) else f"of {replicas.text}, only the first one trains"
+    if not is_gang(case) and not any(map(_USES.search, names)) and not any(map(_RUNS.fullmatch, set(names) - {"fit"})):
+        for source, fit in case.fits():
+            what = f"The model is created outside the scope of the strategy: {trains}."
+            yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
+            return
+    if any(map(_RUNS.fullmatch, names)) or "GradientTape" not in names:
+        return
+    for source in case.sources:
+        for _, call in source.calls():
+            if getattr(call.func, "attr", "") == "apply_gradients":
+                what = f"The program never calls strategy.run, so that no step runs in the replicas: {trains}."
+                advice = (
+                    "Call the step by strategy.run(train_step, args=(x, y)) in a tf.function, with the batches of "
+                    "strategy.experimental_distribute_dataset(dataset)."
+                )
+                yield Hit(source.location(call), what, advice)
+                return
