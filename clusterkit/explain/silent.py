@@ -41,6 +41,12 @@ def _ran_out(evidence: Evidence) -> Words | None:
     return {"who": leader.name, "made": "early" if leader.step is None else f"after step {leader.step}"}
 
 
+def _silent(
+    id_: str, title: str, means: str, advice: str, reported: tuple[str, ...] = (), example: tuple[str, ...] = _TWO
+) -> Row:
+    return Row(id_, title, "", means, advice, _found(id_), reported, example, facts_only=True)
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         "data-ran-out",
@@ -54,202 +60,136 @@ ROWS: tuple[Row, ...] = (
         _TWO,
         facts_only=True,
     ),
-    Row(
+    _silent(
         "loss-per-replica",
         "Training with several workers: gradients are too large, the loss does not decrease",
-        "",
         "A step averages its loss over the rows of one worker, and the strategy adds up the gradients of all workers.",
         "Divide by the number of replicas, too: tf.nn.compute_average_loss(losses, global_batch_size=…).",
-        _found("loss-per-replica"),
         ("tensorflow/tensorflow#45923", "tensorflow/tensorflow#33809"),
-        _TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "batch-per-replica",
         "Training with several workers: each worker gets a smaller batch than before",
-        "",
         "The strategy divides each batch among the workers, and the batch has the size of one worker's.",
         "Batch by the global batch: batch_size * strategy.num_replicas_in_sync.",
-        _found("batch-per-replica"),
-        example=_TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "mean-of-parts",
         "Training with several workers: the printed loss is too small by the number of workers",
-        "",
         "Each replica has divided its loss by the global batch size, and strategy.reduce with MEAN divides once more.",
         "Add up the losses of the replicas: strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None).",
-        _found("mean-of-parts"),
-        example=_TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "loss-divided-twice",
         "model.fit with a strategy: the loss is 1/x of the loss on one device",
-        "",
         "A loss that was passed to compile divides by the global batch size, and Keras 2 divides by the number of "
         "replicas, too.",
         "Return a loss per row, which Keras averages.",
-        _found("loss-divided-twice"),
         ("keras-team/keras#16285",),
         (*_TWO, "--keras", "2"),
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "undistributed-batches",
         "Training with several workers: each worker trains on all of the data",
-        "",
         "The loop passes the batches of a dataset to strategy.run, and not those of the distributed dataset.",
         "Iterate over what strategy.experimental_distribute_dataset returned.",
-        _found("undistributed-batches"),
-        example=_TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "shard-twice",
         "MultiWorkerMirroredStrategy: dataset.shard(num_workers, index) and auto-sharding lose rows",
-        "",
         "The program divides the dataset among the workers, and the strategy divides each part once more.",
         "Leave shard() out, or set options.experimental_distribute.auto_shard_policy to "
         "tf.data.experimental.AutoShardPolicy.OFF.",
-        _found("shard-twice"),
         ("tensorflow/tensorflow#42146", "tensorflow/tensorflow#56513"),
-        _TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "unseeded-rows",
         "Training with several workers: some rows are never trained, others twice",
-        "",
         "Each worker shuffles the rows in an order of its own, and then trains on its part.",
         "Set the same seed in all workers: keras.utils.set_random_seed(7), or numpy.random.default_rng(7).",
-        _found("unseeded-rows"),
-        example=_TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "unseeded-shuffle",
         "Training with several workers: dataset.shuffle has another order in each worker",
-        "",
         "Each worker shuffles the dataset in an order of its own, and then keeps its part.",
         "Give shuffle() a seed, or leave --no-patches out.",
-        _found("unseeded-shuffle"),
         example=(*_TWO, "--no-patches"),
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "shard-of-one-pipeline",
         "ParameterServerStrategy: dataset.shard(…, input_pipeline_id) leaves each worker all of the data",
-        "",
         "Under ParameterServerStrategy each worker is a pipeline by itself: num_input_pipelines is 1, and shard() "
         "leaves each worker all of the data, from its beginning.",
         "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat(), so that each worker reads in another order.",
-        _found("shard-of-one-pipeline"),
         example=_SERVED,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "undivided-function",
         "distribute_datasets_from_function: each worker trains on all of the data",
-        "",
         "The strategy does not divide what such a function returns, and the function makes the same dataset in each "
         "worker.",
         "Divide the rows in it: dataset.shard(context.num_input_pipelines, context.input_pipeline_id).",
-        _found("undivided-function"),
         ("yahoo/TensorFlowOnSpark#227", "GoogleCloudPlatform/cloudml-samples#58"),
-        _TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "undivided-batch",
         "distribute_datasets_from_function: each replica gets the whole global batch",
-        "",
         "The strategy does not divide the batches of a dataset that such a function returns.",
         "Batch by the size of one replica's batch: context.get_per_replica_batch_size(global_batch_size).",
-        _found("undivided-batch"),
         ("tensorflow/tensorflow#50509",),
-        _TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "steps-of-one-replica",
         "MultiWorkerMirroredStrategy is no faster with more workers: each epoch takes as long as before",
-        "",
         "The batch grows with the number of replicas, and steps_per_epoch does not shrink: each epoch trains the data "
         "several times.",
         "Divide by the global batch, steps_per_epoch=rows // global_batch_size, or leave steps_per_epoch and repeat() "
         "out.",
-        _found("steps-of-one-replica"),
         ("tensorflow/tensorflow#42888", "tensorflow/tensorflow#36515"),
-        _TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "one-device-alone",
         "MirroredStrategy uses only one GPU",
-        "",
         "The model is created outside the scope of the strategy, or the program never calls strategy.run, so that it "
         "trains on one device alone.",
         "Create and compile the model within `with strategy.scope():`, and call the steps of a loop by strategy.run.",
-        _found("one-device-alone"),
         example=("--workers", "1"),
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "one-step-at-a-time",
         "ParameterServerStrategy is no faster with more workers",
-        "",
         "The coordinator waits for each step before it schedules the next one, so that one worker trains at a time.",
         "Schedule several steps, and call coordinator.join() or fetch() after the loop.",
-        _found("one-step-at-a-time"),
         ("kubeflow/trainer#1459",),
         ("--workers", "2", "--ps", "1", "--servers", "builtin"),
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "assigned-metric",
         "MirroredStrategy: a metric of one's own is too large by the number of GPUs",
-        "",
         "A strategy adds up the variables of a metric over all replicas, and update_state sets them to a value.",
         "Add to them with assign_add, and divide in result().",
-        _found("assigned-metric"),
         ("tensorflow/addons#2629",),
         ("--workers", "1"),
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "chief-without-a-chief",
         'if task_type == "chief": … and the program ends without training',
-        "",
         "The program trains in a chief alone, and the job has no chief.",
         "Leave the condition out: with MultiWorkerMirroredStrategy, all workers have to train. With parameter servers, "
         "start a chief: --ps 1.",
-        _found("chief-without-a-chief"),
-        example=_TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "results-of-one-worker",
         "MultiWorkerMirroredStrategy: each worker has the predictions for a part of the rows",
-        "",
         "experimental_local_results returns the results of the worker's own replicas.",
         "Use strategy.gather(results, axis=0), which returns those of all workers.",
-        _found("results-of-one-worker"),
         ("tensorflow/tensorflow#50019",),
-        _TWO,
-        facts_only=True,
     ),
-    Row(
+    _silent(
         "metric-of-one-worker",
         "MultiWorkerMirroredStrategy: each worker prints another value of a metric",
-        "",
         "The metric is created outside the scope of the strategy, so that each worker counts the rows of its share.",
         "Create the metric within `with strategy.scope():`.",
-        _found("metric-of-one-worker"),
         ("tensorflow/tensorflow#39343",),
-        _TWO,
-        facts_only=True,
     ),
 )
