@@ -48,7 +48,7 @@ def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> 
         text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
     hides = not (show_secrets or as_json) and without_secrets(prepared.job) != prepared.job
     hidden = ["Something is hidden in this job file. With --show-secrets it is complete."] if hides else []
-    for warning in (*prepared.warnings, *hidden):
+    for warning in (*prepared.warnings, *prepared.doubts, *hidden):
         say(warning)
     echo(text, nl=False)
 

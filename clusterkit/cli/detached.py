@@ -42,7 +42,7 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
 
     Raises RunDirectoryError.
     """
-    for warning in prepared.warnings:
+    for warning in (*prepared.warnings, *prepared.doubts):
         say(warning)
     run_id = prepared.run_id or new_run_id()
     run = RunStore().run(run_id)

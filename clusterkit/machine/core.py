@@ -84,8 +84,8 @@ class Machine:
 
     def _dispatch(self, event: ev.Happened) -> None:
         match event:
-            case ev.Began():
-                self._begin()
+            case ev.Began(warnings):
+                self._begin(warnings)
             case ev.Continued():
                 self._continue(event)
             case ev.AllocationEnding(why, grace):
@@ -134,7 +134,9 @@ class Machine:
             self.progress.inspected(event)
             self.lone_training.inspected(event.look)
 
-    def _begin(self) -> None:
+    def _begin(self, warnings: tuple[str, ...]) -> None:
+        for text in warnings:
+            self.state.warn(text)
         self.state.began = self.state.now
         self._start("resume" if self.state.job.resume else "")
 

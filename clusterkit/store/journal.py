@@ -95,10 +95,13 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
             yield JournalLine(offset, message)
 
 
+# Programs may report NaN. Python writes NaN although it is not part of JSON.
+_LINES = json.JSONDecoder(parse_constant=lambda _: None)
+
+
 def parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        # Programs may report NaN. Python writes NaN although it is not part of JSON.
-        message = json.loads(line, parse_constant=lambda _: None)
+        message = _LINES.decode(line.decode())
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None

@@ -139,7 +139,15 @@ def _run(
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
         machine = Machine(job, seed, past_run.history)
-        loop = Loop(machine, backend, inbox, observer.observe, control.answer, past_run.first, past_run.clock)
+        loop = Loop(
+            machine,
+            backend,
+            inbox,
+            observer.observe,
+            control.answer,
+            past_run.first(run.prepared.doubts),
+            past_run.clock,
+        )
         result = explained(loop.run(), job, directory, observer.account())
         if not result.final:
             backend.suspend()

@@ -26,12 +26,16 @@ from clusterkit.words.model import ProgramKind, Shape
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job that can run. `resume` is the earlier run that provides the checkpoints; `warnings` are for the user."""
+    """A job that can run. `resume` is the earlier run that provides the checkpoints; `warnings` are for the user.
+
+    `doubts` are warnings about mistakes in the program with which a run succeeds, but does not train as meant.
+    """
 
     job: JobSpec
     run_id: str | None
     resume: RunDirectory | None
     warnings: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
     continues: bool = False  # True to continue the run `run_id` if it exists
 
 
@@ -73,12 +77,11 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
-    doubts = _doubts(job) if must_parse else ()
-    return Prepared(job, run_id, resume, (*given.notes, *warnings, *doubts))
+    return Prepared(job, run_id, resume, (*given.notes, *warnings), tuple(_doubts(job)) if must_parse else ())
 
 
 def _doubts(job: JobSpec) -> Iterator[str]:
-    """Yield warnings about mistakes in the program with which a run succeeds, but does not train as meant."""
+    """Yield the doubts about the job's program."""
     if job.shape is not Shape.SINGLE and job.program.kind is not ProgramKind.COMMAND:
         from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
 

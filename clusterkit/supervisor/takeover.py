@@ -28,10 +28,9 @@ class PastRun:
     info: RunInfo | None = None
     clock_offset: float = 0.0
 
-    @property
-    def first(self) -> Began | Continued:
-        """Return the loop's first event."""
-        return Continued(self.history.allocations + 1) if self.history.allocations else Began()
+    def first(self, doubts: tuple[str, ...]) -> Began | Continued:
+        """Return the loop's first event. A new run begins with these warnings about its program."""
+        return Continued(self.history.allocations + 1) if self.history.allocations else Began(doubts)
 
     def clock(self) -> float:
         """Return the time on the run's clock, which also runs while there is no supervisor."""

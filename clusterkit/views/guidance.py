@@ -149,11 +149,13 @@ def end_guidance(
     logs = () if result.cause is None else (f"clusterkit logs {run_id} {result.cause.task}",)
     why, advice = _explained(result)
     place, said = error_place(result.cause.tail) if result.cause is not None else ("", "")
-    then = " Then resume it:" if again else " Then start it again:" if anew else ""
+    next_ = "resume the run" if again else "start the run again" if anew else ""
+    then = " Read the log, then " if next_ and logs else " Then " if next_ else " Read the log" if logs else ""
+    then += f"{next_}:" if then else ""
     is_error = not why and result.cause is not None and result.cause.exception is not None
     why = why or printable(plain(said))[:LONGEST] or f"{reason_of(replace(result, same=()))}."
     todo = f"{advice or _mend(result, printable(place))}{then}"
-    return Guidance(why, todo, (*(again or anew), *logs), is_error=is_error)
+    return Guidance(why, todo, (*logs, *(again or anew)), is_error=is_error)
 
 
 def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance:
@@ -203,7 +205,7 @@ def _mend(result: RunResult, place: str) -> str:
     if cause is None:
         return "Fix that, and start it again."
     if cause.exception is None:
-        return f"Look for the reason at the end of {cause.task}'s log."
+        return f"The reason may stand at the end of {cause.task}'s log."
     where = f"Fix the program, at {place} or before it" if place else "Fix the program"
     return f"{where}: a restart fails the same way." if result.repeated or result.usage_error else f"{where}."
 

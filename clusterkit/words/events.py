@@ -73,7 +73,9 @@ NEVER_STARTED = "it was ended before it had started"
 
 @dataclass(frozen=True, slots=True)
 class Began(Tagged):
-    """A new run begins."""
+    """A new run begins. `warnings` are about its program."""
+
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,14 @@ def _decoder(hint: Any) -> Decoder:
     if hint is Any:
         return lambda value: value
     if hint in _TEXTS:
-        return lambda value: _TEXTS[hint](_checked(value, str))
+        parse = _TEXTS[hint]
+        return lambda value: parse(_checked(value, str))
     if dataclasses.is_dataclass(hint):
         return _dataclass(typing.cast(type, hint))
     if issubclass(hint, enum.Enum):
         return typing.cast(Decoder, hint)
     kinds = (int, float) if hint is float else hint
-    return lambda value: _checked(value, kinds)
+    return lambda value: value if type(value) is hint else _checked(value, kinds)
 
 
 def _dataclass(kind: type) -> Decoder:

@@ -125,6 +125,8 @@ def test_up_doubts_the_numbers_of_a_run_that_succeeded(
     assert doubt["row"] == "unseeded-rows"
     assert WHAT in " ".join(ck("explain", "doubted").out.split())
     assert WHAT in " ".join(ck("show", "doubted").out.split())
+    timeline = json.loads(ck("show", "doubted", "--json").out)["timeline"]
+    assert WHAT in timeline[0]["text"] + timeline[1]["text"]  # so the page shows a mark where the run begins
 
 
 @pytest.mark.process

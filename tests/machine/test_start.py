@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.actions import Inspect, Spawn
+from clusterkit.words.actions import Inspect, Record, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.model import TRANSITIONS, TaskState
@@ -213,3 +213,15 @@ def test_a_look_at_an_attempt_says_nothing_of_the_next_one(look: ev.Look) -> Non
     run.send(ev.Inspected(seen, look))
     records = run.machine.state.records
     assert (records[task("worker:0")].ready, records[task("worker:1")].ready) == (False, look in ready)
+
+
+def test_the_warnings_about_the_program_are_recorded_before_its_tasks_start() -> None:
+    """Each reader of the journal has them, as long as the run goes on."""
+    run = History(job(2))
+    run.send(ev.Began(("train.py:3: The rows differ.", "train.py:9: The loss differs.")))
+    assert [warned.text for warned in run.decided(ev.Warned)] == [
+        "train.py:3: The rows differ.",
+        "train.py:9: The loss differs.",
+    ]
+    assert run.attempts == {"worker:0": 1, "worker:1": 1}
+    assert [type(action) for _, action in run.actions[:2]] == [Record, Record]

@@ -190,7 +190,15 @@ GUIDANCE: dict[Callable[[], Told], tuple[str, str, str]] = {
     requested: ("A user asked for that: `clusterkit kill`", "restart 1 of 3", "clusterkit logs r worker:1"),
     stopping: ("", "wait for the tasks", "clusterkit down --kill r"),
     finished: ("Nothing failed.", "Nothing.", "clusterkit show r"),
-    failed: (ERROR, "Fix the program: a restart fails the same way. Then resume it:", "clusterkit up --resume r"),
-    alike: (ERROR, "Fix the program: a restart fails the same way. Then resume it:", "clusterkit up --resume r"),
+    failed: (
+        ERROR,
+        "Fix the program: a restart fails the same way. Read the log, then resume the run:",
+        "clusterkit up --resume r",
+    ),
+    alike: (
+        ERROR,
+        "Fix the program: a restart fails the same way. Read the log, then resume the run:",
+        "clusterkit up --resume r",
+    ),
     lost: ("supervisor was killed", "Continue it:", "clusterkit up --run-id r --continue"),
 }

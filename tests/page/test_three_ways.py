@@ -112,7 +112,10 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     entity = page.model.board.get("run")
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
     assert entity.error == ("train.py:9 in <module>: main()", ERROR)
-    assert (entity.why, entity.todo) == (ERROR, "Fix the program, at train.py:9 or before it. Then resume it:")
+    assert (entity.why, entity.todo) == (
+        ERROR,
+        "Fix the program, at train.py:9 or before it. Read the log, then resume the run:",
+    )
     assert lock
 
 
@@ -132,7 +135,10 @@ def test_the_explanation_is_on_top_and_in_the_story(now: list[float], monkeypatc
     board = page.model.board.entities()
     assert page.over
     text = "The rate is negative. Use a positive one."
-    assert (board["run"].why, board["run"].todo) == ("The rate is negative.", "Use a positive one. Then resume it:")
+    assert (board["run"].why, board["run"].todo) == (
+        "The rate is negative.",
+        "Use a positive one. Read the log, then resume the run:",
+    )
     stories = [story for key, story in board.items() if key.startswith("story/")]
     assert [[line.text for line in story.lines if line.kind == "why"] for story in stories] == [[], [text]]
     assert stories[-1].title == f"worker:1 failed: {ERROR}"

@@ -41,15 +41,16 @@ FIX = Explanation("row", task("worker:1"), "The rate is negative.", "Use a posit
         (replace(SUCCESS, unfinished=(FAILURE,)), None, "worker:1 exited with code 1 (attempt 2)",
          "Let each task make as many steps.", ()),
         (replace(SUCCESS, unfinished=(FAILURE,), explanations=(FIX,)), None, FIX.means, FIX.advice, ()),
-        (FAILED, None, "worker:1 exited with code 1.", "Look for the reason at the end of worker:1's log.",
-         ("clusterkit logs r worker:1",)),
+        (FAILED, None, "worker:1 exited with code 1.",
+         "The reason may stand at the end of worker:1's log. Read the log:", ("clusterkit logs r worker:1",)),
         (replace(FAILED, cause=replace(FAILURE, exception="ValueError: bad", tail=TRACE)), RESUME, "ValueError: bad",
-         "Fix the program, at train.py:9 or before it. Then resume it:", (RESUME, "clusterkit logs r worker:1")),
+         "Fix the program, at train.py:9 or before it. Read the log, then resume the run:",
+         ("clusterkit logs r worker:1", RESUME)),
         (replace(FAILED, cause=replace(FAILURE, exception="ValueError: bad"), repeated=True), None,
-         "worker:1 failed: ValueError: bad (attempt 2).", "Fix the program: a restart fails the same way.",
-         ("clusterkit logs r worker:1",)),
-        (replace(FAILED, explanations=(FIX,)), RESUME, FIX.means, f"{FIX.advice} Then resume it:",
-         (RESUME, "clusterkit logs r worker:1")),
+         "worker:1 failed: ValueError: bad (attempt 2).",
+         "Fix the program: a restart fails the same way. Read the log:", ("clusterkit logs r worker:1",)),
+        (replace(FAILED, explanations=(FIX,)), RESUME, FIX.means, f"{FIX.advice} Read the log, then resume the run:",
+         ("clusterkit logs r worker:1", RESUME)),
         (replace(FAILED, cause=None), None, "worker:1 exited with code 1.", "Fix that, and start it again.", ()),
         (replace(FAILED, state=RunState.STOPPED), RESUME, "worker:1 exited with code 1.", "Continue it:", (RESUME,)),
         (replace(FAILED, state=RunState.TIMED_OUT), None, "worker:1 exited with code 1.", "Start it again.", ()),
@@ -71,9 +72,9 @@ def test_what_has_no_checkpoint_is_started_again() -> None:
     """With the command that started it; what can be resumed is resumed."""
     start = "clusterkit up train.py"
     failed = end_guidance(FAILED, RecoveryReport(), "r", None, start)
-    then = " Then start it again:"
-    assert (failed.todo[-len(then) :], failed.commands[0]) == (then, start)
-    assert end_guidance(FAILED, RecoveryReport(), "r", RESUME, start).commands[0] == RESUME
+    then = " Read the log, then start the run again:"
+    assert (failed.todo[-len(then) :], failed.commands[-1]) == (then, start)
+    assert end_guidance(FAILED, RecoveryReport(), "r", RESUME, start).commands[-1] == RESUME
     stopped = replace(FAILED, state=RunState.TIMED_OUT)
     assert end_guidance(stopped, RecoveryReport(), "r", None, start).commands == (start,)
 

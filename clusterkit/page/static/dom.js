@@ -32,6 +32,12 @@ export function say(element, text) {
   if (element.textContent !== value) element.textContent = value;
 }
 
+/** Set a text, where it differs. What stands between backticks is code. */
+export function tell(element, text) {
+  const parts = String(text ?? "").split(/`([^`]+)`/);
+  if (element.textContent !== parts.join("")) fill(element, ...parts.map((part, index) => (index % 2 ? h("code", null, part) : part)));
+}
+
 /** Set or remove an attribute, where it differs. */
 export function mark(element, name, value) {
   if (value == null || value === false) {

@@ -1,6 +1,6 @@
 // The top of a run's page: what it is, how far it is, what its time went into.
 
-import { copyButton, fill, h, keyed, mark, say } from "./dom.js";
+import { copyButton, fill, h, keyed, mark, say, tell } from "./dom.js";
 import { count, moment, plural, seconds, share, speed } from "./format.js";
 import { lazily } from "./store.js";
 
@@ -120,11 +120,11 @@ export class Header {
     say(this.text, run.text);
     say(this.heading, run.heading);
     const error = run.error.join("\n");
-    say(this.why, error && run.is_error ? "" : run.why);
+    tell(this.why, error && run.is_error ? "" : run.why);
     say(this.error, error);
     this.error.hidden = !error;
     this.heading.hidden = this.reason.hidden = !run.why && !error;
-    say(this.todo, run.todo);
+    tell(this.todo, run.todo);
     this.brief.hidden = !run.todo;
     keyed(this.commands, run.commands, (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
     this.showLinks();

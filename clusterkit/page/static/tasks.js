@@ -1,6 +1,6 @@
 // The tasks now: state, CPU, memory, what they report; and what can be done to them.
 
-import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
+import { fill, h, hueOf, keyed, mark, say, tell } from "./dom.js";
 import { byTask, bytes, count, metric, speed } from "./format.js";
 
 const MORE = 3; // metrics in a row's second line
@@ -36,7 +36,7 @@ export class Tasks {
     this.shownLive = live;
     this.root.classList.toggle("over", !live);
     fill(this.tools, live ? this.actions.forRun() : null);
-    say(this.note, live ? this.actions.absent : "");
+    tell(this.note, live ? this.actions.absent : "");
     this.note.hidden = !this.note.textContent;
   }
 
