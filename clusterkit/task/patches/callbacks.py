@@ -1,9 +1,8 @@
-"""Patches Keras's callbacks to write different files in each worker; otherwise all write and delete the same files.
+"""Patches Keras's callbacks to write different files in each worker; without patches, all write the same files.
 
-Loaded by path, so it imports only the standard library. Each worker except the chief writes into a directory
-`workertemp_N` next to the callback's files, and removes the directory at the end of `fit`. Keras 2 does this too,
-except for CSVLogger. Every worker has to write, since saving a model may be a collective operation. All workers restore
-the chief's backup.
+Each worker except the chief writes into a directory `workertemp_N` next to the callback's files, and removes the
+directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Every worker has to write, since saving a
+model may be a collective operation. All workers restore the chief's backup.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ BACKUP_PATHS = (
 
 
 def write_apart(module: Any, load: Any) -> None:
-    """Patch the module's callback to write into a separate directory. The chief is not patched."""
+    """Patch the module's callback to write into this worker's own directory. Not used in the chief."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
@@ -32,7 +31,7 @@ def write_apart(module: Any, load: Any) -> None:
 
 
 def log_apart(module: Any, load: Any) -> None:
-    """Patch Keras 2's CSVLogger to use a directory `workertemp_N_log`, since other callbacks remove `workertemp_N`."""
+    """Patch Keras 2's CSVLogger to write into `workertemp_N_log`, since other callbacks remove `workertemp_N`."""
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
@@ -42,7 +41,7 @@ def back_up_whole(module: Any, load: Any) -> None:
     save = kind._save_model
 
     def save_whole(self: Any) -> None:
-        if self.double_checkpoint:  # Keras then keeps the previous backup until the new one is complete
+        if self.double_checkpoint:  # in this case, Keras itself keeps the old backup until the new one is complete
             save(self)
             return
         part = f"{os.path.normpath(self.backup_dir)}.part"

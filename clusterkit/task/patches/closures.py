@@ -1,8 +1,8 @@
-"""Reports how long each worker of a coordinator takes for a step.
+"""Reports how many seconds each worker of a coordinator takes for a step.
 
-Loaded by path: imports only standard modules that entry.py has already imported. A step lasts from the moment when a
-worker's thread takes a closure until the closure is finished. Closures that are returned to the queue because a worker
-was lost are not counted.
+This file imports only standard modules that entry.py has already imported. A step lasts from the moment when a worker's
+thread takes a closure until the closure is finished. Closures that are returned to the queue because a worker was lost
+are not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ClosureTimes:
             return
         reports: list[str] = []
         with self.lock:
-            now = time.monotonic()  # another thread may have reported while this one waited
+            now = time.monotonic()  # read again: another thread may have sent a report while this thread waited
             count, seconds = self.workers.get(worker, (0, 0.0))
             self.workers[worker] = (count + 1, seconds + ended - self.here.begun)
             if now - self.sent_at >= EVERY:
@@ -53,7 +53,7 @@ def reports_of(workers: dict[int, tuple[int, float]]) -> list[str]:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the coordinator to measure the time of each closure."""
+    """Patch the coordinator to measure how long each closure takes."""
     hook, times = load("task/patches/hook"), ClosureTimes(load("task/patches/steps").steps.write)
     hook.before(module.Worker, "_process_closure", times.begin)
     hook.after(module._CoordinatedClosureQueue, "mark_finished", times.end)

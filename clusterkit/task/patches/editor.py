@@ -1,7 +1,6 @@
 """Runs debugpy in a task so that an editor can attach (--debugpy).
 
-Loaded by path before the program runs. Imports only the standard library and debugpy, which must be installed for the
-tasks' interpreter.
+debugpy listens before the program runs. It must be installed for the tasks' interpreter.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class EditorListener(socket.socket):
 
 
 def wait_for_listener(port: int) -> None:
-    """Wait until a socket listens on this loopback port, since `debugpy.listen` returns when the port is only bound."""
+    """Wait until debugpy listens on this loopback port. When `debugpy.listen` returns, the port may not be open yet."""
     until = time.monotonic() + LISTENS_WITHIN
     while time.monotonic() < until:
         with open("/proc/self/net/tcp") as file:

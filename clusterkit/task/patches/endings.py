@@ -1,7 +1,4 @@
-"""Reports the end of a coordinator's program, and keeps its process from hanging at exit.
-
-Loaded by path, so it imports only the standard library.
-"""
+"""Reports the end of a coordinator's program, and keeps its process from hanging at exit."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ LOOKUPS = (
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Report when the program ends, since Python can hang after that in the `__del__` of the coordinator.
+    """Patch the coordinator to report when the program ends: after that, its `__del__` can hang.
 
     Python calls `__del__` when the interpreter exits, or when the function that created the coordinator returns.
     """
@@ -36,7 +33,7 @@ def report_end(module: Any, load: Any) -> None:
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """At exit, disable the coordinator's `__del__`, which can hang, as training/server.py explains."""
+    """At exit, disable the coordinator's `__del__`, which could wait forever for a lock (see training/server.py)."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
@@ -56,7 +53,7 @@ def remove_functions_later(module: Any, load: Any) -> None:
         with suppress(IndexError):  # the queue is empty
             while True:  # other threads may add names in the meantime
                 handle, name = dropped.popleft()
-                if handle == id(context._handle):  # otherwise, the function belonged to an earlier context
+                if handle == id(context._handle):  # False if the function belonged to a context that has been replaced
                     # TensorFlow itself ignores that a function could not be removed.
                     with suppress(Exception):
                         plain(context, name)

@@ -140,7 +140,7 @@ PATCHES = {
         ),
         "tensorflow.python.lib.io.file_io": ("phased", "watch_files"),
         "tensorflow.python.ops.gen_io_ops": ("phased", "watch_operations"),
-        "sys": ("phases", "begin"),  # last, since `begin` pauses a fork if a fault is due at the start of its program
+        "sys": ("phases", "begin"),  # last: `begin` pauses a forked task if a fault is due at the program's start
     },
 }
 
@@ -159,7 +159,7 @@ def install(names: Iterable[str], load: Load) -> None:
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Call the patch's function for a module; do nothing if this version of the module lacks an expected attribute."""
+    """Call a patch function for a module; ignore the AttributeError if this module's version lacks an attribute."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -209,7 +209,7 @@ def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
 
 
 class Finder:
-    """A meta path finder that patches the modules in `due` when they are loaded, and removes itself after the last."""
+    """A meta path finder that patches the modules in `due` when they are imported, then removes itself."""
 
     def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due
@@ -240,7 +240,7 @@ class Finder:
 
 
 class Loader:
-    """Wraps another loader to call `finder.loaded` after an import. The module's `__loader__` is the wrapped loader."""
+    """Wraps a module's loader to call `finder.loaded` after the import. `__loader__` remains the wrapped loader."""
 
     def __init__(self, plain: Any, finder: Finder) -> None:
         self.plain = plain

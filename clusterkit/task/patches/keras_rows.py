@@ -1,9 +1,8 @@
 """Patches the steps of Keras 3 on several workers to count rows, and to give each replica at least one row.
 
-Loaded by path, so it imports only the standard library. At the end of the data, some replicas have fewer rows than
-others, or none. In a replica without rows, batch normalization computes NaN, which spreads to all replicas, and
-convolutions fail with an invalid shape (oneDNN). With the patch, such a replica computes a row of another replica, and
-discards the results.
+At the end of the data, some replicas have fewer rows than others, or none. In a replica without rows, batch
+normalization computes NaN, which spreads to all replicas, and convolutions fail with an invalid shape (oneDNN). With
+the patch, such a replica computes a row of another replica, and discards the results.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError for a version of Keras with other internals."""
+    """Return this file's patches. Raises AttributeError or AssertionError if Keras has other internals."""
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
@@ -23,7 +22,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def count_rows(trainer: Any, load: Any) -> None:
-    """Patch a model's steps to count their rows, to compute at least one row, and to return the whole batch's logs."""
+    """Patch a model's steps to count rows, to compute at least one row, and to return logs of all replicas' rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
@@ -58,7 +57,7 @@ def count_rows(trainer: Any, load: Any) -> None:
 
 
 def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
-    """Return a function that computes `steps_per_execution` steps in a Python loop, but stops at the end of the data.
+    """Return a function that runs `steps_per_execution` steps in a Python loop, or fewer at the end of the data.
 
     TensorFlow can't run the steps of several workers in a loop of a graph. If a worker's step fails at the end of its
     data, the other workers sometimes wait forever for that worker's last message (TensorFlow 2.21).
@@ -84,7 +83,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
 
 
 def rest(tf: Any, iterator: Any) -> Any:
-    """Return an iterator from which one step can read its batch; None at the end of the data."""
+    """Return an iterator from which the next step reads its batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
@@ -96,7 +95,7 @@ def rest(tf: Any, iterator: Any) -> Any:
 
 
 def predict_own_rows(trainer: Any, load: Any) -> None:
-    """Patch `predict_step` so that a replica without rows returns no rows."""
+    """Patch `predict_step` to return no rows in a replica without rows, which predicts another replica's row."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
     predict = model.predict_step
@@ -134,14 +133,14 @@ def per_replica(tf: Any, model: Any) -> list[Any]:
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
-    """Return the number of rows of a replica's first input, as Keras does; None if that input has no dimension."""
+    """Return the number of rows in a replica's data: the first input's first dimension. Return None for a scalar."""
     values = [value for value in trainer.tree.flatten(data) if value is not None]
     shape = trainer.tf.TensorShape(getattr(values[0], "shape", ()) if values else ())
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
 def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
-    """Return the data, or a row of another replica if it has no rows. Sparse and ragged tensors are not changed."""
+    """Return the data or, if the data has no rows, a row of another replica. Do not change sparse or ragged tensors."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, tf.Tensor) and leaf.shape.rank]

@@ -1,9 +1,9 @@
-"""Handles the variables of Keras 3's layers and metrics to which each worker assigns values from its own rows.
+"""Handles variables of Keras 3's layers and metrics whose new values each worker computes from its own rows.
 
-Loaded by path, so it imports only the standard library. A variable that a layer changes in its `call` (such as a
-running mean or a sum) gets a different value in each worker, and only the first worker's value is saved. Batch
-normalization is patched so that all workers store the mean of their statistics, weighted by rows. Other layers are not
-patched, but a notice is printed. The variables of metrics are added up over the workers.
+A variable that a layer changes in its `call` (such as a running mean or a sum) gets a different value in each worker,
+and only the first worker's value is saved. Batch normalization is patched so that all workers store the mean of their
+statistics, weighted by rows. Other layers are not patched, but a notice is printed. The variables of metrics are added
+up over the workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patch. Raises AttributeError or KeyError for a version of Keras with other internals."""
+    """Return this file's patch. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
     assert callable(normalization()._moments)
     return (share_statistics,)
 
@@ -36,7 +36,7 @@ def normalization() -> Any:
 
 
 def share_statistics(trainer: Any, load: Any) -> None:
-    """Patch batch normalization to ignore another replica's row, and to average its statistics over the replicas."""
+    """Patch batch normalization to ignore another replica's row, and to average its statistics over all replicas."""
     layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 
@@ -48,7 +48,7 @@ def share_statistics(trainer: Any, load: Any) -> None:
 
     def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         outputs, step = call(self, inputs, training=training, mask=mask), steps.current(tf)
-        apart = not self.synchronized or mask is not None  # True if Keras does not synchronize the statistics
+        apart = not self.synchronized or mask is not None  # True if Keras itself does not average the statistics
         if step is not None and training and self.trainable and apart:
             average(step, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
         return outputs

@@ -1,7 +1,4 @@
-"""Ends a program that can't work in this task, with a message that names the line of the program and a remedy.
-
-Loaded by path, so it imports only the standard library.
-"""
+"""Ends a program that can't work in this task, with a message that names the line of the program and a remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that do not belong to the program
-REFUSED = 78  # as in words/outcome.py
+REFUSED = 78  # the exit code; a copy of REFUSED in words/outcome.py
 OLDEST_FOR_FIT = (3, 10)  # the first version of Keras 3 whose losses and metrics are correct with several replicas
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first version of Keras 3 whose optimizers sum the gradients of all workers
 
@@ -37,7 +34,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Exit if, with this version of Keras, several workers would train a different model than a single process."""
+    """Exit if this version of Keras trains another model on several workers than in a single process."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
@@ -60,7 +57,7 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Patch optimizers to exit if, with this version of Keras, the workers' weights would diverge."""
+    """Patch optimizers to exit if this version of Keras does not sum gradients, so that workers' weights diverge."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
@@ -84,7 +81,7 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
 
 
 def refuse_coordination(module: Any, load: Any) -> None:
-    """Patch the strategy or the coordinator, which only the chief may create, to exit the program."""
+    """Patch the constructors of the strategy and the coordinator to exit, since only the chief may create them."""
     for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
