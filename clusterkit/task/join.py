@@ -39,7 +39,7 @@ def join(namespaces: Sequence[int]) -> None:
         else:
             enter(descriptor)
         os.close(descriptor)
-    if capget() != capabilities:  # in a user namespace, a process that enters it has all capabilities
+    if capget() != capabilities:  # entering a user namespace gives a process all capabilities in it
         for number in bounding_set() - bounds:
             checked("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         capset(capabilities)

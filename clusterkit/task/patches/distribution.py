@@ -80,7 +80,7 @@ class Distribution:
             name = type(model.distribute_strategy).__name__
         except Exception:  # a program's own model class may raise anything
             return
-        if self.training != "fit":  # of several calls, a call outside a scope is reported
+        if self.training != "fit":  # once a `fit` outside a scope is recorded, later calls change nothing
             self.training = "fit" if name == DEFAULT else "scoped fit"
             self.send()
 

@@ -28,7 +28,7 @@ def start(module: object, load: Any) -> None:
             pass  # raises OSError if the port is in use; debugpy would then wait forever
         guard(load("task/peers"))
         debugpy.configure(subProcess=False)
-        # The adapter runs in this process because an adapter process would outlive the task.
+        # debugpy's adapter runs in this process, since an adapter in a process of its own would outlive the task.
         _, port = debugpy.listen(("127.0.0.1", int(port)), in_process_debug_adapter=True)
         wait_for_listener(int(port))
     except Exception as error:  # debugpy may raise anything

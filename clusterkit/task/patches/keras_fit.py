@@ -105,7 +105,7 @@ def say_once(tf: Any, text: str) -> None:
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Return whether Keras has the defect. If `has_defect` raises, this version lacks the code to check: False."""
+    """Return whether Keras has the defect; False if `has_defect` raises because Keras lacks the code to check."""
     try:
         return has_defect(trainer)
     except Exception:

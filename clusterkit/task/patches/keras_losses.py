@@ -169,7 +169,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 
 def add_parts(trainer: Any, load: Any) -> None:
-    """Patch a model's total loss: weight terms that the program's `compute_loss` adds like means over rows."""
+    """Patch a model's total loss: treat terms that the program's `compute_loss` adds as means over a replica's rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss

@@ -42,7 +42,7 @@ class Step:
 
     @property
     def is_eager(self) -> bool:
-        """Return whether the step runs eagerly: without a graph, a tensor's inputs are unknown."""
+        """Return whether the step runs eagerly, without a graph that shows which tensors depend on marked ones."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:

@@ -1,7 +1,6 @@
 """Reports the phases of a program, in which faults can be injected, and pauses the program if a fault is due.
 
-This file imports only standard modules that entry.py has already imported. Exceptions of this file's code are printed,
-and do not reach the program.
+This file imports only standard modules that entry.py has already imported. Exceptions of its code are only printed.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class ThreadState(_thread._local):
     """A thread's phases. "Function" here means a function of TensorFlow or Keras that saves, restores or evaluates."""
 
     is_reporting = False
-    save: Save | None = None  # the current save, unless a function makes it
-    read: frozenset[str] = frozenset()  # paths read without a function since the last save began
+    save: Save | None = None  # the current save, if the program makes it without such a function
+    read: frozenset[str] = frozenset()  # paths that no function has read, since the last save
 
     def __init__(self) -> None:
         self.depth: dict[str, int] = {}  # maps a phase to the number of its functions that are running; calls nest

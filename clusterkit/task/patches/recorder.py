@@ -94,7 +94,7 @@ class Recorder:
             self.hold(now)
 
     def hold(self, now: int) -> None:
-        """Pause if the exam has requested a pause after a step up to `now`, so that its signal arrives in the pause.
+        """Pause if the exam has requested this after a step up to `now`, so that the exam's signal arrives in time.
 
         If the program reports steps, `now` is the newest reported step, which is the one that the supervisor shows.
         """

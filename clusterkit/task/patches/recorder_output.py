@@ -73,7 +73,7 @@ class RecordOutput:
             self.write("rows", step=step, rows=list(rows))
 
     def has_room_for_rows(self, count: int) -> bool:
-        """Return whether `count` more rows may be recorded. If so, add them to the number of recorded rows."""
+        """Return whether `count` more rows may be recorded. If so, count them as recorded."""
         if self.rows + count > MOST_ROWS:
             self.note(f"Only the first {self.rows} rows are recorded.")
             return False

@@ -57,7 +57,7 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Patch optimizers to exit if this version of Keras does not sum gradients, so that workers' weights diverge."""
+    """Patch optimizers to exit if this version of Keras does not add up the gradients of the workers."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):

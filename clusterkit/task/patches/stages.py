@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 # Maps a method to the stage that is reached when it returns. The constructor of a gang's strategy waits for all peers.
-# The stage "prepared" is reached after `on_train_begin`, since its callbacks may restore the model.
+# The stage "prepared" is reached after `on_train_begin`, since the callbacks may restore the model.
 AFTER = {
     "Server.__init__": "serving",
     "CollectiveAllReduceStrategy.__init__": "connected",

@@ -59,7 +59,7 @@ class Steps:
         self.steps_per_closure = 1  # greater than 1 with `steps_per_execution`
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
         self.metrics: Metrics | None = None  # the metrics that are reported with the steps
-        self.unreported: Any = None  # the Unreported object of this process
+        self.unreported: Any = None  # detects a program that trains but reports no steps
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit to end the thread
         self.thread_lives = _thread.allocate_lock()  # held while the thread runs

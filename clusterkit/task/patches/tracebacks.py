@@ -46,7 +46,7 @@ def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Cal
 
     def walk(first: Any) -> Iterable[Any]:
         entries = plain(first)
-        if first is None:  # `plain` skips a fixed number of frames; a generator would add one
+        if first is None:  # the current stack: iterate over it only in the caller's frame
             return entries
         return (each for each in entries if not each[0].f_code.co_filename.startswith(ours))
 
