@@ -1,4 +1,4 @@
-"""Chooses whether a run's tasks start from a fork server, and which imports and variables this server needs."""
+"""Chooses whether a run forks its tasks from a fork server, and the imports and environment variables of the server."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
-# In a pickle, a short string is preceded by its opcode and its length, each one byte long.
+# Matches module names in a pickle: a short string follows one byte with its opcode and one byte with its length.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the launch of a fork server for most of the job's tasks; None if no server is useful.
+    """Return the launch of a fork server for the job's most frequent task type; None if a server would not help.
 
-    If a server is useful but not possible, return the reason. If the program is a command, the server imports nothing,
-    and is useful because a fork is faster than a new interpreter that runs entry.py before the command.
+    If a server would help but is not possible, return the reason. For a command, the server imports nothing: it helps
+    since a fork is faster than a new interpreter, which would have to run entry.py before the command.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -41,7 +41,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
     program = [] if is_command else imports.program_files(file, root, packages)
-    warm = job.start is StartMode.WARM or serves  # built-in servers (`serves`) import TensorFlow
+    warm = job.start is StartMode.WARM or serves  # the built-in server imports TensorFlow
     tensorflow = warm or imports.imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
@@ -74,7 +74,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the environment variables that identify a run's fork server, so that `reap` can find an orphaned one."""
+    """Return the environment variables by which `clusterkit reap` recognizes a run's fork server that was orphaned."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -83,19 +83,19 @@ def marks(paths: RunPaths) -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return the launch of a warm server for all runs with this process's environment. Its log file is still unset."""
+    """Return the launch, without a log file, of a warm server that all runs with this process's environment share."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
 def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
-    """Return whether a warm server could serve a run with this launch."""
+    """Return whether a warm server, which imports TensorFlow in this interpreter, could serve a run of this launch."""
     return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return the variables that a program sets before its imports. `program` is the result of `program_files`."""
+    """Return the environment variables that a program sets before it imports TensorFlow. `program` has its files."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)
