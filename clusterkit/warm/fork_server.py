@@ -113,7 +113,7 @@ class Server:
         ]
 
     def work(self) -> ForkedProgram | None:
-        """Answer requests until the client closes the socket, then return None. In each fork, return the program to run."""
+        """Answer requests; return None once the client has closed the socket. In a fork, return the program to run."""
         while True:
             if self.pending and (len(self.pending) == MOST_PENDING or not self.has_request()):
                 answer(self.channel, self.pending.pop(0))

@@ -73,7 +73,7 @@ class _Reader:
         source = _SourceFile(path, is_main)
         try:
             tree = ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError):  # invalid here; maybe valid in the tasks' Python
+        except (SyntaxError, ValueError, MemoryError):  # the tasks' Python may accept the file
             if b"environ" in text or b"putenv" in text:
                 self.mark_unclear(None, source, 1)
             return False

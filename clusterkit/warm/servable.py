@@ -39,7 +39,7 @@ class Preload:
 
     tensorflow: bool  # True if the server imports TensorFlow and Keras
     modules: tuple[str, ...] = ()  # the names of the modules to import besides TensorFlow and Keras
-    path: str | None = None  # the program's directory, which `modules` may be in
+    path: str | None = None  # the program's directory, which may contain the other modules
 
     @property
     def needed_path(self) -> str | None:

@@ -106,7 +106,7 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether this process could be a client of a warm server that it starts; seccomp filters can prevent this."""
+    """Return whether this process could use a warm server that it starts, which seccomp filters can prevent."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 

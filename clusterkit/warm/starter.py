@@ -48,7 +48,7 @@ class WarmStarter:
             self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Return whether the attempt should wait until the fork server is ready. Attempts wait only for a run's first server."""
+        """Return whether the attempt should wait until the fork server, which must be the run's first one, is ready."""
         server = self._server
         waits = self._is_first and server is not None and not server.ready and not server.is_gone
         return waits and self._difference(plan, env) is None
@@ -128,7 +128,7 @@ class WarmStarter:
     def _shadows(self, plan: TaskPlan) -> str | None:
         """Return the reason if modules in the program's directory would hide modules that the server has imported."""
         assert self._server is not None
-        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # these programs import nothing from `directory`
+        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # imports nothing from the directory
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent

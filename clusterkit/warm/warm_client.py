@@ -102,7 +102,7 @@ class SharedServer:
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
-        self.socket.unlink(missing_ok=True)  # left by a server that was killed
+        self.socket.unlink(missing_ok=True)  # a socket that a killed server has left
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)

@@ -45,7 +45,7 @@ class WarmServer:
         self.last_used = time.monotonic()
         self.runs: dict[int, int] = {}  # maps the pidfd of each run's guardian to the guardian's pid
         self.runs_started = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps each client's descriptor to socket and deadline
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps a client's descriptor to socket and deadline
 
     def work(self) -> Continuation:
         """Answer clients until the server exits. Returns only in forks: the function that the fork has to call."""
@@ -231,7 +231,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # the server becomes an orphan: the guardian of the run that starts it ends all descendants
+        os._exit(0)  # so that the server is no descendant of the run that starts it, whose guardian would kill it
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)
