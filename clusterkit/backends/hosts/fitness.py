@@ -201,7 +201,7 @@ class CheckedStarts:
 
 
 class NotShared(Exception):
-    """A host does not see a directory of the run, or can't write to it; the message is a sentence."""
+    """Raised if a host does not see a directory of the run or can't write there; the message is a sentence."""
 
 
 class SharedDirectories:

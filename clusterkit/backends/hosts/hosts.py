@@ -88,7 +88,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self._all: list[Host] = []
-        self._by_name: dict[str, Host] = {}  # hosts that are not lost, as in `_by_connection`
+        self._by_name: dict[str, Host] = {}  # only hosts that are not lost
         self._by_connection: dict[Connection, Host] = {}
         self._last_host: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0

@@ -21,11 +21,11 @@ class HostsUsage:
 
     def __init__(self, log: UsageLog) -> None:
         self._log = log
-        self._newest: dict[str, tuple[float, UsageSample]] = {}  # of each host, with the time of its arrival
+        self._newest: dict[str, tuple[float, UsageSample]] = {}  # each host's newest sample, and its time of arrival
         self._began = self._due = time.monotonic()
 
     def add(self, host: str, used: Used, tasks: Collection[Task]) -> None:
-        """Take a sample of a host; `tasks` are the tasks of the job. Raises BadMessage."""
+        """Add a host's sample `used`; `tasks` are the tasks of the job. Raises BadMessage."""
         sample = {task: _use(task, values) for task, values in used.tasks.items()}
         if unknown := next((task for task in sample if task not in tasks), None):
             raise BadMessage(f"the job has no {unknown}.")

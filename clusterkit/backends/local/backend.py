@@ -35,7 +35,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
-if TYPE_CHECKING:  # imported when training stops or is compared, since many runs need neither
+if TYPE_CHECKING:  # these modules are imported when training stops or is compared, since many runs need neither
     from clusterkit.backends.local.hang_inspector import HangInspector
     from clusterkit.backends.local.pace_inspector import PaceInspector
 

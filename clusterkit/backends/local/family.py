@@ -36,8 +36,8 @@ class Orphans:
     """Attributes orphans to attempts by their group, session, open pipes and environment.
 
     A daemon that leads its own session, has closed the inherited descriptors and has an empty environment shares none
-    of these with its task. Any attempt that started before the daemon may be its origin, so the daemon is attributed to
-    all of these attempts, once all of them have ended.
+    of these with its task. Any attempt that started before the daemon may have started it, so the daemon is attributed
+    to all of these attempts, once all of them have ended.
     """
 
     def __init__(self, run_id: str) -> None:

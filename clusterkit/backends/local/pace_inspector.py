@@ -25,7 +25,7 @@ READ_WITHIN, TRIES = (
     3,
 )  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
-Times = dict[tuple[int, int], tuple[int, int]]  # by (pid, thread id): nanoseconds running, and waiting for a CPU
+Times = dict[tuple[int, int], tuple[int, int]]  # maps (pid, thread id) to nanoseconds: running, waiting for a CPU
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class PaceInspector:
 
 def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
-    if seen is None or seen[2] != subject.pid:  # not the leader of its session: the pid was reused
+    if seen is None or seen[2] != subject.pid:  # the pid was reused: no leader of a session
         return
     subject.samples += 1
     if seen[0] in STOPPED:
