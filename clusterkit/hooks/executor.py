@@ -49,7 +49,7 @@ class HookCommand:
     def run(self, log: BinaryIO, stops: int) -> str | None:
         """Run the command and append its output to `log`; return None, or the problem as a clause about the command.
 
-        The command gets SIGTERM if the socket `stops` becomes readable, and SIGKILL if the peer closes the socket. Every
+        The command gets SIGTERM if the socket `stops` becomes readable, and SIGKILL if the supervisor closes it. Every
         remaining descendant of this process is then killed, so only one command can run at a time. This process must be
         a subreaper.
         """

@@ -45,7 +45,7 @@ DONE, LOST = 0, 1  # exit codes of an agent, besides SUSPENDED and CRASHED
 class Agent:
     """Carries out the supervisor's orders and reports events. Methods are for one thread unless they state otherwise.
 
-    After a cut of the connection, the agent reconnects while its tasks continue. When its lease ends, it ends the tasks.
+    After a cut of the connection, the agent reconnects; its tasks continue. When the lease ends, it ends the tasks.
     """
 
     def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:

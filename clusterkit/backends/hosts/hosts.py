@@ -35,7 +35,7 @@ class Host:
     is_lost: bool = False
     is_leaving: bool = False  # True if the host gets no new tasks, and its agent ends after the last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # attempts that are not over
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # attempts that have not ended
 
     @property
     def ready(self) -> bool:

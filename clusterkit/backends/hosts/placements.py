@@ -135,7 +135,7 @@ class Placements:
 
 
 class PendingStarts:
-    """Holds starts until tasks are placed. `problems` are reasons why placing failed. For the loop's thread."""
+    """Holds back the start of attempts until the tasks are placed. Its methods are for the loop's thread."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from clusterkit.words.model import Task
 EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
 MOST_OF_NAME = 100  # characters of a host's name
 _INDEX, _UNFIT = re.compile("[0-9]{1,3}"), re.compile(r"[^\w.-]", re.ASCII)
-OLD = 3.0  # intervals; the use of a host that sent no sample for longer is left out
+OLD = 3.0  # intervals; a host's last sample is ignored if it is older
 
 
 class HostsUsage:

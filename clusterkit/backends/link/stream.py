@@ -16,7 +16,7 @@ ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A part of a file. It is read whenever it is sent, maybe repeatedly, so the bytes must not change."""
+    """A part of a file, which is read again for each transmission, so its bytes must not change."""
 
     path: PurePath
     offset: int

@@ -166,7 +166,7 @@ class ProcessFamily:
         return unclean
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill an attempt's remaining processes and reap its first; return how many died. Raises ProcessesSurvived."""
+        """Kill an attempt's remaining processes, reap the first one; return how many died. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
