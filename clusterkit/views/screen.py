@@ -26,6 +26,11 @@ COLORS_HELP = (
 )
 
 
+def encoded(lines: list[str]) -> list[Chunk]:
+    """Return the lines as one chunk; an empty list if there are none."""
+    return ["".join(lines).encode("utf-8", "replace")] if lines else []
+
+
 def is_screen(stream: TextIO | None) -> bool:
     """Return whether text that was printed to the stream can be overwritten."""
     if stream is None or not stream.isatty() or is_notebook(os.environ):

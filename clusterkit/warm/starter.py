@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.check.imports import program_of
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
@@ -80,6 +79,8 @@ class WarmStarter:
 
         Call this while no task of the program runs. New attempts then wait for the new server.
         """
+        from clusterkit.check.imports import program_of  # imported here, since few runs watch their program
+
         changed = [program_of(job)[1] / name for name in files]
         for file in changed:
             _remove_bytecode(file)
