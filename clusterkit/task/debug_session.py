@@ -44,8 +44,8 @@ class DebugSession:
         self.interrupts = 0  # the number of interrupts that the client has sent
         self.raised = 0  # the number of interrupts, up to the last one that the debugger's thread has handled
         self.in_flight = False  # True while a SIGINT has been sent to the debugger's thread but not yet handled
-        self.taking = False  # True while the debugger's thread takes a message, which an exception would lose
-        self.torn = False  # True if an interrupt may have cut off the last message that was sent
+        self.is_receiving = False  # True while the debugger's thread takes a message, which an exception would lose
+        self.is_incomplete = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
         self.thread = threading.Thread(target=self._serve, name="clusterkit-debugger", daemon=True)
@@ -56,11 +56,11 @@ class DebugSession:
         """Send the client a message, once a client has connected; do nothing if the client has disconnected."""
         self.connected.wait()
         if (client := self.client) is not None:
-            line = b"\n" * self.torn + json.dumps(message).encode() + b"\n"
-            self.torn = True
+            line = b"\n" * self.is_incomplete + json.dumps(message).encode() + b"\n"
+            self.is_incomplete = True
             with suppress(OSError):
                 client.sendall(line)
-            self.torn = False
+            self.is_incomplete = False
 
     def next(self) -> dict[str, Any] | None:
         """Return the client's next message; None once the client has disconnected.
@@ -68,9 +68,9 @@ class DebugSession:
         Raises KeyboardInterrupt if the client interrupts the program.
         """
         while True:
-            self.taking = True
+            self.is_receiving = True
             number, message = self.lines.get()
-            self.taking = False
+            self.is_receiving = False
             if message is None:
                 self.lines.put((number, None))  # makes the next call of `next` return None too
                 return None
@@ -83,7 +83,7 @@ class DebugSession:
 
     def claim(self) -> bool:
         """Return whether the handler of SIGINT has to handle the last interrupt; otherwise, `next` does or did so."""
-        if self.taking or self.raised == self.interrupts:
+        if self.is_receiving or self.raised == self.interrupts:
             return False
         self.raised = self.interrupts
         return True

@@ -32,12 +32,12 @@ def report_end(module: Any, load: Any) -> None:
     load("task/patches/hook").replace(kind, "__del__", __del__)
 
 
-def end_without_workers(module: Any, load: object) -> None:
+def disable_destructor(module: Any, load: object) -> None:
     """At exit, disable the coordinator's `__del__`, which could wait forever for a lock (see training/server.py)."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
-def remove_functions_later(module: Any, load: Any) -> None:
+def delay_removals(module: Any, load: Any) -> None:
     """Delay the removal of garbage-collected functions until the coordinator next adds or looks up a function.
 
     Each removal waits for every server. At the end of a program, the removal of a hundred functions or more can take

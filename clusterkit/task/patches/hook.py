@@ -44,23 +44,23 @@ PATCHES = {
     "keras-fit": {
         TRAINER: ("keras_fit", "watch"),
         "keras.src.optimizers.base_optimizer": ("refusals", "refuse_old_optimizers"),
-        "keras.src.trainers.data_adapters.array_data_adapter": ("keras_fit", "leave_arrays_untuned"),
+        "keras.src.trainers.data_adapters.array_data_adapter": ("keras_fit", "disable_autotuner"),
     },
     "order": {
         "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),
-        "tensorflow.python.data.ops.dataset_ops": ("order", "iterate_apart"),
-        f"{DISTRIBUTE}.input_lib": ("order", "iterate_apart"),
+        "tensorflow.python.data.ops.dataset_ops": ("order", "shuffle_differently"),
+        f"{DISTRIBUTE}.input_lib": ("order", "shuffle_differently"),
         "keras.src.trainers.data_adapters.array_data_adapter": ("order", "shuffle_arrays"),
         "keras.src.trainers.data_adapters.py_dataset_adapter": ("order", "shuffle_batches"),
         "tf_keras.src.engine.data_adapter": ("order", "shuffle_arrays_of_keras_2"),
         "tf_keras.src.utils.data_utils": ("order", "shuffle_batches"),
     },
     "callbacks-apart": {
-        f"keras.src.callbacks.{name}": ("callbacks", "write_apart")
+        f"keras.src.callbacks.{name}": ("callbacks", "write_separately")
         for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")
     }
-    | {"tf_keras.src.callbacks": ("callbacks", "log_apart")},
-    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_whole")},
+    | {"tf_keras.src.callbacks": ("callbacks", "log_separately")},
+    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras_counters", "add_on_the_server"),
@@ -69,8 +69,8 @@ PATCHES = {
         (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
     ),
     "program-end": {COORDINATOR: ("endings", "report_end")},
-    "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
-    "coordinator-functions": {CONTEXT: ("endings", "remove_functions_later")},
+    "coordinator-end": {COORDINATOR: ("endings", "disable_destructor")},
+    "coordinator-functions": {CONTEXT: ("endings", "delay_removals")},
     "leader-first": {CONTEXT: ("leader", "wait_for_leader")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),

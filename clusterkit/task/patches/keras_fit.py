@@ -55,7 +55,7 @@ def predict_in_order(trainer: Any, load: Load) -> None:
     load("task/patches/hook").replace(model, "predict", predict)
 
 
-def leave_arrays_untuned(module: Any, load: Load) -> None:
+def disable_autotuner(module: Any, load: Load) -> None:
     """Patch the datasets that Keras creates from arrays to be iterated without TensorFlow's autotuner.
 
     When an iterator is deleted, the tuner's thread often misses the request to end (TensorFlow 2.21). It then sleeps

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 MEANS = ("sum_over_batch_size", "mean")
-OTHERS = (
+ADDED_TERM = (
     "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch: "
     "each worker's is weighed by the number of its rows."
 )
@@ -184,7 +184,7 @@ def add_parts(trainer: Any, load: Any) -> None:
             return loss
         others = [term for term in terms(loss) if not step.is_part(term)]
         if others:
-            load("task/patches/keras_fit").say_once(tf, OTHERS.format(type(self).__name__))
+            load("task/patches/keras_fit").say_once(tf, ADDED_TERM.format(type(self).__name__))
         for term in others:
             loss += tf.cast(step.as_part(term) - term, loss.dtype)
         return loss

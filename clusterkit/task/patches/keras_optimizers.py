@@ -19,7 +19,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
-    return add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
+    return add_gradients, clip_sums, agree_on_overflow, average_in_place, accumulate, notice_unscaled
 
 
 def optimizer() -> Any:
@@ -31,7 +31,7 @@ def loss_scaled() -> Any:
     return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
 
 
-def add_up(trainer: Any, load: Any) -> None:
+def add_gradients(trainer: Any, load: Any) -> None:
     """Patch the summing of gradients: a replica without rows adds zeros, and `_parts` converts sparse gradients."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     add = kind._all_reduce_sum_gradients
@@ -51,7 +51,7 @@ def add_up(trainer: Any, load: Any) -> None:
     load("task/patches/hook").replace(kind, "_all_reduce_sum_gradients", _all_reduce_sum_gradients)
 
 
-def name_unscaled(trainer: Any, load: Any) -> None:
+def notice_unscaled(trainer: Any, load: Any) -> None:
     """Patch the optimizers to print a notice if the gradients that they add up do not come from a Keras loss."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
 
@@ -59,7 +59,7 @@ def name_unscaled(trainer: Any, load: Any) -> None:
         step = steps.current(tf)
         if step is None or step.is_eager or any(step.is_part(_dense(tf, grad)) for grad in grads if grad is not None):
             return
-        _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
+        _, place = load("task/patches/refusals").library_call(sys._getframe(1))
         load("task/patches/keras_fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
 
     load("task/patches/hook").before(kind, "apply", warn)

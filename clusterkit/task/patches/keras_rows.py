@@ -34,7 +34,7 @@ def count_rows(trainer: Any, load: Any) -> None:
             variables = [variable for variable in per_replica(tf, self) if rows is not None]
             before = [tf.identity(variable.value) for variable in variables]
             with steps.computing(current), logs.recording(current, self.metrics, trainer.tree):
-                outputs = step_function(data if rows is None else one_at_least(trainer, data, current, steps))
+                outputs = step_function(data if rows is None else with_at_least_one_row(trainer, data, current, steps))
             for notice in state.notices(current, self):
                 fit.say_once(tf, notice)
             for variable, value in zip(variables, before, strict=True):
@@ -70,7 +70,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
         model.steps_per_execution, outputs = 1, None  # Keras reads `steps_per_execution` while it traces `one_step`
         try:
             for _ in range(count):
-                if (data := rest(tf, iterator)) is None:
+                if (data := next_input(tf, iterator)) is None:
                     break
                 outputs = one_step(data)
         finally:
@@ -82,7 +82,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
     return function
 
 
-def rest(tf: Any, iterator: Any) -> Any:
+def next_input(tf: Any, iterator: Any) -> Any:
     """Return an iterator from which the next step reads its batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
@@ -104,7 +104,7 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
         rows = rows_of(trainer, data) if fit.is_multi_worker(tf, tf.distribute.get_strategy()) else None
         if rows is None:
             return predict(self, data)
-        outputs = predict(self, one_at_least(trainer, data, steps.begin(tf, rows), steps))
+        outputs = predict(self, with_at_least_one_row(trainer, data, steps.begin(tf, rows), steps))
         return trainer.tree.map_structure(lambda value: value[: tf.where(rows > 0, tf.shape(value)[0], 0)], outputs)
 
     load("task/patches/hook").replace(model, "predict_step", predict_step)
@@ -139,7 +139,7 @@ def rows_of(trainer: Any, data: Any) -> Any:
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
-def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
+def with_at_least_one_row(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
     """Return the data or, if the data has no rows, a row of another replica. Do not change sparse or ragged tensors."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
@@ -147,14 +147,14 @@ def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
     if not places:
         return data
     dense = [leaves[place] for place in places]
-    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: with_row(step, dense, steps.wider), lambda: dense)
+    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: own_or_borrowed(step, dense, steps.wider), lambda: dense)
     for place, value in zip(places, filled, strict=True):
         value.set_shape([None, *leaves[place].shape[1:]])
         leaves[place] = value
     return tree.pack_sequence_as(data, leaves)
 
 
-def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
+def own_or_borrowed(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
     """Return the values; in a replica without rows, return the first row of the first replica with rows.
 
     TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-APART = (
+NOT_SHARED = (
     "{} changes its variable {!r} by this worker's rows alone: the workers' values differ, and the first worker's is "
     "saved. Add up or average over tf.distribute.get_replica_context().all_reduce first, or give add_weight "
     "aggregation='mean' or 'sum'."
@@ -48,8 +48,8 @@ def share_statistics(trainer: Any, load: Any) -> None:
 
     def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         outputs, step = call(self, inputs, training=training, mask=mask), steps.current(tf)
-        apart = not self.synchronized or mask is not None  # True if Keras itself does not average the statistics
-        if step is not None and training and self.trainable and apart:
+        not_shared = not self.synchronized or mask is not None  # True if Keras itself does not average the statistics
+        if step is not None and training and self.trainable and not_shared:
             average(step, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
         return outputs
 
@@ -77,8 +77,8 @@ def notices(step: Any, model: Any) -> Iterator[str]:
 
     graph, of_metrics = step.share.graph, [(one, variable) for one in model.metrics for variable in one.variables]
     summed = {key(variable): SUMMED.format(metric.name, variable.name) for metric, variable in of_metrics}
-    apart = {
-        key(variable): APART.format(layer.path or type(layer).__name__, variable.name)
+    not_shared = {
+        key(variable): NOT_SHARED.format(layer.path or type(layer).__name__, variable.name)
         for layer in model._flatten_layers()
         for variable in getattr(layer, "_non_trainable_variables", ())
         if variable.aggregation == "none" and key(variable) not in summed
@@ -89,13 +89,13 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS
     }
-    watched = apart.keys() | summed.keys()
+    watched = not_shared.keys() | summed.keys()
     changed = {
         place: step.is_sum(operation)
         for place, operation in last.items()
         if place in watched and step.is_of_rows(operation.inputs[1])
     }
-    yield from (text for place, text in apart.items() if place in changed)
+    yield from (text for place, text in not_shared.items() if place in changed)
     yield from (text for place, text in summed.items() if changed.get(place) is False)
 
 

@@ -52,21 +52,21 @@ def seed_datasets(module: Any, load: Any) -> None:
     @wraps(plain)
     def get_seed(seed: Any) -> Any:
         if seed is None and not is_seeded():
-            _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
+            _, place = load("task/patches/refusals").library_call(sys._getframe(1))
             seed = agreed_seed(place)
         return plain(seed)
 
     module.get_seed = get_seed
 
 
-def iterate_apart(module: Any, load: Any) -> None:
+def shuffle_differently(module: Any, load: Any) -> None:
     """Patch datasets: each worker iterates over a dataset that is not sharded in a different order."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
-            _iterate_apart(kind)
+            _shuffle_differently(kind)
 
 
-def _iterate_apart(kind: Any) -> None:
+def _shuffle_differently(kind: Any) -> None:
     plain = kind.__iter__
 
     @wraps(plain)
@@ -131,7 +131,7 @@ def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if is_seeded():
         return make()
-    _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
+    _, place = load("task/patches/refusals").library_call(sys._getframe(2))
     seed = agreed_seed(place)
     with tf.init_scope(), tf.device("CPU:0"):  # creates a local variable even in a strategy's scope
         adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False, name="epochs")

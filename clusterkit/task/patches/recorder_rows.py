@@ -16,7 +16,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-here = _local()  # data of a thread; `here.computes` is True once its step has computed gradients
+current = _local()  # data of a thread; `current.computes` is True once its step has computed gradients
 decorated: dict[int, Any] = {}  # maps the `id` of each `tf.function` passed to `Strategy.run` to the function
 pending: list[list[str]] = []  # a list of digests of rows for each call of a replica since the last counted step
 
@@ -52,7 +52,7 @@ def watch(module: Any, load: Any) -> None:
     hook = load("task/patches/hook")
     if hasattr(module, "GradientTape"):
         for name in ("gradient", "jacobian"):
-            hook.before(module.GradientTape, name, lambda *args, **kwargs: setattr(here, "computes", True))
+            hook.before(module.GradientTape, name, lambda *args, **kwargs: setattr(current, "computes", True))
         return
     output, recorder = load("task/patches/recorder_output").output, load("task/patches/recorder").recorder_of(load)
     plain = module.StrategyBase.run
@@ -84,13 +84,13 @@ def counted(function: Any, output: Any) -> Any:
     """Return a function that calls `function` and, if it computes gradients, records the rows in its arguments."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        outer, here.computes = getattr(here, "computes", False), False
+        outer, current.computes = getattr(current, "computes", False), False
         try:
             outputs = step.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-            if here.computes:
+            if current.computes:
                 output.guarded("Rows are not recorded", lambda: record((args, kwargs), output))
         finally:
-            here.computes = outer
+            current.computes = outer
         return outputs
 
     step.__wrapped__ = function  # type: ignore[attr-defined]  # AutoGraph may replace this by a converted function

@@ -21,7 +21,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
     def distribute_strategy(self: Any) -> Any:
         strategy = plain.fget(self)
         if isinstance(strategy, trainer.tf.distribute.ParameterServerStrategy):
-            method, place = asked_by(sys._getframe(1))
+            method, place = library_call(sys._getframe(1))
             version = ".".join(trainer.tf.__version__.split(".")[:2])  # tf_keras has TensorFlow's version numbers
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
@@ -38,7 +38,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
-    method, place = asked_by(frame)
+    method, place = library_call(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {version}, which adds up their losses or metrics "
         f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-patches trains with "
@@ -48,7 +48,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
 
 def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
     """Exit because the patches do not support the internals of this version of Keras."""
-    method, place = asked_by(frame)
+    method, place = library_call(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how "
         f"to patch ({type(error).__name__}: {error}). Install a version that docs/versions.md names, or run the job "
@@ -61,7 +61,7 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
-            _, place = asked_by(sys._getframe(1))
+            _, place = library_call(sys._getframe(1))
             stop(
                 f"{place} creates an optimizer of Keras {version}, which does not add up the gradients of workers. "
                 f"Each would train another model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
@@ -87,7 +87,7 @@ def refuse_coordination(module: Any, load: Any) -> None:
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
             is_unresolved = what.endswith("Strategy") and len(args) < 2 and "cluster_resolver" not in kwargs
             lacks = "Its cluster_resolver is missing, too. " if is_unresolved else ""
-            task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
+            task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), library_call(sys._getframe(1))
             stop(
                 f"{task} has reached the coordinator's code: {place} creates a {what}, which only the chief can do. "
                 f"{lacks}Start a tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run "
@@ -98,7 +98,7 @@ def refuse_coordination(module: Any, load: Any) -> None:
         load("task/patches/hook").watch(module, {}, {f"{name}.__init__": refuse})
 
 
-def asked_by(frame: FrameType | None) -> tuple[str, str]:
+def library_call(frame: FrameType | None) -> tuple[str, str]:
     """Return the name of the library method that the program has called, and the file and line of the call."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.metrics import Metrics
 
 Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and the optimizer's steps
-NONE = type(None)  # returns None when called, like a weak reference to a deleted object
+NO_REFERENCE = type(None)  # returns None when called, like a weak reference to a deleted object
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers' counts
 REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
@@ -43,10 +43,10 @@ class Steps:
         self.step: int | None = None  # the newest step
         self.sent: int | None = None  # the last step that was reported
         self.counted_at = self.sent_at = 0.0
-        self.fit: Callable[[], Any] = NONE  # a weak reference to the callbacks of the running `fit`
+        self.fit: Callable[[], Any] = NO_REFERENCE  # a weak reference to the callbacks of the running `fit`
         self.counted = 0  # the step during `fit`, computed by counting batches
         self.batch = -1  # the last batch of the current epoch of `fit`
-        self.left: int | None = None  # the number of steps from this epoch's beginning to the end of `fit`, if known
+        self.left_in_fit: int | None = None  # steps from the beginning of this epoch to the end of `fit`, if known
         self.epoch_began: int | None = None  # the step at which this epoch began
         self.total: int | None = None  # the step at the end of `fit`; None if unknown
         self.optimizers: list[Callable[[], Any]] = []  # weak references to all optimizers
@@ -188,7 +188,7 @@ class Steps:
         if not self.coordinates:
             counts = self.counts()
             with self.lock:
-                self.read, self.fit = counts, NONE
+                self.read, self.fit = counts, NO_REFERENCE
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
@@ -198,16 +198,16 @@ class Steps:
         self.epoch_began, self.total = self.step, None
         try:
             steps: Any = params["steps"] or length
-            self.left = (int(params["epochs"]) - epoch) * int(steps)
+            self.left_in_fit = (int(params["epochs"]) - epoch) * int(steps)
         except (TypeError, ValueError, LookupError):  # the number of steps is unknown
-            self.left = None
+            self.left_in_fit = None
         if self.step is not None:
             self.begin_total(self.step)
 
     def begin_total(self, step: int) -> None:
         """Compute the step at the end of `fit`, given the step at which the epoch begins."""
-        if self.total is None and self.left is not None:
-            self.total = step + self.left
+        if self.total is None and self.left_in_fit is not None:
+            self.total = step + self.left_in_fit
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Count the epoch's batches up to number `batch`. With `steps_per_execution`, a call counts several batches."""

@@ -25,7 +25,7 @@ def hide_in_prints(traceback: Any, load: Any) -> None:
     ours = load.__globals__["OURS"]
     for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
         if hasattr(traceback, name):
-            setattr(traceback, name, without(ours, getattr(traceback, name)))
+            setattr(traceback, name, skipping(ours, getattr(traceback, name)))
 
 
 def hide_in_threads(threading: Any, load: Any) -> None:
@@ -41,7 +41,7 @@ def hide_in_threads(threading: Any, load: Any) -> None:
     threading.excepthook = excepthook
 
 
-def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
+def skipping(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
     """Return a function that yields the frames that `plain` yields, except those of files in the directories `ours`."""
 
     def walk(first: Any) -> Iterable[Any]:
