@@ -75,7 +75,7 @@ class Debugger(pdb.Pdb):
         self.prompting = False  # True from a stop until a command lets the program run
         self.header: object = None
         self.raised = ""  # the text of the exception that is being examined
-        self.leaves = ""  # the reason why the session ends
+        self.end_reason = ""  # the reason why the session ends
         self.foreign = False  # True once a SIGINT has arrived that the session's client did not request
         self.handler: Any = None  # the program's handler of SIGINT
         super().__init__(completekey=None, stdin=console, stdout=console, nosigint=True)  # type: ignore[arg-type]
@@ -110,17 +110,17 @@ class Debugger(pdb.Pdb):
             self.prompting = False
 
     def _interact(self, frame: FrameType | None, traceback: Any) -> None:
-        self.leaves, self.foreign = "", False
+        self.end_reason, self.foreign = "", False
         try:
             if self.header is not None:
                 self.message(str(self.header))
                 self.header = None
             super().interaction(frame, traceback)
         except BaseException:
-            self.leaves = "ends"
+            self.end_reason = "ends"
             raise
         finally:
-            if self.leaves:
+            if self.end_reason:
                 self._end_session()
 
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
@@ -155,7 +155,7 @@ class Debugger(pdb.Pdb):
         if self.ending is None:
             return
         self.hold.end()
-        self.ending.close(self.leaves or "ends")
+        self.ending.close(self.end_reason or "ends")
         # If the program has set another handler during the session, keep that handler.
         if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:
             signal.signal(signal.SIGINT, self.handler)
@@ -257,7 +257,7 @@ class Debugger(pdb.Pdb):
     do_restart = do_run
 
     def _leave(self, why: str) -> bool:
-        self.leaves = why
+        self.end_reason = why
         self.set_continue()
         return True
 

@@ -51,7 +51,7 @@ def delay_removals(module: Any, load: Any) -> None:
 
     def remove_dropped(context: Any, *args: object, **kwargs: object) -> None:
         with suppress(IndexError):  # the queue is empty
-            while True:  # other threads may add names in the meantime
+            while True:  # other threads may add names while this thread removes names
                 handle, name = dropped.popleft()
                 if handle == id(context._handle):  # False if the function belonged to a context that has been replaced
                     # TensorFlow itself ignores that a function could not be removed.

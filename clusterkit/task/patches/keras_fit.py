@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # each NAME: keras_NAME.py, needed in every Keras 3
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # NAME of each keras_NAME.py that patches every Keras 3
 
 
 class ProbeCalled(Exception):

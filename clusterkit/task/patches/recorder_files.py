@@ -80,7 +80,7 @@ def watch(module: Any, load: Any) -> None:
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:
         def patched(*args: Any, **kwargs: Any) -> None:
-            with phases.own():  # in which the record's own files are not recorded
+            with phases.own():  # do not record the record's own files
                 output.guarded("A file is not recorded", partial(call, *args, **kwargs))
 
         return patched

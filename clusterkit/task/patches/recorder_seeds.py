@@ -39,7 +39,7 @@ keeper = StateKeeper()
 
 
 def keep_states(module: Any, load: object) -> None:
-    """Install `keeper` as the first finder of `sys.meta_path` (`module` is sys)."""
+    """Install the finder `keeper`, which stores the generators' states before each import of a library."""
     module.meta_path.insert(0, keeper)
 
 

@@ -46,7 +46,7 @@ def skipping(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Ca
 
     def walk(first: Any) -> Iterable[Any]:
         entries = plain(first)
-        if first is None:  # the current stack: iterate over it only in the caller's frame
+        if first is None:  # then `plain` looks up its caller's frame, and a generator would be that caller
             return entries
         return (each for each in entries if not each[0].f_code.co_filename.startswith(ours))
 
