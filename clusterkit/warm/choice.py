@@ -25,7 +25,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     log, environ = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
     if job.program.kind is ProgramKind.COMMAND and job.servers is not Servers.BUILTIN:
         return Launch(sys.executable, environ, Preload(tensorflow=False), log)
-    from clusterkit.warm.python_launch import launch_for_python  # imported here, since a command needs no reading
+    from clusterkit.warm.python_launch import launch_for_python  # imported here, since a command is not read
 
     return launch_for_python(job, environ, log)
 

@@ -152,12 +152,12 @@ class ForkServer:
             os.close(pending.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server, which another one replaces. `why` is a clause with the reason for the narration."""
+        """Stop the server, which another one replaces. `why` is the reason, a clause that the console shows."""
         self._end_reason, self._retired = why, True
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server and reap it. If it does not end within KILLED_WITHIN, the end of the run kills it again."""
+        """Kill and reap the server. A server that does not end within KILLED_WITHIN is killed again when the run ends."""
         self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)

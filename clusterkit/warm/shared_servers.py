@@ -24,7 +24,7 @@ from clusterkit.words.errors import ClusterkitError
 
 UNUSED_IDLE = 20.0  # seconds without a run after which a session's second or later server exits
 AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` starts the kept server
-SUGGESTED_FILE = "suggested"  # a file in that directory; its mtime is the time of the last hint about `warm auto`
+SUGGESTED_FILE = "suggested"  # a file in the same directory; its mtime is when the user last got a hint
 IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
 SUGGEST_EVERY = 24 * 3600.0
 
