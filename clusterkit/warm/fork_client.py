@@ -157,7 +157,7 @@ class ForkServer:
         self.stop()
 
     def stop(self) -> None:
-        """Kill and reap the server. A server that does not end within KILLED_WITHIN is killed again when the run ends."""
+        """Kill and reap the server. A server that survives KILLED_WITHIN seconds is killed again when the run ends."""
         self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)

@@ -10,7 +10,7 @@ from clusterkit.backends.link.frames import BadFrame
 
 WINDOW = 1 << 20  # bytes; no further message is sent while this many are unacknowledged
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
-LONG_BACKLOG = 1024  # messages; with this many unsent, output is added to its file's message even if others follow it
+LONG_BACKLOG = 1024  # unsent messages; from then on, `put` may extend an older message of the same file
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
 
 

@@ -83,7 +83,7 @@ class PaceInspector:
     def _inspect(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
-            with suppress(CannotLook):  # the next inspection follows soon
+            with suppress(CannotLook):  # without this inspection: the next one follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
         finally:  # even after an exception: the state machine waits for Inspected to request the next inspection
