@@ -22,6 +22,7 @@ from clusterkit.views.recoveries import (
 )
 from clusterkit.views.step_use import StepUse, step_lines
 from clusterkit.views.tables import Column, table_lines
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState, diverged
@@ -130,8 +131,6 @@ def _blame(
     yield [("  ", ()), (f"Cause: {failed(cause)}{text}", (_BOLD,))]
     for line in explanation_lines(result, width):
         yield [(line, (_BOLD,))]
-    from clusterkit.views.tracebacks import cause_lines  # imported here, since most runs succeed
-
     # The last lines of a task that was ended or killed show what the task was doing, not the cause.
     silent = cause.exit.asked is not None or cause.exit.signal == SIGKILL
     for line in cause_lines(cause.tail, width - len(_MARGIN))[-_LAST if silent else 0 :]:

@@ -201,7 +201,8 @@ class LocalBackend:
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
         if attempt > 1 or self._job.resume:
-            self._finder.look(task, attempt, wall_time)
+            with suppress(ImportError):  # clusterkit was reinstalled meanwhile; training does not need the event
+                self._finder.look(task, attempt, wall_time)
         self._watcher.wait_for(task, attempt, child)
 
     def _signal(self, order: ac.Signal) -> None:
