@@ -60,12 +60,7 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
         listen(SignalInterpreter(allocation, inbox).handle, HANDLED)
     else:
         listen(inbox.put)
-    past_run = None
-    if prepared.continues:
-        from clusterkit.supervisor.takeover import take_over
-
-        if (past_run := take_over(directory, job)) is None:
-            make_and_lock(directory)
+    past_run = _past_run(prepared, directory)
     seed = secrets.randbits(32) if job.seed is None else job.seed
     if past_run is not None and past_run.info is not None:
         seed = past_run.info.seed
@@ -95,6 +90,18 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
         end_with(result.exit_code, HANDLED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=observer.account()))
     return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
+
+
+def _past_run(prepared: Prepared, directory: RunDirectory) -> PastRun | None:
+    """Return the record of the run to continue; None for a new run, whose directory now exists and is locked."""
+    if not prepared.continues:
+        return None
+    from clusterkit.supervisor.takeover import take_over
+
+    past_run = take_over(directory, prepared.job)
+    if past_run is None:
+        make_and_lock(directory)
+    return past_run
 
 
 def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | None:

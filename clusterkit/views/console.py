@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
-from clusterkit.text.printable import printable_lines
+from clusterkit.text.printable import Chunk, encoded, printable_lines
 from clusterkit.views.narrate import Level, is_bad, sentence
-from clusterkit.views.screen import Chunk, Screen, encoded
+from clusterkit.views.screen import Screen
 from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 

@@ -35,8 +35,9 @@ class Gathering:
     @staticmethod
     def joinable(event: Event) -> Spawned | Failed | None:
         """Return the event if similar events may be joined with it, else None."""
-        joins = isinstance(event, Spawned) or (isinstance(event, Failed) and not event.failure.exit.ok)
-        return event if joins else None
+        if isinstance(event, Spawned):
+            return event
+        return event if isinstance(event, Failed) and not event.failure.exit.ok else None
 
     def is_like(self, event: Spawned | Failed) -> bool:
         """Return whether the event can be joined with the held events."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.printable import COLOR, NO_STYLE, Chunk, encoded, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views.repeats import FEW, Repeats, Twins
-from clusterkit.views.screen import Chunk, encoded
 
 BLOCK = 1 << 11  # bytes; a chunk is split into blocks, and only blocks that are not plain text are handled line by line
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from clusterkit.text.printable import COLOR, columns
+from clusterkit.text.printable import COLOR, Chunk, columns
 
 REFRESH = 0.25  # seconds between two updates of the lowest line
 AT_ONCE = 1024  # chunks per system call, at most
@@ -17,18 +17,12 @@ FREE = 4  # columns that stay free at the end of the lowest line, so that the te
 _USUAL = 80  # columns, if the terminal does not report its width
 _COLOR = re.compile(COLOR)
 
-Chunk = bytes | memoryview
 CLEAR_LINE = "\r\x1b[K"
 Lowest = Callable[[int], str]  # returns the lowest line for a width in columns
 COLORS_HELP = (
     "Colors, those of the tasks too; the log files keep them all. NO_COLOR and FORCE_COLOR in the environment decide "
     "where neither is given."
 )
-
-
-def encoded(lines: list[str]) -> list[Chunk]:
-    """Return the lines as one chunk; an empty list if there are none."""
-    return ["".join(lines).encode("utf-8", "replace")] if lines else []
 
 
 def is_screen(stream: TextIO | None) -> bool:

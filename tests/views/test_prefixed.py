@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.printable import COLOR, NO_STYLE, Chunk, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views import prefixed
 from clusterkit.views.prefixed import Prefixer, is_printable, without_colors
 from clusterkit.views.repeats import Repeats
-from clusterkit.views.screen import Chunk
 
 PREFIX = "worker:0 │ "
 OPTIONS = b"I0000 00:00:1763700000.1 1 direct_session.cc:1] SessionOptions: device_count {\n"
