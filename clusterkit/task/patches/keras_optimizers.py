@@ -194,7 +194,7 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return the gradient, or zeros in a replica without rows. A gradient that sums several steps is not changed."""
+    """Return the gradient, or zeros in a replica without rows. Return a gradient accumulated over steps unchanged."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)

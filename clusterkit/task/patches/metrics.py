@@ -27,7 +27,7 @@ class Metrics:
         self.steps = steps
         self.unsent: dict[str, str] = {}  # maps the names of unsent metrics to values in JSON
         self.sent_at = 0.0
-        self.epochs_until = 0.0  # each report of an epoch adds EPOCH_EVERY; if this time is in the future, reports wait
+        self.epochs_until = 0.0  # moved by EPOCH_EVERY with each report of an epoch; no report before this time
         self.late: Any = None  # the last epoch's logs, if EPOCH_EVERY has prevented their report
 
     def keep(self, metrics: Any) -> None:

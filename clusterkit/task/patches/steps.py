@@ -143,7 +143,7 @@ class Steps:
         return [(reference, count) for reference in self.optimizers if (count := steps_of(reference()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest count that has changed. After a `fit`, add the optimizers' largest increase."""
+        """Set the step to the highest count that has changed. After a `fit`, add the largest increase of a count."""
         before = self.read
         if uses_training() or self.fit() is not None:
             return
@@ -152,7 +152,7 @@ class Steps:
             if self.read is not before:  # a `fit` began in the meantime, and may already be over
                 return
             self.read = counts
-            if self.fitted:  # a first count adds no steps, since the optimizer may have been restored
+            if self.fitted:  # an optimizer's first count adds no steps: it may come from a checkpoint
                 increase = max((count - count_of(reference(), before, count) for reference, count in counts), default=0)
                 self.step = (self.step or 0) + increase
             elif changed := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
