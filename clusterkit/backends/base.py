@@ -24,7 +24,7 @@ class Preflight(NamedTuple):
 
 
 class Backend(Protocol):
-    """Carries out the state machine's orders for one run, in the loop's thread. Test: tests/backends/contract.py."""
+    """Carries out the state machine's orders for one run. The supervisor's loop calls the methods in its thread."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Assign hosts and ports to the tasks, and return the endpoints. Raises ClusterkitError."""

@@ -135,9 +135,10 @@ def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
 def _prepare(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
     """Prepare the job, with a warning if options of `up` follow the program. Raises BadJob."""
     from clusterkit.supervisor.prepare import prepare
+    from clusterkit.words.model import ProgramKind
 
     prepared = prepare(options, only)
-    if not options.options.get("args"):
+    if not options.options.get("args") or prepared.job.program.kind is ProgramKind.COMMAND:
         return prepared
     from clusterkit.check.unmentioned import unmentioned
 

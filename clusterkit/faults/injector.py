@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from clusterkit.faults.throttle import ChildOf, MemoryLimits, NoProcess, Throttle
+from clusterkit.faults.memory import MemoryLimits, NoProcess
+from clusterkit.faults.throttle import Throttle
 from clusterkit.store.checkpoints import corrupt
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import Crashed, FaultTook
+from clusterkit.words.events import FaultTook
 from clusterkit.words.faults import AMOUNTS, Fault, FaultAction, plain
 from clusterkit.words.model import Task
 
@@ -26,27 +27,27 @@ class Injector:
     """Injects and heals faults. A number identifies each fault; a second injection with the same number extends it.
 
     Args:
-        child_of: returns the process of a task, or None if the task has no process.
+        throttle: slows tasks. The owner of the throttle stops it after the injector.
         network: the virtual network, which also fills up the disk; None if the run needs neither.
         checkpoints: the directory in which `corrupt-checkpoint` and `disk-full` act.
         seed: determines which bytes of a checkpoint are corrupted.
-        post: receives FaultTook for each injection, and Crashed if the throttle's thread fails.
+        post: receives FaultTook for each injection.
     """
 
     def __init__(
         self,
-        child_of: ChildOf,
+        throttle: Throttle,
         network: VirtualNetwork | None,
         checkpoints: PurePath,
         seed: int,
-        post: Callable[[FaultTook | Crashed], None],
+        post: Callable[[FaultTook], None],
     ) -> None:
         self._network = network
         self._checkpoints = checkpoints
         self._seed = seed
         self._post = post
-        self.throttle = Throttle(child_of, post)
-        self._memory = MemoryLimits(child_of)
+        self._throttle = throttle
+        self._memory = MemoryLimits(throttle.child_of)
         self._network_faults: set[int] = set()
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
@@ -66,13 +67,12 @@ class Injector:
 
     def heal(self, number: int) -> None:
         """Heal the fault with this number in all of its processes that are still alive."""
-        self.throttle.heal(number)
+        self._throttle.heal(number)
         self._memory.heal(number)
         self._heal_in_network(number)
 
     def stop(self) -> None:
-        """Heal all faults and stop the throttle's thread."""
-        self.throttle.stop()
+        """Heal all faults except those of the throttle, whose owner stops it."""
         self._memory.heal_all()
         for number in list(self._network_faults):
             self.heal(number)
@@ -89,7 +89,7 @@ class Injector:
         match fault.action:
             case FaultAction.SLOW:
                 share = _amount(fault)
-                self.throttle.slow(number, tasks, share)
+                self._throttle.slow(number, tasks, share)
                 return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
             case FaultAction.MEMORY:
                 return self._limit_memory(number, fault, tasks)

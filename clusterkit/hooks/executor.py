@@ -1,7 +1,8 @@
-"""The companion process that runs hooks' commands, one at a time, until the channel is closed.
+"""The companion process that runs the commands of hooks, one at a time, until the supervisor closes the channel.
 
 The process receives lines of JSON with a `number`, the `hook` to run and the command's `input`. When the command has
-ended, the process answers with the number and the `problem` (None on success). A line during a command cancels it.
+ended, the process answers with the number and the `problem` (None on success). A line during a
+command cancels the command.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LONGEST_LOG = 16 << 20  # bytes; a log that has reached this size receives no mo
 
 @dataclass(frozen=True, slots=True)
 class HookCommand:
-    """A command and its standard input. `time_limit` is in seconds, `most_output` the bytes of output to log."""
+    """A command and its standard input. `time_limit` is in seconds, `most_output` in bytes of output to log."""
 
     text: str
     stdin: bytes
@@ -48,9 +49,9 @@ class HookCommand:
     def run(self, log: BinaryIO, stops: int) -> str | None:
         """Run the command and append its output to `log`; return None, or the problem as a clause about the command.
 
-        The command gets SIGTERM if `stops` becomes readable, and SIGKILL if the peer closes `stops`. Every remaining
-        descendant of this process is then killed, so only one command can run at a time. This process must be a
-        subreaper.
+        The command gets SIGTERM if the socket `stops` becomes readable, and SIGKILL if the supervisor closes it. Every
+        remaining descendant of this process is then killed, so only one command can run at a time. This process must be
+        a subreaper.
         """
         parent = os.getpid()
         try:
@@ -145,7 +146,7 @@ class _Running:
             self._given = self._given[os.write(self._stdin.fileno(), self._given) :]
         except BlockingIOError:
             return True
-        except OSError:  # the command may leave its input unread
+        except OSError:  # the command has closed its input
             self._given = self._given[:0]
         if not self._given:
             with suppress(OSError):
@@ -184,7 +185,7 @@ def _kill_remaining() -> str | None:
 
 
 def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:
-    """Run the commands that the supervisor requests; `words` lists them as HOOK=COMMAND, `bound` is in seconds each.
+    """Run commands as the supervisor requests; `words` are HOOK=COMMAND, `bound` is a time limit in seconds.
 
     This process has no parent-death signal, since it has to end the running command before it exits.
     """

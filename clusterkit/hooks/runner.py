@@ -25,9 +25,9 @@ from clusterkit.words.model import number_of
 BOUND = 30.0  # seconds; the default time limit of a command
 MOST_QUEUED = 100  # the largest number of events that wait for their command; further events are skipped
 MOST_REPORTED = 5  # the maximum number of problems of one hook that are reported; further problems are only counted
-KILLED_WITHIN = 3.0  # seconds; after SIGKILL, the time until the executor reports the command's end
+KILLED_WITHIN = 3.0  # seconds; the longest wait for the executor's report on a command after SIGKILL
 SILENT_WAIT = 1.0  # seconds; `end` waits this long before a message says what `end` is waiting for
-END_WITHIN = 3.0  # seconds; the time for the executor process to exit
+END_WITHIN = 3.0  # seconds; the time limit for the executor process to exit
 Say = Callable[[str], None]
 _Queued = tuple[Document, float]  # an event and its wall time
 
@@ -65,7 +65,7 @@ class HookRunner:
             self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
 
     def replay(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Process events of the run that precede this process, without running commands for them."""
+        """Process the events that were recorded before this process started, but run no commands for them."""
         for at, event in events:
             self._moments.add(at, event)
 
@@ -82,7 +82,7 @@ class HookRunner:
     def end(self) -> None:
         """Run the queued commands within the time limit, then the command for the run's end within its own limit.
 
-        Ctrl-C ends the wait. No command runs if the run was ended because a process that it must not outlive ended.
+        Ctrl-C ends the wait. After LifelineLost, which ends the run at once, no command runs.
         """
         self._ending = True
         if not self._is_hurried:

@@ -15,7 +15,7 @@ from clusterkit.job.keras import keras_problems
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions
 from clusterkit.job.plan import RESERVED, convention_problems
 from clusterkit.words import wire
-from clusterkit.words.grammar import parse_all
+from clusterkit.words.faults import Fault
 from clusterkit.words.job import Hook, HostRequest, JobSpec, Network, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 
@@ -50,7 +50,7 @@ def describe(given: GivenOptions) -> Described:
     """Build the job and check it. The program's kind is MODULE or SCRIPT; `with_program` finds out the actual kind."""
     given = _with_fit_text(given)
     options, wrong = given.options, given.wrong
-    faults, fault_problems = parse_all(options.get("fault", ()))
+    faults, fault_problems = _faults(options)
     job = replace(_job(options), faults=tuple(faults))
     job = replace(job, restart=replace(job.restart, insists="restart_budget" in options))
     shape_problems = [] if wrong & {"program", "module", "args"} else _program_problems(options)
@@ -60,6 +60,15 @@ def describe(given: GivenOptions) -> Described:
     task_problems = [problem for fault in faults for problem in problems_of(fault, job)] if is_complete else []
     task_problems += debugging_problems(job) if is_complete else []
     return Described(job, [*given.problems, *shape_problems, *others, *task_problems], is_complete)
+
+
+def _faults(options: JobOptions) -> tuple[list[Fault], list[str]]:
+    """Return the faults, and the problems of faults that are not valid."""
+    if not (texts := options.get("fault", ())):
+        return [], []
+    from clusterkit.words.grammar import parse_all  # imported here, since most jobs have no faults
+
+    return parse_all(texts)
 
 
 def _with_fit_text(given: GivenOptions) -> GivenOptions:

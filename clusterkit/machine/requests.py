@@ -14,7 +14,6 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Profiled, Requested, RequestRefused, Verb
-from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import RunState
 
@@ -154,6 +153,8 @@ class Requests:
             self.state.actions.append(EndProfile(event.request, servers))
 
     def _fault(self, event: Requested) -> None:
+        from clusterkit.words.grammar import parse_fault  # imported here, since few runs have such a request
+
         try:
             fault = parse_fault(event.fault)
             problems = list(live_problems_of(fault, self.state.job))

@@ -17,7 +17,7 @@ from clusterkit.words import wire
 from clusterkit.words.events import Event
 
 KEPT_REPORTS = 40  # the number of progress reports that `newest` keeps for each task
-LATEST = 1e11  # seconds since 1970; `datetime` may not be able to represent later times
+LATEST = wire.LATEST
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event

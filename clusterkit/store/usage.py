@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clusterkit.store.journal import LATEST, parse_line
+from clusterkit.system.exchange import parse_line
 from clusterkit.words.model import Task
+from clusterkit.words.wire import LATEST
 
 LARGEST = 1 << 23  # bytes; the maximum size of the file
 LONGEST = 1 << 18  # bytes; longer lines are ignored
@@ -109,8 +110,7 @@ class UsageReader:
 
 def _sample(line: bytes) -> UsageSample | None:
     found = parse_line(line)
-    wall = None if found is None else _number(found.get("t"), LATEST)
-    if found is None or wall is None:
+    if not isinstance(found, dict) or (wall := _number(found.get("t"), LATEST)) is None:
         return None
     tasks = dict[Task, Use]()
     for name, used in _items(found.get("tasks")):

@@ -18,15 +18,14 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.backends.local.usage import UsageSampler
 from clusterkit.explain.explaining import explained
 from clusterkit.machine.core import Machine
-from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.usage import UsageLog
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop, Observer
+from clusterkit.supervisor.past_run import NEW_RUN, PastRun
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HANDLED, SignalInterpreter, end_with, is_ending, listen, request_next
-from clusterkit.supervisor.takeover import NEW_RUN, PastRun, take_over
 from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
@@ -61,9 +60,7 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
         listen(SignalInterpreter(allocation, inbox).handle, HANDLED)
     else:
         listen(inbox.put)
-    past_run = take_over(directory, job) if prepared.continues else None
-    if prepared.continues and past_run is None:
-        make_and_lock(directory)
+    past_run = _past_run(prepared, directory)
     seed = secrets.randbits(32) if job.seed is None else job.seed
     if past_run is not None and past_run.info is not None:
         seed = past_run.info.seed
@@ -93,6 +90,18 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
         end_with(result.exit_code, HANDLED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=observer.account()))
     return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
+
+
+def _past_run(prepared: Prepared, directory: RunDirectory) -> PastRun | None:
+    """Return the record of the run to continue; None for a new run, whose directory now exists and is locked."""
+    if not prepared.continues:
+        return None
+    from clusterkit.supervisor.takeover import take_over
+
+    past_run = take_over(directory, prepared.job)
+    if past_run is None:
+        make_and_lock(directory)
+    return past_run
 
 
 def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | None:
@@ -191,6 +200,8 @@ def _fill_directory(
         with reporting_shortage():
             directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
+            from clusterkit.store.checkpoints import continue_from
+
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
     except ClusterkitError:
         directory.discard()

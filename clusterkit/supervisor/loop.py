@@ -15,8 +15,8 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.machine.core import Machine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.crashes import save_crash
+from clusterkit.supervisor.past_run import PastRun
 from clusterkit.supervisor.prepare import PendingRun
-from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.barrier import crashed
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console

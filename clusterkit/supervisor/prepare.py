@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
-from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.job import preflight
 from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
@@ -68,7 +67,9 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
     if problems or not is_complete:
         raise BadJob(problems)
     job = _with_absolute_paths(job)
-    if must_parse:
+    if must_parse and job.program.kind is not ProgramKind.COMMAND:
+        from clusterkit.check.parsing import refuse_unparsable  # imported here, since a command is not parsed
+
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()

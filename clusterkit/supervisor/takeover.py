@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.machine.history import RunHistory
-from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.store.journal import JournalReader, Stamped, events_of
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader, events_of
+from clusterkit.supervisor.past_run import PastRun
 from clusterkit.words.errors import BadJob, ClusterkitError
-from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunResult
 
 LOCK_TIMEOUT = 120.0  # seconds; a file server may hold a lost host's lock for this long
-
-
-@dataclass(frozen=True, slots=True)
-class PastRun:
-    """The history of a run. `clock_offset` is the run's clock minus the monotonic clock of this host, in seconds."""
-
-    history: RunHistory
-    events: Sequence[Stamped] = ()  # the earlier events, stamped with the run's clock
-    info: RunInfo | None = None
-    clock_offset: float = 0.0
-
-    def first(self, doubts: tuple[str, ...]) -> Began | Continued:
-        """Return the loop's first event. A new run begins with these warnings about its program."""
-        return Continued(self.history.allocations + 1) if self.history.allocations else Began(doubts)
-
-    def clock(self) -> float:
-        """Return the time on the run's clock, which also runs while there is no supervisor."""
-        return time.monotonic() + self.clock_offset
-
-
-NEW_RUN = PastRun(RunHistory())
 
 
 class RunOver(ClusterkitError):

@@ -23,7 +23,7 @@ NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces each code object's file
 
 def call(path: str) -> Any:
     with Path(path).open("rb") as file:
-        # Set before the function is unpickled; otherwise modules next to this file would shadow the program's modules.
+        # `sys.path` comes first: otherwise, modules next to this file would shadow those that the function imports.
         sys.path[:] = pickle.load(file)
         function, args, kwargs = pickle.load(file)
     return function(*args, **kwargs)

@@ -1,9 +1,8 @@
 """The connection from a task's debugger to `clusterkit debug` during one stop: lines of JSON over a Unix socket.
 
-Loaded by path, so it imports only the standard library. The session sends `{"out": text}`, `{"prompt": text}`,
-`{"matches": [...]}`, and `{"left": reason}` at the end. An interrupt can cut a line short. The client sends
-`{"line": text}`, `{"complete": [line, begin, end]}` and `{"interrupt": true}`. The session ends when the client
-disconnects.
+The session sends `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and `{"left": reason}` at the end. A line
+can be incomplete if SIGINT interrupts the write. The client sends `{"line": text}`, `{"complete": [line, begin, end]}`
+and `{"interrupt": true}`. The session ends when the client disconnects.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ from typing import Any
 LONGEST = 1 << 20  # bytes; a client that sends a longer line is disconnected
 MOST_WAITING = 1000  # unread messages; a client that sends more is disconnected
 CHUNK = 1 << 16
-INTERRUPT = {"interrupt": True}  # marks an interrupt in the queue; compared by identity, unlike the client's messages
+INTERRUPT = {"interrupt": True}  # stands for an interrupt in the queue of messages; recognized by identity
 
 
 class DebugSession:
-    """Serves one client until the client disconnects or `close` is called.
-
-    A thread reads the client's messages, and calls `deserted` when the client disconnects.
-    """
+    """Serves one client until `close` is called or the client disconnects; in the latter case, calls `deserted`."""
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
         """Listen on a Unix socket at `path`. Raises OSError."""
@@ -39,17 +35,17 @@ class DebugSession:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Pairs: the number of interrupts before the message, and the message, which is None once the client is gone.
+        # Each item is the number of interrupts before a message, and the message: None if the client has disconnected.
         # SimpleQueue is written in C, so an exception of a signal handler can't leave it in an inconsistent state.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
         self.interruptible = False  # True once the debugger handles SIGINT, which only the main thread's debugger does
         self.interrupts = 0  # the number of interrupts that the client has sent
-        self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
+        self.raised = 0  # the number of interrupts, up to the last one that the debugger's thread has handled
         self.in_flight = False  # True while a SIGINT has been sent to the debugger's thread but not yet handled
-        self.taking = False  # True while the debugger's thread takes a message; an exception would lose the message
-        self.torn = False  # True if an interrupt may have cut off the last message that was sent
+        self.is_receiving = False  # True while the debugger's thread takes a message, which an exception would lose
+        self.is_incomplete = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
         self.thread = threading.Thread(target=self._serve, name="clusterkit-debugger", daemon=True)
@@ -60,11 +56,11 @@ class DebugSession:
         """Send the client a message, once a client has connected; do nothing if the client has disconnected."""
         self.connected.wait()
         if (client := self.client) is not None:
-            line = b"\n" * self.torn + json.dumps(message).encode() + b"\n"
-            self.torn = True
+            line = b"\n" * self.is_incomplete + json.dumps(message).encode() + b"\n"
+            self.is_incomplete = True
             with suppress(OSError):
                 client.sendall(line)
-            self.torn = False
+            self.is_incomplete = False
 
     def next(self) -> dict[str, Any] | None:
         """Return the client's next message; None once the client has disconnected.
@@ -72,11 +68,11 @@ class DebugSession:
         Raises KeyboardInterrupt if the client interrupts the program.
         """
         while True:
-            self.taking = True
+            self.is_receiving = True
             number, message = self.lines.get()
-            self.taking = False
+            self.is_receiving = False
             if message is None:
-                self.lines.put((number, None))  # so that the next call of `next` returns None too
+                self.lines.put((number, None))  # makes the next call of `next` return None too
                 return None
             if message is INTERRUPT:
                 if self.raised < number:
@@ -86,8 +82,8 @@ class DebugSession:
                 return message
 
     def claim(self) -> bool:
-        """Return whether the handler of SIGINT has to handle the last interrupt; otherwise, `next` handles it."""
-        if self.taking or self.raised == self.interrupts:
+        """Return whether the handler of SIGINT has to handle the last interrupt; otherwise, `next` does or did so."""
+        if self.is_receiving or self.raised == self.interrupts:
             return False
         self.raised = self.interrupts
         return True
@@ -99,13 +95,13 @@ class DebugSession:
         until = time.monotonic() + 1.0
         while self.in_flight and time.monotonic() < until:  # wait until the main thread has handled SIGINT
             time.sleep(0.001)
-        with suppress(OSError):  # removed first: once `left` is sent, the client may connect to the next stop's socket
+        with suppress(OSError):  # before `left` is sent: the client may then connect to the next session's socket
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)
         self.woken.close()
         if self.client is not None:
-            self.client.settimeout(1.0)  # a stopped client process must not block the task
+            self.client.settimeout(1.0)  # so that a client that does not read can't block the task
             self.send(left=why)
             self.client.close()
 

@@ -1,6 +1,6 @@
-"""Decides whether a breakpoint or an exception holds a task (stops it for the debugger), and reports to the supervisor.
+"""Decides if a breakpoint or an exception holds the task, which means: stops it for a debugger. Reports each hold.
 
-Loaded by path when first needed, so it imports only the standard library. The debugger is task/debugger_pdb.py.
+A held task waits for its user's commands. The debugger itself is task/debugger_pdb.py.
 """
 
 from __future__ import annotations
@@ -17,28 +17,25 @@ from typing import Any
 
 SEND_WITHIN = 2.0  # seconds; the longest wait for room in the supervisor's pipe
 LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; a report must fit into one atomic write
-muted: list[bool] = []  # contains True once the user has quit the debugger; breakpoints then have no effect
+muted: list[bool] = []  # not empty once the user has quit the debugger; breakpoints then have no effect
 printed: set[str] = set()
 
 
 def stop(load: Any, frame: FrameType, header: object = None) -> None:
-    """Handle a call of `breakpoint()` or `pdb.set_trace()` in `frame`.
-
-    The run's settings decide whether debugpy or clusterkit's debugger stops at the next line, or the task continues.
-    """
+    """Handle a call of `breakpoint()` or `pdb.set_trace()` in `frame`: stop the task if the run's settings allow it."""
     flags = flags_of()
     if "editor" in flags:
         importlib.import_module("debugpy").breakpoint()
     elif "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
             debugger.header = header
-            debugger.set_trace(frame)  # must be last: the debugger would trace any statement after this call
+            debugger.set_trace(frame)  # the last statement here: the debugger traces every statement after this call
     elif "off" not in flags:
         say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
 
 
 def hold_after(load: Any, error: BaseException, traceback: TracebackType | None) -> None:
-    """Hold a task that is about to end because of an exception (--pdb)."""
+    """Hold the task for the debugger after an exception that ends the program (--pdb)."""
     if traceback is not None and not isinstance(error, KeyboardInterrupt) and is_task():
         load("task/debugger_pdb").own_debugger(load).examine(described(error), traceback)
 
@@ -70,7 +67,7 @@ def is_task() -> bool:
 
 
 def say_once(what: str, flags: list[str]) -> None:
-    """Print why the task is not held, but each reason only once."""
+    """Print that the task is not held for the debugger, and why; print each reason only once."""
     if not is_task():
         why = "this is a child process of the task, which can't be debugged"
     elif "hosts" in flags:
@@ -85,7 +82,7 @@ def say_once(what: str, flags: list[str]) -> None:
 
 
 def report(kind: str, **fields: object) -> bool:
-    """Send a report to the supervisor; return whether it was sent. Keeps no descriptor open."""
+    """Write a report to the supervisor's pipe; return whether this succeeded within SEND_WITHIN."""
     attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
     # The supervisor rejects texts with NUL characters, which exceptions and names of generated code may contain.
     fields = {name: value.replace("\0", "␀") if isinstance(value, str) else value for name, value in fields.items()}

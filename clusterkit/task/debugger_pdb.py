@@ -1,7 +1,6 @@
 """The debugger of a task: Python's pdb, with `clusterkit debug` as its terminal.
 
-Loaded by path when a task is held for the first time, so it imports only the standard library. However the user leaves
-the debugger, the task continues.
+A task that is held loads this file. Whichever command ends the debugger, the task continues.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the clusterkit code that runs in a task
 MOST_MATCHES = 200
 LONGEST_PIECE = 1 << 16  # characters; the longest output in one message
-turns = threading.Lock()  # held by the thread in the debugger; other threads wait for it
-own = threading.local()  # `own.debugger` is the current thread's debugger
+turns = threading.Lock()  # a thread holds this lock while it is in the debugger; other threads wait for the lock
+own = threading.local()  # each thread's debugger is its `own.debugger`
 
 
 def own_debugger(load: Any) -> Debugger:
@@ -36,7 +35,7 @@ class PdbStreams:
 
     def __init__(self, debugger: Debugger) -> None:
         self.debugger = debugger
-        self.tail = ""  # the text written since the last newline; when pdb reads a line, this text is the prompt
+        self.tail = ""  # the written text after the last newline; when pdb reads a line, this text is the prompt
 
     def write(self, text: str) -> int:
         """Send the complete lines of the written text, in messages of at most LONGEST_PIECE characters."""
@@ -65,18 +64,18 @@ class PdbStreams:
 
 
 class Debugger(pdb.Pdb):
-    """A pdb debugger for one thread. A session lasts from a stop until the user lets the task continue."""
+    """A pdb debugger for one thread. Its session with a client lasts from a stop until the user continues the task."""
 
     def __init__(self, load: Any) -> None:
         console = PdbStreams(self)
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
-        self.ending: Any = None  # the session while it is being closed
+        self.ending: Any = None  # the session while `_end_session` closes it, otherwise None
         self.hold: Any = None  # the session's Hold, which reports to the supervisor
         self.prompting = False  # True from a stop until a command lets the program run
         self.header: object = None
         self.raised = ""  # the text of the exception that is being examined
-        self.leaves = ""  # the reason why the session ends
+        self.end_reason = ""  # the reason why the session ends
         self.foreign = False  # True once a SIGINT has arrived that the session's client did not request
         self.handler: Any = None  # the program's handler of SIGINT
         super().__init__(completekey=None, stdin=console, stdout=console, nosigint=True)  # type: ignore[arg-type]
@@ -95,12 +94,12 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Turn off tracing before pdb is reset; otherwise, pdb could stop at a breakpoint in its own code."""
+        """Turn off tracing and reset pdb. If tracing were on, pdb could stop at a breakpoint in pdb's own code."""
         sys.settrace(None)
         super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
-        """Hold the task, unless it is already held, and execute commands until a command lets the program run."""
+        """Hold the task, unless it is already held, and execute the user's commands until one continues the program."""
         self.prompting = True
         try:
             if self.session is None and not self._begin_session(frame, traceback):
@@ -111,17 +110,17 @@ class Debugger(pdb.Pdb):
             self.prompting = False
 
     def _interact(self, frame: FrameType | None, traceback: Any) -> None:
-        self.leaves, self.foreign = "", False
+        self.end_reason, self.foreign = "", False
         try:
             if self.header is not None:
                 self.message(str(self.header))
                 self.header = None
             super().interaction(frame, traceback)
         except BaseException:
-            self.leaves = "ends"
+            self.end_reason = "ends"
             raise
         finally:
-            if self.leaves:
+            if self.end_reason:
                 self._end_session()
 
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
@@ -146,7 +145,7 @@ class Debugger(pdb.Pdb):
         if self.session is None:
             return False
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is not None:  # None: C code's handler, which can't be restored
+        if is_main and signal.getsignal(signal.SIGINT) is not None:  # None: C code's handler; it can't be restored
             self.handler = signal.signal(signal.SIGINT, self._interrupted)
             self.session.interruptible = True
         return True
@@ -156,7 +155,7 @@ class Debugger(pdb.Pdb):
         if self.ending is None:
             return
         self.hold.end()
-        self.ending.close(self.leaves or "ends")
+        self.ending.close(self.end_reason or "ends")
         # If the program has set another handler during the session, keep that handler.
         if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:
             signal.signal(signal.SIGINT, self.handler)
@@ -173,7 +172,7 @@ class Debugger(pdb.Pdb):
                 self.allow_kbdint = False
                 return
             except KeyboardInterrupt:
-                self.allow_kbdint = False  # an interrupt before the next prompt must not raise KeyboardInterrupt
+                self.allow_kbdint = False  # until the next prompt, an interrupt must not raise KeyboardInterrupt
                 if self.foreign:
                     raise
                 self.message("--KeyboardInterrupt--")
@@ -199,7 +198,7 @@ class Debugger(pdb.Pdb):
                 self.set_trace(frame)
 
     def onecmd(self, line: str) -> Any:
-        """Run a command. Show its exceptions to the user, so that they do not reach the program."""
+        """Run a command. An exception of the command is shown to the user, and does not reach the program."""
         if line == "EOF" and self.commands_defining:
             return True
         try:
@@ -258,7 +257,7 @@ class Debugger(pdb.Pdb):
     do_restart = do_run
 
     def _leave(self, why: str) -> bool:
-        self.leaves = why
+        self.end_reason = why
         self.set_continue()
         return True
 
@@ -267,7 +266,7 @@ class Debugger(pdb.Pdb):
         return not is_ours(frame) and bool(super().stop_here(frame))
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """Return the stack, without clusterkit's frames that started the program, and the current frame's index."""
+        """Return the program's stack without clusterkit's outermost frames, and the index of the current frame."""
         stack, index = super().get_stack(f, t)
         below = next((n for n, (frame, _) in enumerate(stack) if not is_ours(frame)), 0)
         return stack[below:], max(0, index - below)

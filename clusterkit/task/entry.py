@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping, Sequence  # noqa: E402
 from types import CodeType, ModuleType, TracebackType  # noqa: E402
 
 ENTRY = os.path.realpath(__file__)
-OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # directories of clusterkit's code
+OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # this directory, and its real path
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores when it starts
@@ -33,7 +33,7 @@ STACKS_SIGNAL = signal.SIGRTMIN + 9  # a signal without conventional use, sent o
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the thread that started it ends. Die now if `parent` has already ended."""
+    """Let the kernel kill this process when the thread that started it ends. Die now if process `parent` has ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -109,7 +109,7 @@ def run_script(path: str) -> None:
         main.__loader__ = SourceFileLoader("__main__", file_name)
         code = compile_file(path, file_name)
     if code is None:
-        run_file(path, main)  # shows the interpreter's own error, which differs from that of `compile`
+        run_file(path, main)  # raises the interpreter's own SyntaxError, whose text differs from that of `compile`
     else:
         exec(code, main.__dict__)
 
@@ -131,7 +131,7 @@ def run_file(path: str, main: ModuleType) -> None:
     libc, api = ctypes.CDLL(None), ctypes.pythonapi
     libc.fopen.restype = ctypes.c_void_p
     api.PyRun_FileExFlags.restype = ctypes.py_object
-    file_input, close, scope = 257, 1, ctypes.py_object(main.__dict__)  # Python.h: Py_file_input
+    file_input, close, scope = 257, 1, ctypes.py_object(main.__dict__)  # Py_file_input is 257 in Python.h
     stream = ctypes.c_void_p(libc.fopen(os.fsencode(path), b"rb"))
     api.PyRun_FileExFlags(stream, os.fsencode(str(main.__file__)), file_input, scope, scope, close, None)
 
@@ -158,13 +158,13 @@ def run_module(name: str, place: str, shown: str = "-m") -> None:
 
 
 def set_first_path(directory: str) -> None:
-    """Replace this file's directory in `sys.path` by `directory`. With -P, `sys.path` contains neither of them."""
+    """Replace the first entry of `sys.path`, this file's directory, by `directory`. With -P, there is no such entry."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = directory
 
 
 def forget_shadowed_modules(directory: str) -> None:
-    """Remove clusterkit's imports from `sys.modules` if the program's directory has modules with the same names."""
+    """Remove modules that this file has imported from `sys.modules` if `directory` has modules of the same names."""
     ours = {name.partition(".")[0] for name in sys.modules.keys() - PLAIN_MODULES}
     hidden = {name for name in ours if os.path.exists(os.path.join(directory, f"{name}.py"))}
     hidden |= {name for name in ours if os.path.exists(os.path.join(directory, name, "__init__.py"))}
@@ -277,13 +277,13 @@ def main() -> None:
 
 def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
     """Run a fork server. Only its forks return: the program's kind and target, and the descriptor for stack dumps."""
-    restore_interrupts()  # imported modules may check the handler of SIGINT
+    restore_interrupts()  # before the server imports modules, which may check the handler of SIGINT
     server = load("warm/fork_server" if how == "serve" else "warm/warm_server")
     return tuple(server.serve(sys.modules[__name__], channel, options))
 
 
 def load(name: str) -> ModuleType:
-    """Load a file of clusterkit, such as `task/join`, by path, without adding it to `sys.modules`. Cached."""
+    """Load a file of clusterkit, such as `task/join`, by its path and only once; do not add it to `sys.modules`."""
     if name in LOADED:
         return LOADED[name]
     from importlib.util import module_from_spec, spec_from_file_location

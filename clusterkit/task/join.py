@@ -28,7 +28,7 @@ def join_or_end(namespaces: Sequence[int]) -> None:
 
 
 def join(namespaces: Sequence[int]) -> None:
-    """Enter these namespaces in order, and close their descriptors. Raises OSError.
+    """Enter the namespaces that these descriptors refer to, in order, and close the descriptors. Raises OSError.
 
     The process keeps its user, capabilities and working directory, but may lose its parent-death signal.
     """
@@ -39,11 +39,11 @@ def join(namespaces: Sequence[int]) -> None:
         else:
             enter(descriptor)
         os.close(descriptor)
-    if capget() != capabilities:  # by entering a user namespace, the process has got all capabilities in it
+    if capget() != capabilities:  # entering a user namespace gives a process all capabilities in it
         for number in bounding_set() - bounds:
             checked("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         capset(capabilities)
-    # The supervisor reads this process's /proc files. The change of capabilities has made them inaccessible to it.
+    # The supervisor reads this process's /proc files, which the change of capabilities has made unreadable.
     checked("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 

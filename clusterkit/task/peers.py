@@ -1,7 +1,6 @@
 """Identifies the user whose process is the peer of a TCP connection within this machine.
 
-Any user can connect to a port of the loopback interface, so a server for one user has to check its peers. Loaded by
-path, so this file imports only the standard library.
+Any user can connect to a port of the loopback interface, so a server for one user has to check its peers.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
-LOOKS = 3  # the number of times that the tables are read, since a read can miss a line if a table changes meanwhile
+READS = 3  # the number of times that the tables are read, since a read can miss a line if a table changes meanwhile
 MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 
 
@@ -25,9 +24,9 @@ def uid_of(connection: socket.socket) -> int | None:
     """Return the user id of the peer's process; None if it is unknown, for example if the peer has disconnected."""
     try:
         ends = set(table_entries(connection.getpeername(), connection.getsockname()))
-        for _ in range(LOOKS):
+        for _ in range(READS):
             if (uid := owner_of(ends)) is not None:
-                connection.getpeername()  # raises if the connection is closed: the uid may then be wrong
+                connection.getpeername()  # raises OSError if the connection is closed, since `uid` may then be wrong
                 return uid
     except (OSError, ValueError):
         pass
@@ -35,7 +34,7 @@ def uid_of(connection: socket.socket) -> int | None:
 
 
 def owner_of(ends: set[tuple[str, ...]]) -> int | None:
-    """Return the user id in the table entry that equals one of `ends`; None without one. Raises OSError, ValueError."""
+    """Return the owner (a uid) of the socket whose two addresses are in `ends`, or None. Raises OSError, ValueError."""
     for path in TABLES:
         try:
             with open(path) as table:
@@ -50,10 +49,10 @@ def owner_of(ends: set[tuple[str, ...]]) -> int | None:
 
 
 def table_entries(*addresses: tuple[str, int]) -> Iterator[tuple[str, ...]]:
-    """Yield the addresses as in /proc/net/tcp, if all are IPv4 addresses, and as in tcp6. Raises OSError."""
+    """Yield the addresses in the format of /proc/net/tcp, if all are IPv4, and of /proc/net/tcp6. Raises OSError."""
     raw = [(packed(host), port) for host, port, *_ in addresses]
     for begin in (12, 0) if all(host.startswith(MAPPED) for host, _ in raw) else (0,):
-        yield tuple(f"{words(host[begin:])}:{port:04X}" for host, port in raw)
+        yield tuple(f"{hexadecimal(host[begin:])}:{port:04X}" for host, port in raw)
 
 
 def packed(host: str) -> bytes:
@@ -61,6 +60,6 @@ def packed(host: str) -> bytes:
     return socket.inet_pton(socket.AF_INET6, host) if ":" in host else MAPPED + socket.inet_aton(host)
 
 
-def words(raw: bytes) -> str:
+def hexadecimal(raw: bytes) -> str:
     """Return bytes in hexadecimal, as 32-bit words in this machine's byte order."""
     return "".join(f"{int.from_bytes(raw[at : at + 4], sys.byteorder):08X}" for at in range(0, len(raw), 4))

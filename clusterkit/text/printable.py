@@ -7,6 +7,7 @@ import unicodedata
 
 COLOR = r"\x1b\[[0-9;:]*m"  # matches colors and other styles, which leave the text on the screen as it is
 NO_STYLE = "\x1b[0m"
+Chunk = bytes | memoryview  # output that is ready to be written
 
 _COLOR = re.compile(f"({COLOR})")
 # Control characters except the tab; line ends that only Unicode knows; characters that change the direction of text,
@@ -31,6 +32,11 @@ def printable_lines(text: str, color: bool = False) -> str:
     if text.isprintable():
         return text
     return "\n".join(printable(line, color) for line in text.split("\n"))
+
+
+def encoded(lines: list[str]) -> list[Chunk]:
+    """Return the lines as one chunk; an empty list if there are none."""
+    return ["".join(lines).encode("utf-8", "replace")] if lines else []
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -8,18 +8,20 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
-from clusterkit.text.printable import printable_lines
-from clusterkit.views.gathering import Gathering, gathers
+from clusterkit.text.printable import Chunk, encoded, printable_lines
 from clusterkit.views.narrate import Level, is_bad, sentence
-from clusterkit.views.prefixed import Chunk, Prefixer, encoded
-from clusterkit.views.repeats import Repeats, ShownTraceback, Twins
 from clusterkit.views.screen import Screen
-from clusterkit.views.statusline import status_line
 from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
+
+if TYPE_CHECKING:  # imported with the first output of a task, or for terminals only
+    from clusterkit.views.gathering import Gathering
+    from clusterkit.views.prefixed import Prefixer
+    from clusterkit.views.repeats import ShownTraceback, Twins
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; further lines are only in the log files
 PIECE = 1 << 19  # bytes of output per write
@@ -63,10 +65,10 @@ class Console:
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
         self._tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
-        # Only on a terminal: programs that read the output expect the lines of each task.
-        is_terminal = show.group is not None and not show.noise
-        self._twins = Twins(_prefix("worker:*", self._width, 0 if show.color else None)) if is_terminal else None
-        self._gathering = Gathering() if is_terminal else None
+        self._twins: Twins | None = None
+        self._gathering: Gathering | None = None
+        if show.group is not None and not show.noise:  # elsewhere, programs expect the lines of each task
+            self._join_on_terminal()
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # attempts whose current line is being redrawn
         self._queue: deque[_Item] = deque()
         self._waiting = 0
@@ -77,6 +79,14 @@ class Console:
         self._awake = threading.Condition()
         self._closed = False
         self._thread = start_thread("console", self._run, post)
+
+    def _join_on_terminal(self) -> None:
+        """From now on, join equal lines of workers, and sentences about tasks that start or fail in the same way."""
+        from clusterkit.views.gathering import Gathering
+        from clusterkit.views.repeats import Twins
+
+        self._twins = Twins(_prefix("worker:*", self._width, 0 if self._show.color else None))
+        self._gathering = Gathering()
 
     def output(self, task: Task, attempt: int, chunk: bytes) -> None:
         """Queue a chunk of a task's output; an empty chunk ends the attempt's output. Never blocks."""
@@ -104,7 +114,7 @@ class Console:
         told = sentence(event)
         if told is None or told[0] < level:
             return
-        if self._gathering is None or (one := gathers(event)) is None:
+        if self._gathering is None or (one := self._gathering.joinable(event)) is None:
             self.say(told[1], is_bad(event))
         elif isinstance(one, Failed) or one.attempt == 1:  # a message has already announced later attempts
             self._put(one)
@@ -131,13 +141,7 @@ class Console:
             self._awake.notify()
         self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
         with suppress(Exception):  # the queue is not empty only if the thread has failed
-            self._screen.end(
-                [
-                    text.encode("utf-8", "replace")
-                    for text in self._queue
-                    if isinstance(text, str) and text is not _HIDDEN
-                ]
-            )
+            self._screen.end(encoded([item for item in self._queue if isinstance(item, str) and item is not _HIDDEN]))
 
     def _put(self, item: _Item) -> None:
         with self._awake:
@@ -186,6 +190,8 @@ class Console:
         self._screen.end(self._settled())
 
     def _status_line(self, width: int) -> str:
+        from clusterkit.views.statusline import status_line
+
         with self._awake:
             return "" if self._status is None else status_line(self._status, time.time(), width, self._show.color)
 
@@ -235,10 +241,7 @@ class Console:
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
-                repeats = Repeats(self._tracebacks)
-                twins = self._twins if task.type is TaskType.WORKER else None
-                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color, repeats, twins)
-                self._streams[task, attempt] = stream
+                stream = self._streams[task, attempt] = self._new_stream(task)
             shown = stream.feed(chunk, time.monotonic())
             if stream.due_at is not None:
                 self._redrawing[task, attempt] = stream
@@ -250,6 +253,13 @@ class Console:
         shown = stream.flush(time.monotonic())
         self._hidden += stream.hidden
         return shown
+
+    def _new_stream(self, task: Task) -> Prefixer:
+        from clusterkit.views.prefixed import Prefixer
+        from clusterkit.views.repeats import Repeats
+
+        twins = self._twins if task.type is TaskType.WORKER else None
+        return Prefixer(self._prefixes[task], self._show.noise, self._show.color, Repeats(self._tracebacks), twins)
 
     def _patience(self) -> float | None:
         """Return the seconds until a held or redrawn line or the status line has to be shown; None without any."""

@@ -32,6 +32,13 @@ class Gathering:
         """Whether starts are held; their sentence has to precede the tasks' output."""
         return bool(self._held) and isinstance(self._held[0], Spawned)
 
+    @staticmethod
+    def joinable(event: Event) -> Spawned | Failed | None:
+        """Return the event if similar events may be joined with it, else None."""
+        if isinstance(event, Spawned):
+            return event
+        return event if isinstance(event, Failed) and not event.failure.exit.ok else None
+
     def is_like(self, event: Spawned | Failed) -> bool:
         """Return whether the event can be joined with the held events."""
         return not self._held or _kind(self._held[0]) == _kind(event)
@@ -45,11 +52,6 @@ class Gathering:
         """Release the held events; return their sentence, and whether the sentence is about a failure."""
         held, self._held = self._held, []
         return [(_sentence(held), isinstance(held[0], Failed))] if held else []
-
-
-def gathers(event: Event) -> Spawned | Failed | None:
-    """Return the event if similar events may be joined with it, else None."""
-    return event if isinstance(event, Spawned) or (isinstance(event, Failed) and not event.failure.exit.ok) else None
 
 
 def _kind(event: Spawned | Failed) -> tuple[object, ...]:

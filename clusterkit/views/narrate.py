@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable, printable_lines
-from clusterkit.views import edits
-from clusterkit.views.hosts import of_host
+from clusterkit.views import surroundings
 from clusterkit.views.naming import because, failed, named
 from clusterkit.words import events as ev
 from clusterkit.words.model import TaskType, number_of
@@ -57,9 +56,9 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
         return _of_attempt(event)
     match event:
         case ev.Placed() | ev.HostBack() | ev.HostJoined():
-            return Level.INFO, of_host(event)
+            return Level.INFO, surroundings.of_host(event)
         case ev.HostCut() | ev.HostDraining() | ev.HostLost() | ev.HostAvoided():
-            return Level.WARNING, of_host(event)
+            return Level.WARNING, surroundings.of_host(event)
         case ev.Noted(text, minor):
             return Level.DEBUG if minor else Level.INFO, text
         case ev.Failed(failure):
@@ -138,11 +137,11 @@ def _of_others(event: _Rare) -> tuple[Level, str]:
         case ev.Shrunk():
             return Level.WARNING, _shrunk(event)
         case ev.ProgramChanged(_, _, problem, same):
-            return (Level.WARNING if problem else Level.INFO if same else Level.DEBUG), edits.of_change(event)
+            return (Level.WARNING if problem else Level.INFO if same else Level.DEBUG), surroundings.of_change(event)
         case ev.WaitsForChange():
-            return Level.WARNING, edits.of_waiting(event)
+            return Level.WARNING, surroundings.of_waiting(event)
         case ev.EditTrains():
-            return Level.INFO, edits.of_training(event)
+            return Level.INFO, surroundings.of_training(event)
         case ev.TensorBoardReady(address):
             return Level.INFO, f"TensorBoard answers at {address}"
         case ev.DashboardReady(address):
@@ -249,7 +248,7 @@ def _at_step(step: int | None, before: str = "") -> str:
 
 def _planned(event: ev.RestartPlanned) -> str:
     if event.files:
-        return edits.of_restart(event)
+        return surroundings.of_restart(event)
     names = named(event.tasks)
     verb = "start" if len(event.tasks) > 1 else "starts"
     if event.host is not None:

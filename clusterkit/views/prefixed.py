@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.printable import COLOR, NO_STYLE, Chunk, encoded, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views.repeats import FEW, Repeats, Twins
 
 BLOCK = 1 << 11  # bytes; a chunk is split into blocks, and only blocks that are not plain text are handled line by line
-
-Chunk = bytes | memoryview
 
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 # The non-ASCII characters that `printable` replaces. Each expression begins with a fixed byte for a fast search.
@@ -147,11 +145,6 @@ class Prefixer:
         for sequence in _STYLE.findall(shown):
             self._style = style_after(self._style, sequence)
         return f"{prefix}{before}{shown}{NO_STYLE * bool(self._style)}\n"
-
-
-def encoded(lines: list[str]) -> list[Chunk]:
-    """Return the lines as one chunk; an empty list if there are none."""
-    return ["".join(lines).encode("utf-8", "replace")] if lines else []
 
 
 def without_colors(text: bytes) -> bytes:

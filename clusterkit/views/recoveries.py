@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import at_words, columns, fitted, printable
-from clusterkit.views.edits import files as names_of
+from clusterkit.views.surroundings import files as names_of
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from clusterkit.text.printable import COLOR, columns
+from clusterkit.text.printable import COLOR, Chunk, columns
 
 REFRESH = 0.25  # seconds between two updates of the lowest line
 AT_ONCE = 1024  # chunks per system call, at most
@@ -17,7 +17,6 @@ FREE = 4  # columns that stay free at the end of the lowest line, so that the te
 _USUAL = 80  # columns, if the terminal does not report its width
 _COLOR = re.compile(COLOR)
 
-Chunk = bytes | memoryview
 CLEAR_LINE = "\r\x1b[K"
 Lowest = Callable[[int], str]  # returns the lowest line for a width in columns
 COLORS_HELP = (

@@ -1,1 +1,1 @@
-"""Warm start: fork servers, each for one run; warm servers, each shared by many runs; and their clients."""
+"""Warm start: forks tasks from a process that has already imported TensorFlow, for one run or shared by many runs."""

@@ -1,7 +1,7 @@
 """Compares a client's process with the warm server's process: its namespaces, privileges and other kernel attributes.
 
 A run that a warm server forks inherits these attributes from the server, not from the client, and can't change them. So
-the server serves only clients with the same attributes. Loaded by path, so it imports only the standard library.
+the server serves only clients with the same attributes. It loads this file by path: standard library only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILES = {
     "sessionid": "another audit session",
     "coredump_filter": "another filter for core dumps",
 }
-# Maps the names of lines in /proc/PID/status to descriptions.
+# Maps the name of a line in /proc/PID/status to the description of a difference.
 STATUS = {
     **dict.fromkeys(("Uid", "Gid"), "other user or group ids"),
     "Groups": "other groups",
@@ -37,10 +37,10 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# Lines by which filters and rules can't be compared, since the kernel does not show seccomp filters and Landlock rules.
-# Client and server certainly have equal filters and rules if both have inherited them from process 1.
+# These lines show only whether a process has seccomp filters or Landlock rules; the kernel does not show the rules. Two
+# processes certainly have the same rules only if both have inherited theirs from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# Maps prctl(2) operations, which query attributes of the calling process only, to descriptions.
+# Maps the numbers of prctl(2) operations, which query the calling process only, to descriptions of a difference.
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",
@@ -48,13 +48,13 @@ CONTROLS = {
     66: "another policy for executable memory",
     68: "another policy for merging memory",
 }
-# The numbers of get_mempolicy(2), ioprio_get(2) and keyctl(2), for which the C library has no functions.
+# By architecture: the system call numbers of get_mempolicy, ioprio_get and keyctl, which the C library does not wrap.
 CALLS = {"x86_64": (239, 252, 250), "aarch64": (236, 31, 219)}
 MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another session keyring"
 
 
 def own_attributes() -> dict[str, Any]:
-    """Return those attributes of this process that no other process can query. A client sends them to the server."""
+    """Return the attributes of this process that only it can query. A client sends its attributes to the server."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
     attributes = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
@@ -70,9 +70,9 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference between the client `pid` and this process, as "another cgroup namespace", or None.
+    """Return a difference between the client `pid` and this process, such as "another cgroup namespace", or None.
 
-    `of_client` is the result of `own_attributes` in the client, which the client has sent.
+    `of_client` is what `own_attributes` has returned in the client.
     """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 

@@ -11,16 +11,16 @@ _LOW_LEVEL = ("putenv", "unsetenv")  # functions that change the C library's env
 
 
 class Write(NamedTuple):
-    """A write that sets a variable or, if `value` is None and `is_known` is True, deletes the variable."""
+    """A write to `os.environ` that sets a variable or, if `value` is None and `is_known` is True, deletes it."""
 
-    name: str | None  # None if the code computes the name
+    name: str | None  # the variable; None if the code computes the name
     value: str | None = None
     is_known: bool = False  # True for a deletion, and for a value that is a constant in the code
     is_default: bool = False  # True for `setdefault`, which has no effect if the variable is already set
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield (node, sure) for `root` and its descendants; `sure` is True if the node is certainly executed."""
+    """Yield (node, sure) for `root` and its descendants; `sure` is True if the program certainly executes the node."""
     yield root, sure
     always: list[ast.AST]
     maybe: list[ast.AST]
@@ -51,7 +51,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """Yield the writes by this node and its assignment targets, but not those by its other children."""
+    """Yield the writes to `os.environ` that this node makes itself, as an assignment, deletion or call."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -1,4 +1,4 @@
-"""The client of a run's fork server: starts and watches the server, and requests forks for attempts."""
+"""The supervisor's side of a run's fork server: starts and watches the server, and requests a fork for each attempt."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
-ANSWER_WITHIN = 5.0  # seconds; the time limit for a fork, after which the server is killed
-TRIES = 3  # the number of consecutive servers that may end without forking a task; then tasks start cold
-UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
+ANSWER_WITHIN = 5.0  # seconds; a server that takes longer to fork a task is killed
+TRIES = 3  # after this many consecutive servers that ended without forking a task, tasks start cold
+UP_WITHIN = 120.0  # seconds; the time limit for a new server's imports
 KILLED_WITHIN = 1.0  # seconds; the longest wait for a server's end after SIGKILL
 Post = Callable[[Noted | Crashed], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a fork server or warm server is started with: its interpreter, environment, imports and log file."""
+    """The interpreter, environment, imports and log file with which a fork server or warm server is started."""
 
     python: str
     env: Mapping[str, str]
@@ -46,7 +46,7 @@ class Launch:
 
 
 class StartedServer(NamedTuple):
-    """A fork server that this process or a warm server has started: its pid, its socket, and the pipe of its report."""
+    """The pid of a fork server, the socket to it, and the pipe on which it reports that its imports are done."""
 
     pid: int
     channel: int
@@ -54,7 +54,7 @@ class StartedServer(NamedTuple):
 
 
 def begin(launch: Launch) -> StartedServer:
-    """Start a fork server, but do not wait for its imports. The server ends when this thread ends. Raises OSError."""
+    """Start a fork server without waiting for its imports. The server dies with the calling thread. Raises OSError."""
     with ExitStack() as own_stack, ExitStack() as server_stack:
         channel, other = socket.socketpair()
         own_stack.enter_context(channel)
@@ -75,44 +75,44 @@ def begin(launch: Launch) -> StartedServer:
             start_new_session=True,
             pass_fds=(other.fileno(), own_lifeline),
         )
-        process.returncode = 0  # keeps Popen's destructor from reaping the process, which `ForkServer.stop` reaps
+        process.returncode = 0  # Popen must not reap the process: `ForkServer.stop` reaps it
         own_stack.pop_all()
         return StartedServer(process.pid, channel.detach(), lifeline)
 
 
 class NoForkServer(Exception):
-    """Raised if the fork server has ended or does not answer. The attempt then has to start cold."""
+    """Raised if the fork server has ended or does not answer, so that the attempt has to start cold."""
 
 
 class PendingFork(NamedTuple):
-    """A requested fork. `until` is the deadline for the server's answer, on the monotonic clock."""
+    """A fork that has been requested from the server, which has to answer before `until` on the monotonic clock."""
 
     start: Start
     until: float
-    opened: int  # the write end of a pipe; the fork starts the task when it reads a byte, and exits at end of file
+    opened: int  # a pipe's write end: the fork waits for a byte to start the task, and exits at end of file
 
 
 class ForkServer:
-    """A fork server. A thread waits until the server is ready, and then until it ends, and posts an event for each."""
+    """A running fork server. A thread waits until the server is ready, then until it ends, and posts both events."""
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
-        self.modules: Mapping[str, str] = {}  # maps each top-level module that the server has imported to its directory
+        self.modules: Mapping[str, str] = {}  # top-level modules that the server has imported, with directories
         self.ready = self.is_gone = False
-        self.tries = tries  # the number of consecutive servers, including this one, that may still end without a fork
+        self.tries = tries  # how many consecutive servers, including this one, may still end without a fork
         self._forked = False
-        self._end_reason = ""  # the reason why this process has killed the server
+        self._end_reason = ""  # why the supervisor has killed the server, if it has
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
         HELPER_PIDS.add(self._pid)
         self._channel = socket.socket(fileno=channel)
-        self._received = bytearray()  # bytes from the server that `finish_fork` has not parsed yet
+        self._received = bytearray()  # bytes of the server's answers that `finish_fork` has not parsed yet
         self._pidfd = os.pidfd_open(self._pid)
         self._retire_bell = Bell()
         self._thread = start_thread("fork server", self._watch, post)
 
     def request_fork(self, start: Start) -> PendingFork:
-        """Request a fork. Further forks may be requested before `finish_fork`. Raises NoForkServer, or OSError."""
+        """Send a request for a fork, whose result `finish_fork` reads later. Raises NoForkServer or OSError."""
         if not self.ready or self.is_gone:
             raise NoForkServer
         with ExitStack() as stack:
@@ -131,7 +131,7 @@ class ForkServer:
                 raise self._give_up(error) from None
 
     def finish_fork(self, pending: PendingFork) -> int:
-        """Wait for the fork `pending`, the oldest one; return the pid. Raises NoForkServer or OSError."""
+        """Wait for the fork `pending`, the oldest without an answer; return its pid. Raises NoForkServer or OSError."""
         try:
             if self.is_gone:
                 raise NoForkServer
@@ -144,7 +144,7 @@ class ForkServer:
                 raise OSError(number, os.strerror(number), pending.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._give_up(BadAnswer())
-            with suppress(BrokenPipeError):  # the task has already been killed, and its exit will be noticed as usual
+            with suppress(BrokenPipeError):  # the fork has been killed; the watcher of tasks will notice its exit
                 os.write(pending.opened, b"!")
             self._forked = True
             return pid
@@ -152,18 +152,18 @@ class ForkServer:
             os.close(pending.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server, since another one replaces it. `why` is the reason as a clause, which the user is shown."""
+        """Stop the server, which another one replaces. `why` is the reason, a clause that the console shows."""
         self._end_reason, self._retired = why, True
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server, which has no state to save. If it does not end, it is killed again when the run ends."""
+        """Kill and reap the server. A server that survives KILLED_WITHIN seconds is killed again when the run ends."""
         self.is_gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)
         self._retire_bell.ring()
         join(self._thread)
-        with suppress(ChildProcessError):  # the server has been reaped together with other children of this process
+        with suppress(ChildProcessError):  # already reaped, together with other children of this process
             os.waitpid(self._pid, os.WNOHANG)
         HELPER_PIDS.discard(self._pid)
         self._channel.close()
@@ -200,7 +200,7 @@ class ForkServer:
         self._post(lost_event(why, self.tries > 0))
 
     def _read_report(self) -> Any:
-        """Wait for the server's report on its imports, and return it; return None if there is no valid report."""
+        """Wait for the server's report on its imports, and return the report; return None without a valid report."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if first_readable((self._retire_bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:

@@ -22,21 +22,21 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
-CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the number of the system call clone(2)
+CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the number of the system call clone(2), if known
 CLONE_PARENT = 0x8000
 MOST_PENDING = 8  # the maximum number of unanswered requests
 
 
 class PendingAnswer(NamedTuple):
-    """The unsent answer to a request: the pid of a fork, which is still to be read from a pipe, or an errno."""
+    """The unsent answer to a request: the pid of a fork, which arrives through a pipe, or an errno."""
 
     reader: int  # the read end of the pipe to which the fork writes its pid
-    helper: int | None  # the pid of the intermediate process, which forks the task; None for a direct or failed fork
+    helper: int | None  # the pid of an intermediate process that forks the task and exits, or None
     error: int | None = None  # the errno of a failed fork
 
 
 class ForkedProgram(NamedTuple):
-    """The program that a fork has to run, and the descriptor to which the fork writes stack dumps."""
+    """The program that a fork has to run as a task, and the descriptor to which the task's stacks are dumped."""
 
     kind: str
     target: str
@@ -44,7 +44,7 @@ class ForkedProgram(NamedTuple):
 
 
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgram:
-    """Import modules, write a report to the pipe `lifeline`, and answer requests. Returns only in forks.
+    """Import modules, write a report to the pipe `lifeline`, and fork a task for each request. Returns only in forks.
 
     `descriptor` is the socket. The options are `lifeline` (a descriptor), `tensorflow` (True to import TensorFlow and
     Keras), `preload` (other modules) and `path` (the program's directory).
@@ -61,13 +61,13 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgra
 
 
 def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> ForkedProgram:
-    """Answer requests until the socket closes. Returns only in forks."""
+    """Fork a task for each request until the client closes the socket, then exit. Returns only in forks."""
     entry.load("task/join")  # loaded here once, so that no fork has to load the file
     with socket.socket(fileno=descriptor) as channel:
         if forked := Server(entry, channel).work():
             os.close(lifeline)
             return forked
-    # Skip the exit handlers that imported modules have registered: they are meant for the tasks.
+    # Skip exit handlers: the imported modules have registered them for programs, and the server runs no program.
     os._exit(0)
 
 
@@ -101,19 +101,19 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
 
 
 class Server:
-    """Forks a task for each request on a socket. Begins further forks while earlier ones run on other cores."""
+    """Forks a task for each request on a socket. Begins the next fork while earlier forks are still set up."""
 
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
         self.pending: list[PendingAnswer] = []  # the answers that have not been sent yet, in the order of the requests
-        # The signals with handlers. Computed only once, since a loop over all signals takes half as long as a fork.
+        # The signals that have handlers. A loop over all signals takes half as long as a fork, so it runs only once.
         self.handled_signals = [
             one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)
         ]
 
     def work(self) -> ForkedProgram | None:
-        """Answer requests until the client closes the socket, then return None. In each fork, return its program."""
+        """Answer requests; return None once the client has closed the socket. In a fork, return the program to run."""
         while True:
             if self.pending and (len(self.pending) == MOST_PENDING or not self.has_request()):
                 answer(self.channel, self.pending.pop(0))
@@ -128,7 +128,7 @@ class Server:
         return bool(poll.poll(0))
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> ForkedProgram | None:
-        """Begin to fork a task. In the server, return None; in the fork, return the task's program."""
+        """Begin to fork a task, and add its pending answer. Returns None in the server, and the program in the fork."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
             reader, writer = os.pipe()
@@ -152,7 +152,7 @@ class Server:
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
     ) -> ForkedProgram:
-        """Turn a fork into the task. If this fails, exit, so that the fork does not continue as a second server."""
+        """Turn this fork into the task. On failure, exit, so that the fork does not continue as a second server."""
         try:
             if not is_direct:
                 fork_again(writer)
@@ -166,9 +166,9 @@ class Server:
             os._exit(1)
 
     def announce(self, how: str, writer: int) -> None:
-        """Start a session and process group with default signal handling, then report the pid to the server."""
+        """In a fork: start a session with default signal handling, and write the fork's pid to the server's pipe."""
         os.setsid()
-        if how == "command":  # otherwise, a Python handler could receive a signal before exec, and never run
+        if how == "command":  # until exec, a signal has its default effect; Python would not run a handler
             for number in self.handled_signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -203,7 +203,7 @@ def fork_sibling() -> int:
 
 
 def answer(channel: socket.socket, pending: PendingAnswer) -> None:
-    """Wait until a task is a child of the supervisor, and send its pid; if the fork has failed, send the errno."""
+    """Wait until the supervisor has become the fork's parent, then send it the pid; or send the errno of a failure."""
     try:
         if pending.error is not None:
             raise OSError(pending.error, "fork")
@@ -221,7 +221,7 @@ def answer(channel: socket.socket, pending: PendingAnswer) -> None:
 
 
 def quiet_fork() -> int:
-    """Fork, and suppress Python's warning about forks with threads: `why_unsafe` has checked that a fork is safe."""
+    """Fork without Python's warning about threads, since `why_unsafe` has checked that a fork is safe."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
@@ -230,7 +230,7 @@ def quiet_fork() -> int:
 def become_task(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
 ) -> ForkedProgram:
-    """Give this fork the state of a fresh interpreter, and return its program. If the program is a command, exec it."""
+    """Give this fork the state of a fresh interpreter, and return the program to run; if it is a command, exec it."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.fchdir(cwd)
@@ -240,7 +240,7 @@ def become_task(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # Wait until the supervisor has received the pid of this process. Then the supervisor writes a byte to the pipe.
+    # Wait for the byte that the supervisor writes to the pipe once it has received the pid of this process.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)

@@ -1,6 +1,6 @@
-"""Imports a fork server's modules, and gives each fork a fresh state: environment, streams, modules, and /proc entries.
+"""Imports a fork server's modules, and gives each fork the state of a new process: environment, streams, seeds, /proc.
 
-The fork server loads this file by path, so it imports only the standard library.
+The fork server loads this file by path, so the file imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
-_KEPT: list[mmap.mmap] = []  # memory that must not be freed, since the kernel reads it for /proc
+_KEPT: list[mmap.mmap] = []  # memory from which the kernel reads /proc entries of this process
 
 
 def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Import the modules that the options name; return a report with `problem` (or None), `seconds` and `modules`."""
+    """Import the modules that the options name; report a `problem` or None, `seconds`, and the imported `modules`."""
     began = time.monotonic()
     problem = import_all(options["tensorflow"], options["preload"], options["path"])
     return {"problem": problem, "seconds": time.monotonic() - began, "modules": imported_modules()}
 
 
 def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> str | None:
-    """Import TensorFlow (if `tensorflow`) and the modules in `preload`; return why forks would not work, or None."""
+    """Import TensorFlow, if requested, and the modules in `preload`. Return the reason if forks would fail, or None."""
     has_first_path = not getattr(sys.flags, "safe_path", False)
     if has_first_path:
-        del sys.path[0]  # this file's directory
-    gc.disable()  # imports create many objects but little garbage, so garbage collection would only take time
+        del sys.path[0]  # the directory of entry.py
+    gc.disable()  # saves time: imports create many objects, but little garbage
     try:
         if tensorflow:
             importlib.import_module("tensorflow")  # also imports Keras: Keras 2 if TF_USE_LEGACY_KERAS is set
         if has_first_path:
-            sys.path.insert(0, path or "")  # the program's directory, for its modules
+            sys.path.insert(0, path or "")  # the directory of the program's own modules
         for name in preload:
             importlib.import_module(name)
     except Exception as error:
         return f"the import failed: {type(error).__name__}: {error}"
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # otherwise every fork would print the output that C code has buffered
+    ctypes.CDLL(None).fflush(None)  # otherwise, each fork would print the buffered output of C code again
     if problem := why_unsafe():
         return problem
-    # Otherwise, garbage collection in a fork would write to memory pages that it shares with the server, and copy them.
-    # `gc.collect` is not called first, since it would take a tenth of the imports' time and free few objects.
+    # Exclude all objects from garbage collection, which would write to, and so copy, memory that forks share with the
+    # server. Why not `gc.collect` first: it would take a tenth of the imports' time, and free few objects.
     gc.freeze()
     return None
 
@@ -66,7 +66,7 @@ def imported_modules() -> dict[str, str]:
 
 
 def why_unsafe() -> str | None:
-    """Return the reason, as a clause, why a fork of this process might not work; None if there is no reason."""
+    """Return, as a clause, the reason why a fork of this process might not work; None if forks are safe."""
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         names = ", ".join(t.name for t in threading.enumerate()[1:])
@@ -90,7 +90,7 @@ def replace_environment(env: Mapping[str, str]) -> None:
 
 
 def refresh_streams() -> None:
-    """Connect stdout and stderr to descriptors 1 and 2 anew. Reuse the stream objects, to which loggers may refer."""
+    """Connect the streams stdout and stderr to the new descriptors 1 and 2. Keep the objects, which loggers may use."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         assert stream is not None
         binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
@@ -100,9 +100,9 @@ def refresh_streams() -> None:
 
 
 def refresh_modules() -> None:
-    """Reset seeds, ids, keys and times that modules have stored at import, but that must differ between processes."""
+    """Reset seeds, ids, keys and times that imported modules have stored, but that must differ between processes."""
     importlib.invalidate_caches()
-    if numpy_random := sys.modules.get("numpy.random"):  # unlike Python's `random`, not seeded anew after a fork
+    if numpy_random := sys.modules.get("numpy.random"):  # unlike `random`, NumPy does not reseed after a fork
         numpy_random.seed()
     if tempfile := sys.modules.get("tempfile"):
         vars(tempfile)["tempdir"] = None
@@ -124,7 +124,7 @@ def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
     """
     arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
-    # A private mapping, since /proc does not read arguments from shared memory (FOLL_ANON in the kernel).
+    # The mapping is private, since the kernel does not read arguments from shared memory (FOLL_ANON).
     memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(arguments + variables)
     _KEPT.append(memory)

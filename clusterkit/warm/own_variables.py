@@ -1,4 +1,4 @@
-"""Finds the environment variables that a program sets before it imports TensorFlow, by reading its syntax trees."""
+"""Reads a program's syntax trees to find the environment variables that it sets before it imports TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
 from clusterkit.warm.servable import has_early_effect, is_for_tensorflow
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
-_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that read no variables of TensorFlow or NumPy
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # their imports read no variables of TensorFlow or NumPy
 File = tuple[str, bytes]  # a source file's path and text
-Find = Callable[[str, str], Iterable[File]]  # maps an imported name and the importer's path to the executed files
+Find = Callable[[str, str], Iterable[File]]  # maps (module name, path of the importing file) to the module's files
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """The variables that a program sets before it imports TensorFlow. The value of a deleted variable is None."""
+    """The environment variables that a program sets before it imports TensorFlow. A deleted variable has value None."""
 
     values: Mapping[str, str | None]
-    defaults: frozenset[str] = frozenset()  # the variables that the program sets by `setdefault`
-    unclear: str | None = None  # a clause about the first line that may set variables in a way that can't be determined
+    defaults: frozenset[str] = frozenset()  # the variables that the program sets only by `setdefault`
+    unclear: str | None = None  # a clause that names the first line whose effect on variables is unknown
 
     def effective(self, env: Mapping[str, str]) -> dict[str, str | None]:
-        """Return the variables that the program sets if `env` is its environment at the start."""
+        """Return the variables that the program sets when it starts with the environment `env`."""
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Return the variables that these files and their imports set. `program` is in execution order, `__main__` last."""
+    """Return the variables that the files of `program` and their imports set. The last file is `__main__`."""
     reader = _Reader(find)
     try:
         any(reader.file(file, file is program[-1], True) for file in program)
@@ -49,7 +49,7 @@ class _SourceFile(NamedTuple):
 
 
 class _Reader:
-    """Reads code up to the import of TensorFlow.
+    """Reads a program's code up to the import of TensorFlow, in the order of execution.
 
     Methods return True if the code certainly imports TensorFlow. `sure` is True for code that is certainly executed.
     """
@@ -73,7 +73,7 @@ class _Reader:
         source = _SourceFile(path, is_main)
         try:
             tree = ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError):  # the tasks' Python version may be able to parse the file
+        except (SyntaxError, ValueError, MemoryError):  # the tasks' Python may accept the file
             if b"environ" in text or b"putenv" in text:
                 self.mark_unclear(None, source, 1)
             return False
@@ -83,7 +83,7 @@ class _Reader:
         return any(self.statement(statement, source, sure) for statement in statements)
 
     def branches(self, source: _SourceFile, *blocks: Iterable[ast.stmt]) -> bool:
-        """Read alternative blocks. Exactly one of them will be executed, but which one is unknown."""
+        """Read alternative blocks, of which the program executes exactly one, but an unknown one."""
         imports = [self.block(block, source, False) for block in blocks]
         self.maybe_imported |= any(imports)
         return all(imports)
@@ -118,7 +118,7 @@ class _Reader:
     def definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: _SourceFile, sure: bool
     ) -> bool:
-        """Store the bodies of a function or of a class's special methods, to be read where the name is used."""
+        """Store the body of a function, or of a class's special methods, which is read where code uses the name."""
         if any(self.expression(decorator, source, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
@@ -195,7 +195,7 @@ class _Reader:
 
 
 def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | None:
-    """Return the name in `importlib.import_module("name")` or `__import__("name")`; None for other calls."""
+    """Return the module's name if the call is `import_module("name")` or `__import__("name")`; otherwise None."""
     match function, arguments:
         case ast.Attribute(attr=how) | ast.Name(id=how), [ast.Constant(value=str(name)), *_]:
             return name if how in ("import_module", "__import__") else None
@@ -203,7 +203,7 @@ def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | No
 
 
 def _chosen(node: ast.If, is_main: bool) -> Sequence[ast.stmt] | None:
-    """Return the branch that is executed, if the test compares `__name__` or is TYPE_CHECKING; None for other tests."""
+    """Return the branch of an `if __name__ == …` or `if TYPE_CHECKING` that is executed; None for other tests."""
     match node.test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]):
             return node.body if is_main else node.orelse

@@ -1,9 +1,9 @@
 """The warm servers from which a run can start: the user's, the kept server, and those of a Python session.
 
 `clusterkit warm start` starts the user's server. A run starts the kept server if `clusterkit warm auto` is enabled. The
-kept server stays after the run. It exits after some time without a run, or when the session leader of its terminal
-exits. The leader is the shell, which ends when the window closes or the user logs out. logind could report the logout,
-too, but containers and some systems lack it.
+kept server remains after the run. It exits after some time without a run, or when the session leader of its terminal
+exits: the shell, which ends when the window closes or the user logs out. Why not logind's report of a logout:
+containers and some systems lack logind.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, all_servers, stop, warm_dir
 from clusterkit.words.errors import ClusterkitError
 
-UNUSED_IDLE = 20.0  # seconds without a run after which a server of a session exits, unless it is the session's first
-AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; `up` keeps a server if the file exists
-SUGGESTED_FILE = "suggested"  # a file in the same directory, whose mtime is the time of the last suggestion
+UNUSED_IDLE = 20.0  # seconds without a run after which a session's second or later server exits
+AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` starts the kept server
+SUGGESTED_FILE = "suggested"  # a file in the same directory; its mtime is when the user last got a hint
 IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
 SUGGEST_EVERY = 24 * 3600.0
 
@@ -32,8 +32,8 @@ SUGGEST_EVERY = 24 * 3600.0
 def servers_to_try(launch: Launch, session: WarmSession | None, lifeline: int | None) -> Iterator[SharedServer | str]:
     """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
 
-    The kept and the session's server are started if necessary. If a start fails, its error message is yielded instead.
-    `lifeline` is a pipe to the session's process.
+    Start the kept and the session's server if necessary; if a start fails, yield the error message instead. `session`
+    is the Python process whose job runs, if any, and `lifeline` is a pipe to this process.
     """
     users = warm_dir() if session is None else session.users_directory
     for home in dict.fromkeys((warm_dir(), users)):
@@ -61,13 +61,13 @@ def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedSe
 
 
 def _without_marks(launch: Launch) -> Launch:
-    """Return the launch without variables that identify a run, since a warm server belongs to no run."""
+    """Return the launch without clusterkit's variables, which identify a run: a warm server belongs to no run."""
     env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
     return replace(launch, env=env)
 
 
 def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
-    """Start the server that `warm auto` keeps for the terminal of `process`, unless it runs; stop other idle ones.
+    """Return the kept server for the terminal of `process`; start it if necessary, and stop other idle kept servers.
 
     Returns None if no server is to be kept, and an error message on failure. `launch` must come from `_without_marks`.
     """
@@ -89,7 +89,7 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
 
 
 def suggestion(launch: Launch) -> str | None:
-    """Return a hint about `clusterkit warm auto` for a run that used no warm server, but at most once a day; else None.
+    """Return, at most once a day, a hint about `clusterkit warm auto` for a run that used no warm server; else None.
 
     `launch` must be one for which `can_share` is true.
     """
@@ -106,12 +106,12 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether this process could be a client of a warm server that it starts, despite seccomp filters."""
+    """Return whether this process could use a warm server that it starts, which seccomp filters can prevent."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 def _session() -> list[str]:
-    """Return the attributes that identify a login, so that each login uses only its own servers."""
+    """Return attributes that differ between logins, so that each login has its own kept server."""
     attributes = []
     for name in ("cgroup", "sessionid"):
         with suppress(OSError):
@@ -122,8 +122,8 @@ def _session() -> list[str]:
 def _session_leader(process: int) -> int | None:
     """Return a pidfd of the session leader of a process; None if the leader has ended.
 
-    If the process itself is the leader, as with `up -d`, use the session of its parent. The leader's pid can't belong
-    to another process, since the kernel does not reuse a session leader's pid while the session exists.
+    If the process itself is the leader, which `up -d` causes, use its parent's session. The kernel does not reuse a
+    leader's pid while the session exists, so the pid belongs to the leader.
     """
     with suppress(OSError):
         leader, parent = os.getsid(process), procfs.parent(process)

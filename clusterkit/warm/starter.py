@@ -1,4 +1,4 @@
-"""Decides for each attempt whether it is forked by the fork server, waits for the fork server, or starts cold."""
+"""Decides whether an attempt is forked from the fork server, waits for this server, or starts cold, without a fork."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.check.imports import program_of
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
@@ -25,15 +24,15 @@ Post = Callable[[Noted | Crashed], None]
 class ForkServerSettings(NamedTuple):
     """The settings with which a run starts its fork servers."""
 
-    launch: Launch | None = None  # None if the run has no fork servers
-    running_server: StartedServer | None = None  # the first fork server, if it is already running
+    launch: Launch | None = None  # how to start a fork server; None if the run has none
+    running_server: StartedServer | None = None  # the run's first fork server, if a warm server has forked it
 
 
 class WarmStarter:
     """Manages a run's fork servers, only one of which is alive at a time.
 
-    When a server is ready or lost, `on_change` is called in any thread. The thread that starts tasks then has to call
-    `replace_lost`.
+    When a server becomes ready or is lost, calls `on_change` in some thread. The thread that starts tasks then has to
+    call `replace_lost`.
     """
 
     def __init__(self, settings: ForkServerSettings, post: Post, on_change: Callable[[], None]) -> None:
@@ -48,15 +47,15 @@ class WarmStarter:
             self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Return whether the attempt should wait for the fork server. Attempts wait only for the first server."""
+        """Return whether the attempt should wait until the fork server, which must be the run's first one, is ready."""
         server = self._server
         waits = self._is_first and server is not None and not server.ready and not server.is_gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return the server that can fork the attempt now, or None, and the reason for a cold start, or None.
+        """Return (server, reason): the server that can fork the attempt now, or None; why it must start cold, or None.
 
-        Raises FileNotFoundError if the working directory of the attempt is the current one and has been deleted.
+        Raises FileNotFoundError if the attempt would run in the current directory and this directory was deleted.
         """
         server = self._server
         if server is None or server.is_gone:
@@ -65,7 +64,7 @@ class WarmStarter:
         return (server if server.ready and not why_cold else None), why_cold
 
     def replace_lost(self) -> None:
-        """If the server is lost, start another one, unless too many consecutive servers have failed."""
+        """If the server is lost, reap it and start another one, unless too many consecutive servers have failed."""
         server = self._server
         if server is None or not server.is_gone:
             return
@@ -76,10 +75,12 @@ class WarmStarter:
             self._start_server(server.tries)
 
     def replace_outdated(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
-        """Replace the fork server if it has imported one of the changed `files` or no longer suits the changed program.
+        """Replace the fork server if it has imported one of the changed `files`, or if the job now needs another one.
 
-        Call this while no task of the program runs. Attempts then wait for the new server.
+        Call this while no task of the program runs. New attempts then wait for the new server.
         """
+        from clusterkit.check.imports import program_of  # imported here, since few runs watch their program
+
         changed = [program_of(job)[1] / name for name in files]
         for file in changed:
             _remove_bytecode(file)
@@ -126,9 +127,9 @@ class WarmStarter:
         return None
 
     def _shadows(self, plan: TaskPlan) -> str | None:
-        """Return the reason if the program's directory has modules with the same names as the server's; else None."""
+        """Return the reason if modules in the program's directory would hide modules that the server has imported."""
         assert self._server is not None
-        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # neither imports from the directory
+        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # imports nothing from the directory
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
@@ -144,7 +145,7 @@ def _directory(plan: TaskPlan) -> Path:
 
 
 def _why_outdated(old: Launch | None, new: Launch | None) -> str:
-    """Return the reason why a server with the old launch can't serve tasks with the new launch; "" if it can."""
+    """Return the reason why a server that was started with `old` can't fork tasks for `new`; "" if it can."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
     same = (old.python, old.preload, old.own_variables) == (new.python, new.preload, new.own_variables)
@@ -152,7 +153,7 @@ def _why_outdated(old: Launch | None, new: Launch | None) -> str:
 
 
 def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
-    """Return why the server is outdated: it has, or may have, imported a changed file. Return "" if it has not."""
+    """Return a clause about a changed file that the server has, or may have, imported; "" if there is no such file."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"
     for file in changed:
@@ -163,14 +164,14 @@ def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | 
 
 
 def _remove_bytecode(file: Path) -> None:
-    """Remove a module's bytecode, which Python would use if the new source has the same size and mtime in seconds."""
+    """Remove a module's bytecode: Python would use it if the new source has the same size and mtime (in seconds)."""
     for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
         with suppress(OSError):
             (file.parent / "__pycache__" / cached).unlink()
 
 
 def _modules_in(directory: Path) -> list[str]:
-    """Return the modules in a directory, except namespace packages, which do not shadow other modules."""
+    """Return the names of the modules in a directory, except namespace packages, which can't hide other modules."""
     try:
         with os.scandir(directory) as entries:
             return [

@@ -1,4 +1,4 @@
-"""The client of warm servers: starts, queries and stops a user's servers and those of a session (a Python process)."""
+"""Starts, queries and stops warm servers: those of the user, and those of a session, which is a Python process."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
-IMPORTED_WITHIN = 30.0  # seconds; the longest wait for the imports of a server that another process has started
+IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
-FILE_NAME = 24  # bytes; the maximum length of a file name in a session's directory, including the slash before the name
+FILE_NAME = 24  # bytes; the longest file name in a session's directory, with the slash before the name
 
 
 class WarmServerError(ClusterkitError):
@@ -44,7 +44,7 @@ def warm_dir() -> Path:
 class SharedServer:
     """A warm server, running or not, for one interpreter, one environment and one set of imports.
 
-    `path` is an additional directory to import from. `login` identifies a login if the server is for that login only.
+    `path` is a directory of modules to import, besides `sys.path`. `login` identifies the only login that may use it.
     """
 
     def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
@@ -58,11 +58,11 @@ class SharedServer:
         self._path = path
 
     def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
-        """Start the server, unless it runs already, and wait for its imports; return its status.
+        """Start the server, unless it runs already, and wait for its imports; return the server's status.
 
-        The server exits after `idle` seconds without a run. `owner` is a pidfd, or None: when this process ends, the
-        server exits; if `clears` is True, it removes its directory first. If a server with an owner has failed to
-        start, it is not started again. Raises WarmServerError.
+        The server exits after `idle` seconds without a run, and when the owner, a process given by the pidfd `owner`,
+        ends; with `clears`, the server then removes its directory. A server with an owner that has failed to start is
+        not started again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -102,7 +102,7 @@ class SharedServer:
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
-        self.socket.unlink(missing_ok=True)  # a killed server does not remove its socket
+        self.socket.unlink(missing_ok=True)  # a socket that a killed server has left
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
@@ -121,13 +121,13 @@ class SharedServer:
                     start_new_session=True,
                     pass_fds=descriptors,
                 )
-            process.wait()  # `process` forks the server and exits at once
+            process.wait()  # `process` exits at once, after it has forked the server
 
 
 def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
-    """Send a request to the server at `path`, and return the answer. Raises OSError if no server answers."""
+    """Send a request to the warm server at the socket `path`; return the answer. Raises OSError without an answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
@@ -135,7 +135,7 @@ def ask(
 
 
 def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
-    """Return, by role, the pids of a run's live guardian and supervisor if a warm server has started the run."""
+    """Return the pids of a run's live guardian and supervisor, by role; {} if no warm server has started the run."""
     pids = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
@@ -145,7 +145,7 @@ def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
 
 
 def stop(path: Path) -> bool:
-    """Stop the server that listens at `path`, if any; return whether it ended within ANSWER_WITHIN."""
+    """Stop the warm server at the socket `path`; return whether no server is left there after ANSWER_WITHIN."""
     try:
         pidfd = os.pidfd_open(ask(path, {"do": "status"})["pid"])
     except OSError as error:
@@ -159,7 +159,7 @@ def stop(path: Path) -> bool:
 
 
 def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the socket and status of each warm server; remove sockets of dead servers. Raises RunDirectoryError."""
+    """Yield the socket and status of each warm server; remove the sockets of dead servers. Raises RunDirectoryError."""
     directory = directory or warm_dir()
     if why := why_not_reached(directory):
         raise RunDirectoryError(f"{directory} can't be used: {why}.")
@@ -173,7 +173,7 @@ def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str,
 
 
 def description(server: Mapping[str, Any]) -> str:
-    """Return a server's status as text: pid, imports, memory, runs, and the time at which the server will exit."""
+    """Return a warm server's status as text: pid, imports, memory, runs, and how long the server will remain."""
     if server["problem"]:
         return str(server["problem"])
     left = "while runs are live" if server["left"] is None else f"for another {server['left'] / 60:.0f} min"
@@ -207,12 +207,12 @@ class WarmSession:
 
     @classmethod
     def new(cls) -> WarmSession:
-        """Return a new session of this process, but do not create its directory."""
+        """Return a session for this process, whose directory has yet to be made by `make_directory`."""
         name = f"clusterkit-warm-{token_hex(8)}"
         return cls(os.getpid(), Path(temporary_directory(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the session's directory. Raises WarmServerError if the name is taken by another user."""
+        """Create the session's directory. Raises WarmServerError if another user has created a file with this name."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:
@@ -221,7 +221,7 @@ class WarmSession:
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """Remove the session's directory, as its servers do when this process ends."""
+        """Remove the session's directory with all its files."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)
@@ -229,10 +229,10 @@ class WarmSession:
 
     @contextmanager
     def watched(self, lifeline: int) -> Iterator[int | None]:
-        """Open a pidfd, by which a server notices the end of the session's process; yield None if it has already ended.
+        """Yield a pidfd of the session's process, for a server to notice its end; None if the process has ended.
 
-        An open `lifeline`, a pipe to the process, proves that the pid has not been reused. A server can't watch this
-        pipe instead: each run has its own pipe, and a server outlives the run.
+        `lifeline` is a run's pipe to the process: while the pipe is open, the pid has not been reused. A server can't
+        watch the pipe instead, since a server outlives the run.
         """
         try:
             pidfd = os.pidfd_open(self.pid)
@@ -246,7 +246,7 @@ class WarmSession:
 
 
 class ApiRequest(NamedTuple):
-    """A job that a Python process runs. `lifeline` is a pipe by which the run notices the end of that process."""
+    """A job from the Python API. The end of the Python process closes the pipe `lifeline`, and so ends the run."""
 
     job: GivenOptions
     lifeline: int

@@ -1,9 +1,9 @@
-"""The warm server: imports modules once for many runs. Each run gets a forked guardian, supervisor and fork server.
+"""The warm server: imports modules once for many runs, and forks a guardian, supervisor and fork server for each run.
 
-Like the fork server, it runs inside entry.py and imports only the standard library. A run's fork server has to be a
-fork of this process, to have its modules, and a descendant of the run's supervisor. So this process forks the guardian,
-the guardian forks the supervisor, and the supervisor forks the fork server. Then the guardian and the supervisor exec
-clusterkit, and the run no longer needs this process.
+This file runs inside entry.py and imports only the standard library. A run's fork server has to be a fork of the warm
+server, to have its modules, and a descendant of the run's supervisor. So the warm server forks the guardian, the
+guardian forks the supervisor, and the supervisor forks the fork server. Then guardian and supervisor exec clusterkit,
+and the run no longer needs the warm server.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn
 
-Continuation = Callable[[], Any]  # what a fork calls after it has left the server's loop
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a copy of ENDING in system/process.py
+Continuation = Callable[[], Any]  # the function that a fork calls after it has left the loop of `WarmServer.work`
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # end a run; as ENDING in system/process.py
 PR_SET_CHILD_SUBREAPER = 36
-REQUEST_WITHIN = 5.0  # seconds; the time limit for a connected client to begin its request
-READ_WITHIN = 1.0  # seconds; the time limit for reading a request, during which other clients wait
+REQUEST_WITHIN = 5.0  # seconds; a client that has not begun its request is then disconnected
+READ_WITHIN = 1.0  # seconds; the time limit for reading a request; other clients wait meanwhile
 
 
 class WarmServer:
-    """Serves this user's clients on one socket, and exits after some time without a run."""
+    """Serves clients, such as `clusterkit up`, of this user on one socket; exits after some time without a run."""
 
     def __init__(self, entry: ModuleType, listener: socket.socket, options: Mapping[str, Any]) -> None:
         self.entry = entry
@@ -45,10 +45,10 @@ class WarmServer:
         self.last_used = time.monotonic()
         self.runs: dict[int, int] = {}  # maps the pidfd of each run's guardian to the guardian's pid
         self.runs_started = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps a descriptor to the socket and its deadline
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps a client's descriptor to socket and deadline
 
     def work(self) -> Continuation:
-        """Answer clients until the server exits. Returns only in forks, with the function that the fork has to call."""
+        """Answer clients until the server exits. Returns only in forks: the function that the fork has to call."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
             if (owner := self.options.get("owner")) is not None:
@@ -76,13 +76,13 @@ class WarmServer:
         return self.exit()
 
     def timeout(self) -> float:
-        """Return the seconds until the next client's deadline or the server's exit, at most a day (epoll's limit)."""
+        """Return the seconds until the next client's deadline or the server's exit; at most a day, epoll's limit."""
         now, idle = time.monotonic(), self.idle_seconds()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min([86400.0, *times])
 
     def idle_seconds(self) -> float | None:
-        """Return the seconds until the server exits if no run begins; None if it has live runs or no idle limit."""
+        """Return the seconds until the server exits if no run begins; None with a live run or without an idle limit."""
         idle = self.options.get("idle")
         return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
 
@@ -102,20 +102,20 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # without WNOHANG, a debugger of the guardian would block this
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # WNOHANG: a debugger of the guardian could block this
         os.close(pidfd)
         self.last_used = time.monotonic()
 
     def accept(self) -> None:
-        """Accept a client, but do not wait for its request, so that other clients are served meanwhile."""
+        """Accept a client. Its request is read when it arrives, so that other clients can be served meanwhile."""
         with suppress(OSError):
             client, _ = self.listener.accept()
             self.clients[client.fileno()] = client, time.monotonic() + REQUEST_WITHIN
 
     def serve_client(self, client: socket.socket) -> Continuation | None:
-        """Answer a client's request. Returns None in the server, and the function to call in a fork."""
+        """Read and answer a client's request. Returns None in the server, and the function to call in a fork."""
         continuation, descriptors = None, list[int]()
-        # The client may have disconnected, or have sent an invalid request.
+        # An exception means that the client has disconnected or sent an invalid request.
         with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
             pid, uid, _ = struct.unpack("iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
@@ -144,7 +144,7 @@ class WarmServer:
         return None
 
     def why_refused(self, pid: int, attributes: object) -> str | None:
-        """Return the reason, as a clause, why the client's run can't start from this server; None if it can."""
+        """Return, as a clause, the reason why the run of client `pid` can't start from this server; None if it can."""
         if module_files() != self.imported_files:
             self.problem = "files that it has imported have changed"
             return self.problem
@@ -152,7 +152,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a run's guardian. Return None here; in the run's fork server, return the function to call there."""
+        """Fork a run's guardian. Returns None in this server; in the run's fork server, the function to call there."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.runs_started += 1
@@ -166,7 +166,7 @@ class WarmServer:
             os._exit(1)
 
     def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation:
-        """In the fork: adopt the client's settings, fork the supervisor, and exec the guardian.
+        """In a fork: adopt the client's settings, fork the supervisor, and become the guardian by exec.
 
         `descriptors` are stdin, stdout, stderr, the working directory, the report pipe, the job's file, and lifelines.
         """
@@ -191,7 +191,7 @@ class WarmServer:
         return exec_role(message, "guardian", [report, held], supervisor)
 
     def become_supervisor(self, message: dict[str, Any], kept_fds: list[int]) -> Continuation:
-        """In the guardian's fork: fork the fork server, and exec the supervisor."""
+        """In a fork of the guardian: fork the fork server, and become the supervisor by exec."""
         os.setpgid(0, 0)
         become_subreaper(self.entry)
         channel, other = socket.socketpair()
@@ -205,7 +205,7 @@ class WarmServer:
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """In the supervisor's fork: serve as the run's fork server, with the modules that the warm server imported."""
+        """In a fork of the supervisor: serve as the run's fork server, with the warm server's imported modules."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -226,12 +226,12 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
     The options are those of the fork server, without `lifeline`, and `socket` (the path of the socket), `idle` (seconds
-    without a run after which the server exits, or None), `owner` (a pidfd, or None: when this process ends, the server
-    exits) and `clears` (True if the server removes its directory when the owner ends).
+    without a run after which the server exits, or None), `owner` (a pidfd of a process with which the server ends, or
+    None) and `clears` (True to remove the server's directory when the owner ends).
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # makes the server an orphan, since the guardian of the run that starts it kills all descendants
+        os._exit(0)  # so that the server is no descendant of the run that starts it, whose guardian would kill it
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)
@@ -240,7 +240,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
 
 
 def module_files() -> dict[str, tuple[int, int]]:
-    """Return the modification time and size of each imported module's file, and of each .pth file in `sys.path`."""
+    """Return the mtime (in ns) and size of each imported module's file, and of each .pth file in `sys.path`."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:
@@ -257,21 +257,21 @@ def module_files() -> dict[str, tuple[int, int]]:
 
 
 def adopt_settings(message: Mapping[str, Any]) -> None:
-    """Set the client's resource limits, umask, cores, priority and ignored signals. Raises OSError, ValueError."""
+    """Give this process the client's limits, umask, cores, priority and ignored signals. Raises OSError, ValueError."""
     for number, limits in message["limits"]:
         if tuple(resource.getrlimit(number)) != tuple(limits):
             resource.setrlimit(number, tuple(limits))
     os.umask(message["umask"])
     os.sched_setaffinity(0, message["cores"])
     os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # unblocked once guardian and supervisor have set handlers
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # guardian and supervisor unblock them later
     for number in (*FORWARDED, signal.SIGQUIT):
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in message["ignored"] else usual)
 
 
 def exec_role(message: Mapping[str, Any], role: str, kept_fds: list[int], other: int) -> NoReturn:
-    """Exec `role`, the guardian or the supervisor. `other` is the pid of its child: the supervisor or fork server."""
+    """Become clusterkit's guardian or supervisor (`role`) by exec. `other` is the pid of its child process."""
     for descriptor in kept_fds:
         os.set_inheritable(descriptor, True)
     argv = [*message["command"], role, str(other), *map(str, kept_fds)]

@@ -1,1 +1,1 @@
-"""The vocabulary: frozen values that all other rooms use. Standard library only."""
+"""The vocabulary: frozen values, such as jobs, events and actions, that all other packages of clusterkit use."""

@@ -19,7 +19,7 @@ from clusterkit.words.reports import Stage
 class Death:
     """A failed attempt. `fault` is the number of the injected fault that explains the failure, or None.
 
-    `exception` is the last uncaught exception. `requested` is True if a client had requested the signal that caused it.
+    `exception` is the last uncaught exception. `requested` is True if the cause was a signal that a client requested.
     """
 
     task: Task
@@ -33,7 +33,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A restarted task: the times at which its new process was created, and at which the task first reported."""
+    """The return of a restarted task: when its new process was created, and when the task first reported."""
 
     task: Task
     attempt: int
@@ -167,7 +167,7 @@ class TaskStart:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A part of the critical chain: from `begin` to `end`, the run's first step had to wait for the task's `stage`."""
+    """A part of the critical chain: from `begin` to `end`, the run's first step had to wait for `stage` of the task."""
 
     task: Task
     stage: Stage

@@ -1,4 +1,4 @@
-"""The actions that the state machine decides on. The backend executes an Order; the loop executes other actions."""
+"""The actions that the state machine decides on. The backend executes each Order, the supervisor's loop the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Spawn:
 class Signal:
     """Send a signal to every process in the attempt's group. If there is no process yet, SpawnFailed is posted.
 
-    With `grace`, the processes of the group have that many seconds to end. Exited is posted when all have ended.
+    With `grace`, Exited is posted when all processes of the group have ended, or after this many seconds.
     """
 
     task: Task
@@ -40,7 +40,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Kill the remaining processes of the attempt, check that they are dead, and reap them. The answer is Swept."""
+    """Kill the remaining processes of the attempt, check that they are dead, and reap them. Answered by Swept."""
 
     task: Task
     attempt: int
@@ -48,7 +48,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class CloseOutput:
-    """Stop reading the attempt's output. The answer is Drained."""
+    """Stop reading the attempt's output. The backend answers with the event Drained."""
 
     task: Task
     attempt: int
@@ -56,7 +56,7 @@ class CloseOutput:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Inspect every live task from outside its processes. The answer is Inspected. `why` is the report's heading."""
+    """Inspect every live task from outside its processes. Answered by Inspected. `why` is the report's heading."""
 
     look: Look = Look.GLANCE
     why: str = ""
@@ -93,7 +93,7 @@ class EndProfile:
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Inject a fault that is not just a signal. The answer is FaultTook with the same `number`."""
+    """Inject a fault that is not just a signal. The backend answers with FaultTook and the same `number`."""
 
     number: int
     fault: Fault
@@ -145,7 +145,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write the event of a decision to the journal, and show the event to the user."""
+    """Write an event that records a decision to the journal, and show the event to the user."""
 
     event: Decided
 

@@ -19,7 +19,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """The campaign's run without faults: its seconds, the steps of its checkpoints, and each metric's last value."""
+    """The campaign's run without faults: its seconds, its checkpoints' steps, and the last values of metrics."""
 
     duration: float
     last_step: int | None = None
@@ -61,7 +61,7 @@ class InjectionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRecord:
-    """When a recovery began and ended, in seconds since the run began, and the steps that it lost."""
+    """When a recovery began and ended, in seconds since the run began, and the number of steps that were lost."""
 
     at: float
     ended: float | None = None

@@ -46,7 +46,7 @@ class LeftEarly(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class CannotExit(Tagged):
-    """A task's program ended `seconds` ago, but its process still runs. It may be waiting for the tasks in `down`."""
+    """A task's program ended `seconds` ago, but its process still runs, perhaps to wait for the tasks in `down`."""
 
     task: Task
     attempt: int
@@ -100,7 +100,7 @@ class WaitsForChange(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Shrunk(Tagged):
-    """The job continues without the workers in `tasks`. `left` are the others, in the order of their new indices.
+    """The job continues without the workers in `tasks`. `left` are the remaining workers, in their new order.
 
     `cause` is the last failure, after `restarts` restarts. `workers` is the full number of workers, `least` the
     smallest allowed number. If `restarting` is True, training stops, and resumes from the newest checkpoint (`step`).
@@ -118,9 +118,9 @@ class Shrunk(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostAvoided(Tagged):
-    """Attempts failed repeatedly because of conditions of their host. `why` is the last reason, as a clause.
+    """A host is avoided, since its conditions caused repeated failures. `why` is the last reason, as a clause.
 
-    `moves` is True if other hosts can take over its tasks, and False if there is no other healthy host.
+    `moves` is True if other hosts can take over the host's tasks, and False if there is no other healthy host.
     """
 
     host: str

@@ -184,7 +184,7 @@ class Drained(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Inspected(Tagged):
-    """The answer to Inspect: the vitals of every live task. `report` is the file about a stall or start-up, if any."""
+    """The answer to Inspect: the vitals of every live task. `report` is the path of a report on a stall or start-up."""
 
     vitals: Mapping[Task, Vitals]
     look: Look = Look.GLANCE
@@ -240,7 +240,7 @@ class Requested(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
-    """The answer to Inject. `detail` is what the backend did or, if `done` is False, why it could do nothing."""
+    """The backend's answer to Inject. `detail` is what the backend did or, if `done` is False, why it did nothing."""
 
     number: int
     detail: str

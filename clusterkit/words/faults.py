@@ -16,7 +16,7 @@ def plain(value: float) -> str:
 
 
 class FaultAction(enum.StrEnum):
-    """The kinds of faults. Kinds that Jepsen has, too, have the same names."""
+    """The kinds of faults. Kinds that the test framework Jepsen knows have Jepsen's names."""
 
     KILL = "kill"  # SIGKILL
     TERM = "term"  # SIGTERM
@@ -56,12 +56,12 @@ SYNONYMS = {
 ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
-ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # faults without a target
-AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # without duration
+ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # actions without a target
+AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # no duration
 
 
 def no_action(word: str) -> str:
-    """Return an error message for a word that is not an action, with the action that is meant, or all actions."""
+    """Return an error message for a word that is not an action. It names the action that is meant, or all actions."""
     if word.lower() in SYNONYMS:
         return f"{word} is called {SYNONYMS[word.lower()]} here."
     close = closest(word.lower(), [*FaultAction, *SYNONYMS])

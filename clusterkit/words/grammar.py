@@ -47,7 +47,7 @@ def parse_fault(text: str) -> Fault:
 
 
 class _FaultParser:
-    """Parses one text and collects its problems."""
+    """Parses the text of one fault, and collects the problems of the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -147,7 +147,7 @@ class _FaultParser:
 
 
 def parse_target(name: str) -> Target:
-    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError, its text a sentence."""
+    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
     if name in ("any", "all"):
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):

@@ -91,7 +91,7 @@ class Hook(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The shell command of each hook, which `/bin/sh -c` runs, or None."""
+    """The shell command for each hook, which `/bin/sh -c` executes; None without a command."""
 
     failure: str | None = None
     recovery: str | None = None
@@ -114,7 +114,7 @@ class Setup:
 
 
 class RestartPolicy(enum.StrEnum):
-    """When a task that ended is started again."""
+    """After which exits a task is started again."""
 
     NEVER = "never"
     ON_FAILURE = "on-failure"

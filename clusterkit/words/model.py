@@ -80,7 +80,7 @@ class ProgramKind(enum.StrEnum):
 
     SCRIPT = "script"  # python FILE
     MODULE = "module"  # python -m NAME
-    COMMAND = "command"  # anything else that can be executed
+    COMMAND = "command"  # any other executable program
 
 
 CALLS, PICKLED = "/clusterkit/task/call.py", ".pkl"
@@ -95,7 +95,7 @@ class Program:
     args: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.target.endswith(CALLS) and self.args:  # args[0] is the pickle file of the function NAME
+        if self.target.endswith(CALLS) and self.args:  # args[0] is a file with a pickled function
             return f"{self.args[0].rpartition('/')[2].removesuffix(PICKLED)}()"
         return f"-m {self.target}" if self.kind is ProgramKind.MODULE else self.target
 

@@ -1,4 +1,4 @@
-"""How attempts and runs end."""
+"""The ends of attempts and runs: exits, failures, their roles and causes, and the result of a run."""
 
 from __future__ import annotations
 

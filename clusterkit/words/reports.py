@@ -25,7 +25,7 @@ class Stage(enum.StrEnum):
 
 
 class Look(enum.StrEnum):
-    """The kind of an inspection: short (GLANCE), by sampling (PACE), or with a report on what blocks the run."""
+    """The kind of an inspection: brief (GLANCE), with samples (PACE), or with a report on what blocks the run."""
 
     GLANCE = "glance"
     PACE = "pace"
@@ -169,7 +169,7 @@ class ProgramEnds(Tagged):
 class TrainsWith(Tagged):
     """How the program trains. The task's runtime posts the event again after each change.
 
-    `strategies` are the names of those that the program created. `cluster` is the number of tasks in the TensorFlow
+    `strategies` are the names of the program's strategies. `cluster` is the number of tasks in the TensorFlow
     cluster that the task joined, or 0. `distributed` is True once several tasks have trained together.
     """
 

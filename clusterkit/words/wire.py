@@ -14,9 +14,9 @@ from clusterkit.text.spelling import did_you_mean
 from clusterkit.words import events
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
-from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Tagged, Task
 
+LATEST = 1e11  # seconds since 1970; `datetime` may not be able to represent later times
 Decoder = Callable[[Any], Any]
 _KINDS: dict[str, type[Tagged]] = {kind.kind: kind for kind in typing.get_args(events.Event)}
 _PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -70,6 +70,8 @@ def decode(kind: Any, value: Any) -> Any:
 
 
 def _fault(text: str) -> Fault:
+    from clusterkit.words.grammar import parse_fault  # imported here, since most jobs have no faults
+
     try:
         return parse_fault(text)
     except BadJob as error:

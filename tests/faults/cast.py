@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from clusterkit.faults.injector import Injector
+from clusterkit.faults.throttle import Throttle
 from clusterkit.system.process import AttemptChild
 from clusterkit.words.events import FaultTook
 from clusterkit.words.grammar import parse_fault
@@ -26,7 +27,8 @@ class Cast:
         self.took = queue.SimpleQueue[Any]()
         self.children: dict[Task, AttemptChild] = {}
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.injector = Injector(self.children.get, None, PurePosixPath(checkpoints), 7, self.took.put)
+        self.throttle = Throttle(self.children.get, self.took.put)
+        self.injector = Injector(self.throttle, None, PurePosixPath(checkpoints), 7, self.took.put)
 
     def starts(self, *command: str | Path, task: Task = WORKER) -> subprocess.Popen[bytes]:
         """A task's next attempt, which has said its first word."""
@@ -42,7 +44,7 @@ class Cast:
     def ends(self, task: Task = WORKER) -> None:
         """The task's attempt is killed and reaped, as by a sweep."""
         child = self.children.pop(task)
-        self.injector.throttle.forget(task)
+        self.throttle.forget(task)
         assert child.process is not None
         os.killpg(child.pid, signal.SIGKILL)
         child.process.wait(10)
@@ -56,8 +58,9 @@ class Cast:
         return took
 
     def end(self) -> None:
-        """Stop the injector, then the children."""
+        """Stop the injector and the throttle, then the children."""
         self.injector.stop()
+        self.throttle.stop()
         for task in list(self.children):
             self.ends(task)
         for process in self.processes:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clusterkit.faults.injector import Injector
+from clusterkit.faults.throttle import Throttle
 from clusterkit.network.virtual import Layer, NetworkError, VirtualNetwork
 from clusterkit.words.events import FaultTook
 from clusterkit.words.grammar import parse_fault
@@ -48,7 +49,7 @@ class RecordedNetwork(VirtualNetwork):
 
 def injector(network: VirtualNetwork | None, took: list[Any]) -> Injector:
     """An injector of a run whose tasks have no processes."""
-    return Injector(lambda _: None, network, PurePosixPath("/checkpoints"), 7, took.append)
+    return Injector(Throttle(lambda _: None, took.append), network, PurePosixPath("/checkpoints"), 7, took.append)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_a_checkpoint_is_corrupted_otherwise_by_each_fault(tmp_path: Path) -> No
     file = tmp_path / "model.keras"
     file.write_bytes(bytes(4096))
     took: list[Any] = []
-    corrupting = Injector(lambda _: None, None, PurePosixPath(tmp_path), 7, took.append)
+    corrupting = Injector(Throttle(lambda _: None, took.append), None, PurePosixPath(tmp_path), 7, took.append)
     for number in (1, 2):
         corrupting.inject(number, parse_fault("corrupt-checkpoint"), [], [])
         assert took[-1] == FaultTook(number, "flipped 64 bytes in model.keras", True, "model.keras")

@@ -114,15 +114,15 @@ def test_a_task_that_others_stop_stays_stopped(cast: Cast, tmp_path: Path, monke
     pid = busy(cast, tmp_path, monkeypatch)
     child = cast.children[WORKER]
     cast.inject(1, "slow worker:0 share=50%")
-    cast.injector.throttle.signal(WORKER, child, signal.SIGSTOP)
+    cast.throttle.signal(WORKER, child, signal.SIGSTOP)
     assert stays_stopped(pid)
-    cast.injector.throttle.signal(WORKER, child, signal.SIGCONT)
+    cast.throttle.signal(WORKER, child, signal.SIGCONT)
     wait_until(lambda: is_stopped(pid), 5, "it is stopped for half of the time")
     wait_until(lambda: not is_stopped(pid), 5, "and runs for the other half")
-    cast.injector.throttle.signal(WORKER, child, signal.SIGSTOP)
+    cast.throttle.signal(WORKER, child, signal.SIGSTOP)
     cast.injector.heal(1)
     assert stays_stopped(pid)
-    cast.injector.throttle.signal(WORKER, child, signal.SIGCONT)
+    cast.throttle.signal(WORKER, child, signal.SIGCONT)
     assert runs_on(pid)
 
 
@@ -146,6 +146,7 @@ def test_a_stop_heals_what_is_slowed(cast: Cast, tmp_path: Path, monkeypatch: py
     cast.inject(1, "slow worker:0 share=1%")
     wait_until(lambda: is_stopped(pid), 5, "it is stopped for nearly all of the time")
     cast.injector.stop()
+    cast.throttle.stop()
     assert runs_on(pid)
     assert "throttle" not in {thread.name for thread in threading.enumerate()}
 
@@ -183,10 +184,10 @@ def test_a_signal_reaches_only_a_task_that_has_not_ended(cast: Cast) -> None:
     """So exit code 0 of a task that had ended before is known not to answer SIGTERM."""
     process = cast.starts("-c", "print('up', flush=True); input()")
     child = cast.children[WORKER]
-    cast.injector.throttle.signal(WORKER, child, signal.SIGCONT)
+    cast.throttle.signal(WORKER, child, signal.SIGCONT)
     assert process.stdin is not None
     process.stdin.write(b"\n")
     process.stdin.flush()
     wait_until(lambda: procfs.is_zombie(child.pid), 10, "it has ended")
-    cast.injector.throttle.signal(WORKER, child, signal.SIGTERM)
+    cast.throttle.signal(WORKER, child, signal.SIGTERM)
     assert child.signals_sent == [signal.SIGCONT]

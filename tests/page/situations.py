@@ -193,12 +193,12 @@ GUIDANCE: dict[Callable[[], Told], tuple[str, str, str]] = {
     failed: (
         ERROR,
         "Fix the program: a restart fails the same way. Read the log, then resume the run:",
-        "clusterkit up --resume r",
+        "clusterkit logs r worker:1",
     ),
     alike: (
         ERROR,
         "Fix the program: a restart fails the same way. Read the log, then resume the run:",
-        "clusterkit up --resume r",
+        "clusterkit logs r worker:1",
     ),
     lost: ("supervisor was killed", "Continue it:", "clusterkit up --run-id r --continue"),
 }

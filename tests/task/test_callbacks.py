@@ -91,7 +91,7 @@ def backup() -> Any:
 def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> None:
     """In its own directory, also if the path contains an epoch; the directory is removed at the end of fit."""
     kind = model_checkpoint()
-    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), load)
+    callbacks.write_separately(SimpleNamespace(ModelCheckpoint=kind), load)
     made = kind(tmp_path / name)
     made.save(3)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -104,7 +104,7 @@ def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> N
 def test_two_callbacks_share_the_directory(tmp_path: Path) -> None:
     """The second one to end finds the directory removed."""
     kind = model_checkpoint()
-    callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), load)
+    callbacks.write_separately(SimpleNamespace(ModelCheckpoint=kind), load)
     first, second = kind(tmp_path / "a.keras"), kind(tmp_path / "b.keras")
     first.on_train_end()
     second.on_train_end()
@@ -115,7 +115,7 @@ def test_keras_2_needs_the_patch_for_its_csv_logger_alone(tmp_path: Path) -> Non
     """Its other callbacks do that by themselves."""
     checkpoint, logger = model_checkpoint(), type("CSVLogger", (), {"on_train_end": lambda self, logs: None})
     logger.__init__ = lambda self, filename: setattr(self, "filename", filename)  # type: ignore[misc]
-    callbacks.log_apart(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
+    callbacks.log_separately(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
     made: Any = logger(str(tmp_path / "log.csv"))
     assert made.filename == str(tmp_path / "workertemp_1_log" / "log.csv")  # its own checkpoints remove workertemp_1
     assert checkpoint(tmp_path / "a.keras").filepath == tmp_path / "a.keras"
@@ -128,7 +128,7 @@ def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
     chief.state = 4
     chief._save_model()
     kind = backup()
-    callbacks.write_apart(SimpleNamespace(BackupAndRestore=kind), load)
+    callbacks.write_separately(SimpleNamespace(BackupAndRestore=kind), load)
     worker = kind(place)
     worker.state = 7
     worker._save_model()
@@ -151,7 +151,7 @@ def test_the_chief_may_end_while_a_worker_still_saves(tmp_path: Path, place: str
     chief = kind(str(tmp_path / "backup"))
     chief._save_model()
     kind = backup()
-    callbacks.write_apart(SimpleNamespace(BackupAndRestore=kind), load)
+    callbacks.write_separately(SimpleNamespace(BackupAndRestore=kind), load)
     worker = kind(f"{tmp_path}/{place}")
     worker.meanwhile = chief.on_train_end
     worker._save_model()
@@ -162,7 +162,7 @@ def test_the_chief_may_end_while_a_worker_still_saves(tmp_path: Path, place: str
 def test_a_killed_backup_leaves_the_previous_one(tmp_path: Path) -> None:
     """The next attempt restores that one, and saves again."""
     kind = backup()
-    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), load)
+    callbacks.back_up_atomically(SimpleNamespace(BackupAndRestore=kind), load)
     made = kind(str(tmp_path / "backup"))
     made.state = 1
     made._save_model()
@@ -179,7 +179,7 @@ def test_a_killed_backup_leaves_the_previous_one(tmp_path: Path) -> None:
 def test_a_backup_that_keeps_two_is_left_alone(tmp_path: Path) -> None:
     """It can use the previous one."""
     kind = backup()
-    callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), load)
+    callbacks.back_up_atomically(SimpleNamespace(BackupAndRestore=kind), load)
     made = kind(str(tmp_path / "backup"), double_checkpoint=True)
     made._save_model()
     assert made.restored() == ("0", 0)

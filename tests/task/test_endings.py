@@ -42,7 +42,7 @@ class Context:
 def context() -> Any:
     """A patched context."""
     kind = type("Context", (Context,), {})
-    endings.remove_functions_later(SimpleNamespace(Context=kind), support.load)
+    endings.delay_removals(SimpleNamespace(Context=kind), support.load)
     return kind()
 
 

@@ -104,7 +104,7 @@ def test_each_worker_has_another_order_of_data_that_is_not_sharded(dataset: Data
     """The third worker uses the third iterator of the sequence, and so on in each epoch."""
     seeds("some shuffle")
     kind = type("Kind", (Dataset,), {})
-    order.iterate_apart(SimpleNamespace(DatasetV2=kind), load)
+    order.shuffle_differently(SimpleNamespace(DatasetV2=kind), load)
     dataset.__class__ = type(type(dataset).__name__, (kind,), {})
     assert [next(iter(dataset)) for _ in range(3)] == [first, 2 * first, 3 * first]
 
@@ -112,7 +112,7 @@ def test_each_worker_has_another_order_of_data_that_is_not_sharded(dataset: Data
 def test_iteration_is_unchanged_if_all_shuffles_have_seeds() -> None:
     """Then the program decides."""
     kind = type("_ShuffleDataset", (Dataset,), {})
-    order.iterate_apart(SimpleNamespace(DatasetV2=kind), load)
+    order.shuffle_differently(SimpleNamespace(DatasetV2=kind), load)
     assert next(iter(kind())) == 1
 
 
@@ -121,7 +121,7 @@ def test_a_distributed_dataset_is_sharded_unless_that_is_off(policy: str, first:
     """A dataset from `experimental_distribute_dataset`."""
     seeds("some shuffle")
     kind = type("DistributedDataset", (Dataset,), {})
-    order.iterate_apart(SimpleNamespace(DistributedDataset=kind), load)
+    order.shuffle_differently(SimpleNamespace(DistributedDataset=kind), load)
     dataset: Any = kind()
     distribute = SimpleNamespace(auto_shard_policy=SimpleNamespace(name=policy))
     dataset._original_dataset = SimpleNamespace(options=lambda: SimpleNamespace(experimental_distribute=distribute))

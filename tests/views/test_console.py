@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from clusterkit.text import redraws
+from clusterkit.text.printable import Chunk
 from clusterkit.views import console as console_module
 from clusterkit.views import repeats
 from clusterkit.views.console import Console, Show
-from clusterkit.views.prefixed import Chunk, Prefixer
+from clusterkit.views.prefixed import Prefixer
 from tests.histories import job, task
 
 TASKS = job(workers=2, ps=1, evaluator=1).tasks

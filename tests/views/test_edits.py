@@ -6,8 +6,8 @@ import pytest
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase
-from clusterkit.views.edits import files
 from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.surroundings import files
 from clusterkit.words import events as ev
 from tests.histories import job, task
 

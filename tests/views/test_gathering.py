@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.views.gathering import Gathering, gathers
+from clusterkit.views.gathering import Gathering
 from clusterkit.words.events import Failed, Spawned, Ticked
 from clusterkit.words.outcome import Exit, Failure
 from tests.histories import task
@@ -60,5 +60,5 @@ def test_what_is_held_is_due_soon() -> None:
 
 def test_other_events_are_told_at_once() -> None:
     """And so is the exit with code 0 of a task that others need, whose sentence has a reason of its own."""
-    assert gathers(Ticked()) is None
-    assert gathers(failed("worker:0", code=0)) is None
+    assert Gathering.joinable(Ticked()) is None
+    assert Gathering.joinable(failed("worker:0", code=0)) is None

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.printable import COLOR, NO_STYLE, Chunk, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views import prefixed
-from clusterkit.views.prefixed import Chunk, Prefixer, is_printable, without_colors
+from clusterkit.views.prefixed import Prefixer, is_printable, without_colors
 from clusterkit.views.repeats import Repeats
 
 PREFIX = "worker:0 │ "

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from clusterkit.check.imports import packages_of, program_files, program_of
-from clusterkit.warm.choice import own_variables_of
 from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.own_variables import OwnVariables
+from clusterkit.warm.python_launch import own_variables_of
 from clusterkit.warm.servable import Preload
 from clusterkit.words.job import Setup
 from clusterkit.words.model import Program, ProgramKind

@@ -39,13 +39,13 @@ FORWARD_EVERY = 0.05  # seconds between two checks for files that tasks write on
 FORWARD_FOR = 5.0  # seconds; how long to check for these files after a request
 FAREWELL_WITHIN = 2.0  # seconds; how long an ending agent waits until the supervisor has received the reason
 NOT_OPENED = "The supervisor gave an order before it opened the run."
-DONE, LOST = 0, 1  # exit codes, in addition to SUSPENDED and CRASHED
+DONE, LOST = 0, 1  # exit codes of an agent, besides SUSPENDED and CRASHED
 
 
 class Agent:
     """Carries out the supervisor's orders and reports events. Methods are for one thread unless they state otherwise.
 
-    After a cut, the agent reconnects while its tasks continue. When its lease ends, the agent ends its tasks.
+    After a cut of the connection, the agent reconnects; its tasks continue. When the lease ends, it ends the tasks.
     """
 
     def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
@@ -61,7 +61,7 @@ class Agent:
         self.is_orphan = False  # True once the supervisor has stopped answering
         self._exit_code: int | None = None  # the exit code, once the supervisor has ordered the end
         self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
-        self._session_over = threading.Event()  # set once the session is over
+        self._session_over = threading.Event()  # set once the session with the supervisor is over
         self._is_cut = False
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
@@ -104,7 +104,7 @@ class Agent:
         self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
 
     def put(self, event: ev.Happened) -> None:
-        """Add an event from outside, such as a signal."""
+        """Add an event, such as a signal, to the agent's inbox."""
         self._inbox.put(event)
 
     # Methods for the agent's thread.

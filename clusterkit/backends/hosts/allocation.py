@@ -39,7 +39,7 @@ class Allocation(Protocol):
         """Return AllocationEnding if a signal means that the allocation ends and the run continues in another one.
 
         The signal was sent to the supervisor or, if `elsewhere`, to an agent. For an agent, None means that the signal
-        concerns that agent alone, and Interrupted that it concerns the whole run. For any thread; may block.
+        concerns that agent alone, and Interrupted that it concerns the whole run. May block, in any thread.
         """
         return None
 

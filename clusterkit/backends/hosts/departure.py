@@ -1,4 +1,4 @@
-"""An agent's departure after a signal: the agent asks the supervisor, ends its tasks in time, and then ends itself."""
+"""An agent's departure after a signal: the agent reports the signal to the supervisor, ends its tasks, and exits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Departure:
         self._is_draining = False
         self._unsupervised = False
         self._live_attempts: set[tuple[Task, int]] = set()
-        self.is_over = False  # True once the supervisor has received the end of every task
+        self.is_over = False  # True once the supervisor knows that every task has ended
         self.deadline: float | None = None  # the time at which the agent acts without an answer
         self.grace: float | None = None  # seconds; the grace period of the tasks; None before the run is opened
 

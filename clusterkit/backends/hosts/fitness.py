@@ -55,7 +55,7 @@ class StartRequirements:
     post: Post
 
     def first_unmet(self) -> UnmetRequirement | None:
-        """Return the first requirement that is not met, within the time limits above. May be called in any thread."""
+        """Return the first requirement that is not met, or None. Every check has a time limit. For any thread."""
         if (why := _memory_problem() or _disks_problem(self.directories, self.post)) is not None:
             return UnmetRequirement(why)
         return _peers_problem(self.peers)
@@ -201,7 +201,7 @@ class CheckedStarts:
 
 
 class NotShared(Exception):
-    """A host does not see a directory of the run, or can't write to it; the message is a sentence."""
+    """Raised if a host does not see a directory of the run or can't write there; the message is a sentence."""
 
 
 class SharedDirectories:

@@ -35,7 +35,7 @@ class Host:
     is_lost: bool = False
     is_leaving: bool = False  # True if the host gets no new tasks, and its agent ends after the last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # attempts that are not over
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # attempts that have not ended
 
     @property
     def ready(self) -> bool:
@@ -88,7 +88,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self._all: list[Host] = []
-        self._by_name: dict[str, Host] = {}  # hosts that are not lost, as in `_by_connection`
+        self._by_name: dict[str, Host] = {}  # only hosts that are not lost
         self._by_connection: dict[Connection, Host] = {}
         self._last_host: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0

@@ -99,7 +99,7 @@ class CollectedFiles:
                 tail = log_tail(log.fileno(), os.fstat(log.fileno()).st_size)
             self.attempt_drained(Drained(task, attempt, *tail))
             return
-        self.attempt_drained(Drained(task, attempt))  # none of its output arrived
+        self.attempt_drained(Drained(task, attempt))  # no output of the attempt has arrived
 
     def stop(self) -> None:
         with self._lock:
@@ -114,7 +114,7 @@ class CollectedFiles:
                 self._logs.pop(next(iter(self._logs))).close()
             # Unbuffered, so that followers of the log see output at once.
             log = self._directory.log(task, attempt).open("ab", buffering=0)
-        self._logs[task, attempt] = log  # moved to the end, as the last one written
+        self._logs[task, attempt] = log  # moved to the end: this log was written last
         return log
 
 

@@ -97,7 +97,7 @@ class Placements:
             self.is_settled, self._is_outdated = False, True
 
     def host_lost(self, host: Host) -> None:
-        """Stop waiting for a lost host's answer. If it has tasks, place all tasks again later."""
+        """Stop waiting for a lost host's answer. If the host has tasks, place all tasks again later."""
         self._claims.pop(host, None)
         self.host_leaves(host)
         self._settle()
@@ -135,7 +135,7 @@ class Placements:
 
 
 class PendingStarts:
-    """Holds starts until tasks are placed. `problems` are reasons why placing failed. For the loop's thread."""
+    """Holds back the start of attempts until the tasks are placed. Its methods are for the loop's thread."""
 
     def __init__(
         self,

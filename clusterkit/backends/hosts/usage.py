@@ -13,7 +13,7 @@ from clusterkit.words.model import Task
 EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
 MOST_OF_NAME = 100  # characters of a host's name
 _INDEX, _UNFIT = re.compile("[0-9]{1,3}"), re.compile(r"[^\w.-]", re.ASCII)
-OLD = 3.0  # intervals; the use of a host that sent no sample for longer is left out
+OLD = 3.0  # intervals; a host's last sample is ignored if it is older
 
 
 class HostsUsage:
@@ -21,11 +21,11 @@ class HostsUsage:
 
     def __init__(self, log: UsageLog) -> None:
         self._log = log
-        self._newest: dict[str, tuple[float, UsageSample]] = {}  # of each host, with the time of its arrival
+        self._newest: dict[str, tuple[float, UsageSample]] = {}  # each host's newest sample, and its time of arrival
         self._began = self._due = time.monotonic()
 
     def add(self, host: str, used: Used, tasks: Collection[Task]) -> None:
-        """Take a sample of a host; `tasks` are the tasks of the job. Raises BadMessage."""
+        """Add a host's sample `used`; `tasks` are the tasks of the job. Raises BadMessage."""
         sample = {task: _use(task, values) for task, values in used.tasks.items()}
         if unknown := next((task for task in sample if task not in tasks), None):
             raise BadMessage(f"the job has no {unknown}.")

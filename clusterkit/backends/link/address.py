@@ -15,7 +15,7 @@ from clusterkit.words.events import Crashed
 
 
 class NoInterface(ClusterkitError):
-    """The requested interface does not exist, or has no address."""
+    """Raised if the requested interface does not exist, or has no address."""
 
 
 def family_of(host: str) -> socket.AddressFamily:
@@ -29,7 +29,7 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
         return address_on(interface)
     family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as towards:
-        towards.connect(address)  # sends nothing
+        towards.connect(address)  # sends no packet, but selects the address
         own = str(towards.getsockname()[0])
     if _is_link_local(own):
         raise NoInterface(

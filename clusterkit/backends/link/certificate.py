@@ -19,7 +19,7 @@ from clusterkit.words.errors import ClusterkitError
 VALID_BEFORE = datetime.timedelta(days=1)  # a margin before the time of creation, since the hosts' clocks may differ
 VALID_FOR = datetime.timedelta(days=3650)
 CHUNK = 1 << 16
-# Messages by OpenSSL's error code. They can only concern the run's own certificate, since any other fails earlier.
+# Messages by OpenSSL's error code. The run's certificate is meant, since any other certificate fails a check before.
 _TIMES = {
     9: "the run's certificate is not valid yet by this host's clock, which is behind",
     10: "the run's certificate has expired by this host's clock",
@@ -29,7 +29,7 @@ REFUSED = "the other host refused the run's certificate: compare key and clocks"
 
 
 class CertificateError(ClusterkitError):
-    """The run's certificate can't be created or read."""
+    """Raised if the run's certificate can't be created or read."""
 
 
 def write_certificate(path: Path, run_id: str) -> None:
@@ -113,7 +113,7 @@ def _context(side: int, pem: Path) -> ssl.SSLContext:
 
 
 class Untrusted(Exception):
-    """The peer does not have the run's certificate, or does not speak TLS."""
+    """Raised if the peer does not have the run's certificate, or does not speak TLS."""
 
 
 class Tls:

@@ -71,7 +71,7 @@ class AgentEvents(Protocol):
 
 
 class SessionConnection:
-    """A Connection that survives a change of its link. All methods besides Connection's are for the poller's thread."""
+    """A Connection over a sequence of links. All methods besides Connection's are for the poller's thread."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds; the first and the longest pause between two attempts to connect
 CONNECT_WITHIN = 2.0  # seconds per attempt; TCP by itself retries too rarely to notice the end of a cut
-WELCOME_WITHIN = 2.0  # seconds from the start of an attempt until the welcome; at least a third of the timeout
+WELCOME_WITHIN = 2.0  # seconds per attempt, once connected; or a third of the timeout if that is longer
 
 
 class Dialer:

@@ -22,7 +22,7 @@ _LONGEST_NAME = 255
 
 
 class BadFrame(ValueError):
-    """The peer sent an invalid frame."""
+    """Raised if the peer has sent an invalid frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _finite(text: str) -> float:
 
 
 class AgentRefused(ClusterkitError):
-    """The supervisor refuses an agent; the message is the reason."""
+    """Raised if the supervisor refuses an agent; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class Listener:
         for peer, session in present:
             if session.lost_at <= now:
                 peer.end(f"Nothing was received from {peer.host} for {now - session.heard_at:.1f} s.")
-            elif session.silent_at <= now:  # TCP may take minutes to notice a cut
+            elif session.silent_at <= now:  # too long without data: TCP may take minutes to notice a cut
                 peer.cut(f"nothing was received for {now - session.heard_at:.1f} s")
         alive = [(peer, session) for peer, session in present if peer.end_reason is None]
         deadlines = (session.silent_at if peer.is_linked else session.lost_at for peer, session in alive)

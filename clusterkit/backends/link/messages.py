@@ -109,7 +109,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A sample of the use of the host's tasks and GPUs: percent and bytes of memory, by task and by a GPU's index."""
+    """A sample of what the host's tasks and GPUs use: percent, and bytes of memory; by task, and by GPU index."""
 
     tasks: Mapping[Task, tuple[float, ...]]
     gpus: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -131,7 +131,7 @@ _FROM_AGENT = {kind.__name__: kind for kind in typing.get_args(FromAgent)}
 
 
 class BadMessage(ValueError):
-    """The peer sent an invalid message."""
+    """Raised if the peer has sent an invalid message."""
 
 
 def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:

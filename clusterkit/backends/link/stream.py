@@ -10,13 +10,13 @@ from clusterkit.backends.link.frames import BadFrame
 
 WINDOW = 1 << 20  # bytes; no further message is sent while this many are unacknowledged
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
-LONG_BACKLOG = 1024  # messages; with this many unsent, output is added to its file's message even if others follow it
+LONG_BACKLOG = 1024  # unsent messages; from then on, `put` may extend an older message of the same file
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A part of a file. It is read whenever it is sent, maybe repeatedly, so the bytes must not change."""
+    """A part of a file, which is read again for each transmission, so its bytes must not change."""
 
     path: PurePath
     offset: int

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, assert_never
 
-from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
@@ -20,7 +19,7 @@ from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, reque
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
-from clusterkit.faults.injector import Injector
+from clusterkit.faults.throttle import Throttle
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.inbox import Inbox
@@ -35,9 +34,11 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
-if TYPE_CHECKING:  # imported when training stops or is compared, since many runs need neither
+if TYPE_CHECKING:  # many runs need none of these, so each is imported when the backend first uses the class
+    from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
     from clusterkit.backends.local.hang_inspector import HangInspector
     from clusterkit.backends.local.pace_inspector import PaceInspector
+    from clusterkit.faults.injector import Injector
 
 END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
 NOT_LISTENING = (
@@ -82,8 +83,6 @@ class LocalBackend:
         on_shut(lambda: remove_empty_dumps(directory))
         self._logs = LogPump(post, self._handle_output, directory.arrivals)
         on_shut(self._logs.stop)
-        self._finder = CheckpointFinder(directory.checkpoints, post)
-        on_shut(self._finder.stop)
         self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
         on_shut(self._watcher.stop)
@@ -94,8 +93,8 @@ class LocalBackend:
         if self._network is not None:
             on_shut(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
         on_shut(self._warm_starter.stop)
-        self._injector = Injector(self._child_of, self._network, directory.checkpoints, self._seed, post)
-        on_shut(self._injector.stop)  # before processes are reaped, since the injector may have to resume them
+        self._throttle = Throttle(self._child_of, post)
+        on_shut(self._throttle.stop)  # before processes are reaped, since the throttle may have to resume them
         resources = StartResources(directory, self._logs, self._warm_starter, self._family, self._network)
         self._spawner = Spawner(resources, job.hosts.count > 0, post, self._started)
         on_shut(self._spawner.finish)
@@ -148,6 +147,8 @@ class LocalBackend:
             case ac.Refresh(files, fresh):
                 self._warm_starter.replace_outdated(self._job, self._directory, files)
                 if fresh:
+                    from clusterkit.backends.local.checkpoint_finder import start_afresh
+
                     self._post(start_afresh(self._directory.checkpoints))
             case _:
                 assert_never(order)
@@ -162,6 +163,22 @@ class LocalBackend:
     def shut(self) -> None:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
+
+    @cached_property
+    def _finder(self) -> CheckpointFinder:
+        from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
+
+        finder = CheckpointFinder(self._directory.checkpoints, self._post)
+        self._stack.callback(finder.stop)
+        return finder
+
+    @cached_property
+    def _injector(self) -> Injector:
+        from clusterkit.faults.injector import Injector
+
+        injector = Injector(self._throttle, self._network, self._directory.checkpoints, self._seed, self._post)
+        self._stack.callback(injector.stop)
+        return injector
 
     @cached_property
     def _inspector(self) -> HangInspector:
@@ -184,7 +201,8 @@ class LocalBackend:
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
         if attempt > 1 or self._job.resume:
-            self._finder.look(task, attempt, wall_time)
+            with suppress(ImportError):  # clusterkit was reinstalled meanwhile; training does not need the event
+                self._finder.look(task, attempt, wall_time)
         self._watcher.wait_for(task, attempt, child)
 
     def _signal(self, order: ac.Signal) -> None:
@@ -193,12 +211,12 @@ class LocalBackend:
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
-            self._injector.throttle.signal(order.task, child, order.signal)
+            self._throttle.signal(order.task, child, order.signal)
 
     def _sweep(self, order: ac.Sweep) -> None:
         if child := self._child(order.task, order.attempt):
             del self._children[order.task]
-            self._injector.throttle.forget(order.task)
+            self._throttle.forget(order.task)
             self._sweeper.sweep(AttemptProcess(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:

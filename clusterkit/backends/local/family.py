@@ -36,8 +36,8 @@ class Orphans:
     """Attributes orphans to attempts by their group, session, open pipes and environment.
 
     A daemon that leads its own session, has closed the inherited descriptors and has an empty environment shares none
-    of these with its task. Any attempt that started before the daemon may be its origin, so the daemon is attributed to
-    all of these attempts, once all of them have ended.
+    of these with its task. Any attempt that started before the daemon may have started it, so the daemon is attributed
+    to all of these attempts, once all of them have ended.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -166,7 +166,7 @@ class ProcessFamily:
         return unclean
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill an attempt's remaining processes and reap its first; return how many died. Raises ProcessesSurvived."""
+        """Kill an attempt's remaining processes, reap the first one; return how many died. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)

@@ -84,7 +84,7 @@ class HangInspector:
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
     def _sample_twice(self, subjects: Sequence[InspectedAttempt]) -> None:
-        """Sample the tasks twice; in between, wait for the stacks of the tasks that are not stopped."""
+        """Sample the tasks' state twice; in between, wait for stack dumps of the tasks that are not stopped."""
         meter, begun = Meter(), time.monotonic()
         pids = {subject.task: subject.child.pid for subject in subjects}
         meter.sample(pids)
@@ -153,7 +153,7 @@ def _section(subject: InspectedAttempt, addresses: Mapping[str, Task], endpoints
 
 
 def _ports_text(subject: InspectedAttempt, endpoints: Mapping[str, Task]) -> str:
-    """Return what the process listens on: endpoints as their tasks, and other ports, such as `worker:0, port 2222`."""
+    """Return the ports that the process listens on, with tasks for endpoints, such as `worker:0, port 2222`."""
     host = (subject.endpoint or "").rpartition(":")[0]
     return ", ".join(str(endpoints.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.ports))
 

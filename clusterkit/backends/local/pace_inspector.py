@@ -25,7 +25,7 @@ READ_WITHIN, TRIES = (
     3,
 )  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
-Times = dict[tuple[int, int], tuple[int, int]]  # by (pid, thread id): nanoseconds running, and waiting for a CPU
+Times = dict[tuple[int, int], tuple[int, int]]  # maps (pid, thread id) to nanoseconds: running, waiting for a CPU
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class PaceInspector:
     def _inspect(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
-            with suppress(CannotLook):  # the next inspection follows soon
+            with suppress(CannotLook):  # without this inspection: the next one follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
         finally:  # even after an exception: the state machine waits for Inspected to request the next inspection
@@ -102,7 +102,7 @@ class PaceInspector:
 
 def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
-    if seen is None or seen[2] != subject.pid:  # not the leader of its session: the pid was reused
+    if seen is None or seen[2] != subject.pid:  # the pid was reused: no leader of a session
         return
     subject.samples += 1
     if seen[0] in STOPPED:

@@ -24,7 +24,7 @@ from clusterkit.warm.choice import marks
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
 
-if TYPE_CHECKING:  # imported only if needed, since most jobs use the host's network
+if TYPE_CHECKING:  # the network's modules are imported only if a job needs them
     from clusterkit.network.virtual import VirtualNetwork
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"

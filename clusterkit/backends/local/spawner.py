@@ -39,7 +39,7 @@ Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, t
 
 
 class Plans:
-    """The start plans of this machine's tasks, made for the first attempt, and again when workers are given up."""
+    """The start plans of this machine's tasks, made before the first attempt, and again when workers are given up."""
 
     def __init__(self, job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> None:
         self._job, self._endpoints, self._paths, self._own_tasks = job, endpoints, paths, here

@@ -68,7 +68,7 @@ def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: i
 
 
 def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool = False) -> Dump:
-    """Return the dump, to be requested with `request_dump`. Its header contains `why`."""
+    """Return a dump that `request_dump` can then request. `why` is the reason in the dump's header."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
     return Dump(run.stacks(task, attempt), header, remote)
 

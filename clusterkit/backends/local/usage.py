@@ -21,7 +21,7 @@ Pids = Callable[[], Mapping[Task, int]]
 class UsageSampler:
     """A thread that samples until `stop`: every two seconds in the first hour, and then at growing intervals.
 
-    Each sample is passed to `take`, in the thread.
+    The thread passes each sample to `take`.
     """
 
     def __init__(self, take: Callable[[UsageSample], None], pids: Pids, post: Callable[[Crashed], None]) -> None:

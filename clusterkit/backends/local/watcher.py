@@ -16,7 +16,7 @@ from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
-# A pipe is left unread ("rests") between two reads, so that reports are read in batches. The first rest takes REST
+# A pipe "rests" (is not read) between two reads, so that reports are read in batches. The first rest takes REST
 # seconds; while reports arrive, rests grow to LONGEST_REST. All are powers of 2, so that pipes are read together.
 REST, LONGEST_REST = 0.03125, 0.25
 GRACE_REST = 0.0625  # seconds between two checks of a process group in its grace period

@@ -1,1 +1,1 @@
-"""Patches for a task's modules, mostly TensorFlow and Keras, applied at import. Each file is loaded by path."""
+"""Patches for modules that a task's program imports, mostly TensorFlow and Keras. The files are loaded by path."""

@@ -1,7 +1,7 @@
 """Patches pdb so that `breakpoint()`, `pdb.set_trace()` and `pdb.post_mortem()` hold the task for `clusterkit debug`.
 
-Loaded by path when the program imports pdb, so it imports only the standard library. If PYTHONBREAKPOINT or the program
-selects another debugger, that debugger is not patched.
+A held task is stopped for the debugger. If PYTHONBREAKPOINT or the program selects another debugger than pdb, that
+debugger is not patched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def hold(module: Any, load: Any) -> None:
 
 
 def hold_raised(module: object, load: Any) -> None:
-    """Patch entry.py, which defines `load`, to hold the task after printing the exception that ends it (--pdb)."""
+    """Patch entry.py to hold the task after the exception that ends the program has been printed (--pdb)."""
     entry = load.__globals__
     show = entry["show"]
 

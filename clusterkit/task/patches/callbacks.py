@@ -1,9 +1,8 @@
-"""Patches Keras's callbacks to write different files in each worker; otherwise all write and delete the same files.
+"""Patches Keras's callbacks to write different files in each worker; without patches, all write the same files.
 
-Loaded by path, so it imports only the standard library. Each worker except the chief writes into a directory
-`workertemp_N` next to the callback's files, and removes the directory at the end of `fit`. Keras 2 does this too,
-except for CSVLogger. Every worker has to write, since saving a model may be a collective operation. All workers restore
-the chief's backup.
+Each worker except the chief writes into a directory `workertemp_N` next to the callback's files, and removes the
+directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Every worker has to write, since saving a
+model may be a collective operation. All workers restore the chief's backup.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ BACKUP_PATHS = (
 )
 
 
-def write_apart(module: Any, load: Any) -> None:
-    """Patch the module's callback to write into a separate directory. The chief is not patched."""
+def write_separately(module: Any, load: Any) -> None:
+    """Patch the module's callback to write into this worker's own directory. Not used in the chief."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
     if kind := vars(module).get(BACKUP):
-        _back_up_apart(kind, load)
+        _back_up_separately(kind, load)
 
 
-def log_apart(module: Any, load: Any) -> None:
-    """Patch Keras 2's CSVLogger to use a directory `workertemp_N_log`, since other callbacks remove `workertemp_N`."""
+def log_separately(module: Any, load: Any) -> None:
+    """Patch Keras 2's CSVLogger to write into `workertemp_N_log`, since other callbacks remove `workertemp_N`."""
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
-def back_up_whole(module: Any, load: Any) -> None:
+def back_up_atomically(module: Any, load: Any) -> None:
     """Patch the chief's backups to be complete or absent, even if the chief is killed during a save."""
     kind = getattr(module, BACKUP)
     save = kind._save_model
 
-    def save_whole(self: Any) -> None:
-        if self.double_checkpoint:  # Keras then keeps the previous backup until the new one is complete
+    def save_atomically(self: Any) -> None:
+        if self.double_checkpoint:  # in this case, Keras itself keeps the old backup until the new one is complete
             save(self)
             return
         part = f"{os.path.normpath(self.backup_dir)}.part"
@@ -52,7 +51,7 @@ def back_up_whole(module: Any, load: Any) -> None:
             _files().rename(os.path.join(part, os.path.basename(path)), path, overwrite=True)
         _files().rmtree(part)
 
-    load("task/patches/hook").replace(kind, "_save_model", save_whole)
+    load("task/patches/hook").replace(kind, "_save_model", save_atomically)
 
 
 def own_directory() -> str:
@@ -60,7 +59,7 @@ def own_directory() -> str:
     return f"workertemp_{json.loads(os.environ['TF_CONFIG'])['task']['index']}"
 
 
-def apart(path: str, suffix: str = "") -> tuple[str, str]:
+def separate_path(path: str, suffix: str = "") -> tuple[str, str]:
     """Return this worker's directory, and the path in this directory that replaces `path`.
 
     The directory is next to the first component of `path` that contains a placeholder such as `{epoch}`. Without a
@@ -86,7 +85,7 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
 
 def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
     def move(self: Any, *args: Any, **kwargs: Any) -> None:
-        self._own_directory, path = apart(str(getattr(self, attribute)), suffix)
+        self._own_directory, path = separate_path(str(getattr(self, attribute)), suffix)
         setattr(self, attribute, path)
         _files().makedirs(self._own_directory)
 
@@ -95,12 +94,12 @@ def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
     hook.after(kind, "on_train_end", lambda self, logs=None: _remove(self._own_directory))
 
 
-def _back_up_apart(kind: Any, load: Any) -> None:
+def _back_up_separately(kind: Any, load: Any) -> None:
     # Use a directory next to the chief's backup, not in it: the chief may remove its backup while a worker still saves.
     hook = load("task/patches/hook")
     save = kind._save_model
-    hook.replace(kind, "_save_model", lambda self: with_paths(self, apart(self.backup_dir)[1], save))
-    hook.replace(kind, "on_train_end", lambda self, logs=None: _remove(apart(self.backup_dir)[0]))
+    hook.replace(kind, "_save_model", lambda self: with_paths(self, separate_path(self.backup_dir)[1], save))
+    hook.replace(kind, "on_train_end", lambda self, logs=None: _remove(separate_path(self.backup_dir)[0]))
 
 
 def _files() -> Any:

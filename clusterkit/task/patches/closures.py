@@ -1,6 +1,6 @@
 """Counts the closures that a coordinator's workers finish, and the time that each worker takes for them.
 
-Loaded by path: imports only standard modules that entry.py has already imported. A closure that fails, or that goes
+This file imports only standard modules that entry.py has already imported. A closure that fails, or that goes
 back to the queue because its worker was lost, does not count. Each Python call that is added to a closure takes some
 microseconds where all cores are busy. So only the function that runs a closure is patched: the patch stores the time of
 the closure in a queue, which is read ten times a second.

@@ -1,7 +1,7 @@
-"""Reports how the program trains: which strategies it creates, whether it joins a cluster, and whether it trains there.
+"""Reports how the program trains: its strategies, the cluster that it joins, and whether several tasks train together.
 
-Loaded by path: imports only standard modules that entry.py has already imported. A report is sent when one of these
-facts changes, which happens only a few times per process.
+This file imports only standard modules that entry.py has already imported. A report is sent when one of these facts
+changes, which happens only a few times per process.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Distribution:
             name = type(model.distribute_strategy).__name__
         except Exception:  # a program's own model class may raise anything
             return
-        if self.training != "fit":  # if there are several calls, one outside a scope takes precedence
+        if self.training != "fit":  # once a `fit` outside a scope is recorded, later calls change nothing
             self.training = "fit" if name == DEFAULT else "scoped fit"
             self.send()
 

@@ -1,7 +1,6 @@
 """Runs debugpy in a task so that an editor can attach (--debugpy).
 
-Loaded by path before the program runs. Imports only the standard library and debugpy, which must be installed for the
-tasks' interpreter.
+debugpy listens before the program runs. It must be installed for the tasks' interpreter.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def start(module: object, load: Any) -> None:
             pass  # raises OSError if the port is in use; debugpy would then wait forever
         guard(load("task/peers"))
         debugpy.configure(subProcess=False)
-        # The adapter runs in this process because an adapter process would outlive the task.
+        # debugpy's adapter runs in this process, since an adapter in a process of its own would outlive the task.
         _, port = debugpy.listen(("127.0.0.1", int(port)), in_process_debug_adapter=True)
         wait_for_listener(int(port))
     except Exception as error:  # debugpy may raise anything
@@ -89,7 +88,7 @@ class EditorListener(socket.socket):
 
 
 def wait_for_listener(port: int) -> None:
-    """Wait until a socket listens on this loopback port, since `debugpy.listen` returns when the port is only bound."""
+    """Wait until debugpy listens on this loopback port. When `debugpy.listen` returns, the port may not be open yet."""
     until = time.monotonic() + LISTENS_WITHIN
     while time.monotonic() < until:
         with open("/proc/self/net/tcp") as file:

@@ -1,7 +1,4 @@
-"""Reports the end of a coordinator's program, and keeps its process from hanging at exit.
-
-Loaded by path, so it imports only the standard library.
-"""
+"""Reports the end of a coordinator's program, and keeps its process from hanging at exit."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ LOOKUPS = (
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Report when the program ends, since Python can hang after that in the `__del__` of the coordinator.
+    """Patch the coordinator to report when the program ends: after that, its `__del__` can hang.
 
     Python calls `__del__` when the interpreter exits, or when the function that created the coordinator returns.
     """
@@ -35,12 +32,12 @@ def report_end(module: Any, load: Any) -> None:
     load("task/patches/hook").replace(kind, "__del__", __del__)
 
 
-def end_without_workers(module: Any, load: object) -> None:
-    """At exit, disable the coordinator's `__del__`, which can hang, as training/server.py explains."""
+def disable_destructor(module: Any, load: object) -> None:
+    """At exit, disable the coordinator's `__del__`, which could wait forever for a lock (see training/server.py)."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
-def remove_functions_later(module: Any, load: Any) -> None:
+def delay_removals(module: Any, load: Any) -> None:
     """Delay the removal of garbage-collected functions until the coordinator next adds or looks up a function.
 
     Each removal waits for every server. At the end of a program, the removal of a hundred functions or more can take
@@ -54,9 +51,9 @@ def remove_functions_later(module: Any, load: Any) -> None:
 
     def remove_dropped(context: Any, *args: object, **kwargs: object) -> None:
         with suppress(IndexError):  # the queue is empty
-            while True:  # other threads may add names in the meantime
+            while True:  # other threads may add names while this thread removes names
                 handle, name = dropped.popleft()
-                if handle == id(context._handle):  # otherwise, the function belonged to an earlier context
+                if handle == id(context._handle):  # False if the function belonged to a context that has been replaced
                     # TensorFlow itself ignores that a function could not be removed.
                     with suppress(Exception):
                         plain(context, name)

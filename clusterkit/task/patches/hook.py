@@ -45,23 +45,23 @@ PATCHES = {
     "keras-fit": {
         TRAINER: ("keras_fit", "watch"),
         "keras.src.optimizers.base_optimizer": ("refusals", "refuse_old_optimizers"),
-        "keras.src.trainers.data_adapters.array_data_adapter": ("keras_fit", "leave_arrays_untuned"),
+        "keras.src.trainers.data_adapters.array_data_adapter": ("keras_fit", "disable_autotuner"),
     },
     "order": {
         "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),
-        "tensorflow.python.data.ops.dataset_ops": ("order", "iterate_apart"),
-        f"{DISTRIBUTE}.input_lib": ("order", "iterate_apart"),
+        "tensorflow.python.data.ops.dataset_ops": ("order", "shuffle_differently"),
+        f"{DISTRIBUTE}.input_lib": ("order", "shuffle_differently"),
         "keras.src.trainers.data_adapters.array_data_adapter": ("order", "shuffle_arrays"),
         "keras.src.trainers.data_adapters.py_dataset_adapter": ("order", "shuffle_batches"),
         "tf_keras.src.engine.data_adapter": ("order", "shuffle_arrays_of_keras_2"),
         "tf_keras.src.utils.data_utils": ("order", "shuffle_batches"),
     },
     "callbacks-apart": {
-        f"keras.src.callbacks.{name}": ("callbacks", "write_apart")
+        f"keras.src.callbacks.{name}": ("callbacks", "write_separately")
         for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")
     }
-    | {"tf_keras.src.callbacks": ("callbacks", "log_apart")},
-    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_whole")},
+    | {"tf_keras.src.callbacks": ("callbacks", "log_separately")},
+    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras_counters", "add_on_the_server"),
@@ -70,8 +70,8 @@ PATCHES = {
         (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
     ),
     "program-end": {COORDINATOR: ("endings", "report_end")},
-    "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
-    "coordinator-functions": {CONTEXT: ("endings", "remove_functions_later")},
+    "coordinator-end": {COORDINATOR: ("endings", "disable_destructor")},
+    "coordinator-functions": {CONTEXT: ("endings", "delay_removals")},
     "leader-first": {CONTEXT: ("leader", "wait_for_leader")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
@@ -141,7 +141,7 @@ PATCHES = {
         ),
         "tensorflow.python.lib.io.file_io": ("phased", "watch_files"),
         "tensorflow.python.ops.gen_io_ops": ("phased", "watch_operations"),
-        "sys": ("phases", "begin"),  # last, since `begin` pauses a fork if a fault is due at the start of its program
+        "sys": ("phases", "begin"),  # last: `begin` pauses a forked task if a fault is due at the program's start
     },
 }
 
@@ -160,7 +160,7 @@ def install(names: Iterable[str], load: Load) -> None:
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Call the patch's function for a module; do nothing if this version of the module lacks an expected attribute."""
+    """Call a patch function for a module; ignore the AttributeError if this module's version lacks an attribute."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -229,7 +229,7 @@ def watch(module: ModuleType, after_calls: Calls, before_calls: Calls = NONE, fi
 
 
 class Finder:
-    """A meta path finder that patches the modules in `due` when they are loaded, and removes itself after the last."""
+    """A meta path finder that patches the modules in `due` when they are imported, then removes itself."""
 
     def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due
@@ -260,7 +260,7 @@ class Finder:
 
 
 class Loader:
-    """Wraps another loader to call `finder.loaded` after an import. The module's `__loader__` is the wrapped loader."""
+    """Wraps a module's loader to call `finder.loaded` after the import. `__loader__` remains the wrapped loader."""
 
     def __init__(self, plain: Any, finder: Finder) -> None:
         self.plain = plain

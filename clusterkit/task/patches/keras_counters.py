@@ -1,9 +1,8 @@
 """Patches the variables of Keras 3 on parameter servers, so that concurrent additions by workers are not lost.
 
-Loaded by path, so it imports only the standard library. Keras adds to a variable by assigning the sum of the old value
-and a change. If two workers do this at the same time, one overwrites the other's change: with two workers, a third of
-the step counts and of the rows in metrics is lost. The patch finds such sums in the graph of a step, and makes the
-server add the change.
+Keras adds to a variable by assigning the sum of the old value and a change. If two workers do this at the same time,
+one overwrites the other's change: with two workers, a third of the step counts and of the rows in metrics is lost. The
+patch finds such sums in the graph of a step, and makes the server add the change.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-SAME = ("Identity", "Cast")  # operations that can return their input unchanged
+SAME = ("Identity", "Cast")  # the types of operations that can return their input unchanged
 
 
 def add_on_the_server(module: Any, load: Any) -> None:
@@ -58,7 +57,7 @@ def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
 
 
 def passed(tensor: Any) -> Any:
-    """Return the tensor of which `tensor` is an unchanged copy, through any number of copies, or `tensor` itself."""
+    """Return the tensor of which `tensor` is a copy, or a copy of a copy, etc.; `tensor` itself if it is no copy."""
     while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
         tensor = tensor.op.inputs[0]
     return tensor

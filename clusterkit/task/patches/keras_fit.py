@@ -1,9 +1,8 @@
 """Patches `fit`, `evaluate`, `predict` and related methods of Keras 3, which fail or are wrong on several workers.
 
-Loaded by path, so it imports only the standard library; TensorFlow and Keras come from the patched module. Only these
-methods read `model.distribute_strategy`. Most patches are applied when it first returns a MultiWorkerMirroredStrategy.
-Two defects are patched only if the installed Keras has them: Keras builds a model from a batch that has been reduced
-over the workers, and reduces a step's metrics over their rows, although metrics are scalars.
+The methods read the property `model.distribute_strategy`. Most patches are applied when this property first returns a
+MultiWorkerMirroredStrategy. Two defects are patched only if the installed Keras has them: Keras builds a model from a
+batch that has been reduced over the workers, and reduces a step's metrics over rows, although metrics are scalars.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # every version needs the patches of these keras_NAME.py
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # NAME of each keras_NAME.py that patches every Keras 3
 
 
 class ProbeCalled(Exception):
-    """Raised by a function that replaces one of Keras's dependencies, and that only defective code calls."""
+    """Raised when Keras calls `reduce` of a stand-in for a strategy, which only a defective version of Keras does."""
 
 
 def watch(trainer: Any, load: Load) -> None:
@@ -56,7 +55,7 @@ def predict_in_order(trainer: Any, load: Load) -> None:
     load("task/patches/hook").replace(model, "predict", predict)
 
 
-def leave_arrays_untuned(module: Any, load: Load) -> None:
+def disable_autotuner(module: Any, load: Load) -> None:
     """Patch the datasets that Keras creates from arrays to be iterated without TensorFlow's autotuner.
 
     When an iterator is deleted, the tuner's thread often misses the request to end (TensorFlow 2.21). It then sleeps
@@ -80,7 +79,7 @@ def is_multi_worker(tf: Any, strategy: Any) -> bool:
 
 
 def patch(trainer: Any, strategy: Any, load: Load) -> None:
-    """Patch this version of Keras, and print a notice in one task; exit if the version's internals are unknown."""
+    """Apply the patches to Keras, and print a notice in one task; exit if this version's internals are unknown."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
@@ -89,7 +88,7 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
         fix(trainer, load)
-    if due and strategy.extended.should_checkpoint:  # True only in the chief, or in worker:0 without a chief
+    if due and strategy.extended.should_checkpoint:  # True only in the chief or, in a job without a chief, in worker:0
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
         print(f"clusterkit: patched {what}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)
@@ -99,14 +98,14 @@ _said: set[str] = set()
 
 
 def say_once(tf: Any, text: str) -> None:
-    """Print a notice once, and only in the chief (or in worker:0 without a chief)."""
+    """Print a notice only once, and only in the chief or, in a job without a chief, in worker:0."""
     if text not in _said and tf.distribute.get_strategy().extended.should_checkpoint:
         _said.add(text)
         print(f"clusterkit: {text}", file=sys.stderr, flush=True)
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Return whether Keras has the defect; False if the check raises because this version lacks the checked code."""
+    """Return whether Keras has the defect; False if `has_defect` raises because Keras lacks the code to check."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -135,7 +134,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
 
 
 def build_from_a_part(trainer: Any, load: Load) -> None:
-    """Patch Keras to build the model from this worker's part of a batch."""
+    """Patch Keras to build a model from this worker's part of a batch, not from a reduction over all workers."""
     model = trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build
 
@@ -190,7 +189,7 @@ def reduces_scalars_over_rows(trainer: Any) -> bool:
 
 
 def keep_scalars(trainer: Any, load: Load) -> None:
-    """Patch Keras not to reduce the results of a step, which are the same in all replicas (see keras_logs.py)."""
+    """Patch Keras to take a step's results from one replica, since keras_logs.py makes them equal in all replicas."""
     plain = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:

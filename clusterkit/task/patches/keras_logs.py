@@ -1,10 +1,10 @@
 """Makes each replica's step in Keras 3 on several workers return the metrics and losses of the whole batch.
 
-Loaded by path, so it imports only the standard library. A step returns results of metrics, losses, and numbers that the
-program computes. A metric's result is computed from the sum of the replicas' variables, a loss is the sum of the
-replicas' parts, and any other number is the mean of the replicas' numbers, weighted by rows. Values of the same data
-type share one collective operation. A metric function that returns one number for a batch (such as a mean over tokens)
-is called with the rows of all replicas, since that number is in general not a mean of the workers' numbers.
+A step returns results of metrics, losses, and numbers that the program computes. A metric's result is computed from the
+sum of the replicas' variables, a loss is the sum of the replicas' parts, and any other number is the mean of the
+replicas' numbers, weighted by rows. Values of the same data type share one collective operation. A metric function that
+returns one number for a batch (such as a mean over tokens) is called with the rows of all replicas, since that number
+is in general not a mean of the workers' numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError or KeyError for a version of Keras with other internals."""
+    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
     assert callable(trainer.metrics_module.Metric.stateless_result)
     assert callable(trainer.metrics_module.Mean.update_state)
     assert callable(wrapper().update_state)
@@ -24,7 +24,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def wrapper() -> Any:
-    """Return the class of metrics that wrap a function."""
+    """Return Keras's class of metrics that compute a mean of a function's results, such as `MeanSquaredError`."""
     return sys.modules["keras.src.metrics.reduction_metrics"].MeanMetricWrapper
 
 
@@ -58,7 +58,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
             if not tf.is_tensor(values) or values.shape.rank != 0:
                 return values
             each = [step.gathered(tf.convert_to_tensor(value)) for value in (y_true, y_pred)]
-            return function(*each, **options)  # equal in all replicas; the patched `Mean` weights it by their rows
+            return function(*each, **options)  # the same in all replicas; `Mean` weights it by each replica's rows
 
         self._fn = of_all_rows
         try:
@@ -71,7 +71,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 @contextmanager
 def recording(step: Any, metrics: list[Any], tree: Any) -> Iterator[None]:
-    """Within the context, record in `step.results` which tensors are results of these metrics."""
+    """Within the context, store each tensor that is a result of one of the metrics in `step.results`."""
     for metric in metrics:
         vars(metric)["result"] = _recorded(step, metric, tree)
     try:
@@ -95,7 +95,7 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 
 
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
-    """Convert a step's outputs for this replica's rows into the outputs for the whole batch."""
+    """Convert a step's outputs, computed from this replica's rows, into the outputs for the rows of all replicas."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
     tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
     metric_results = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}

@@ -1,10 +1,9 @@
-"""Patches Keras 3 on several workers, so that each replica's loss is its part of the whole batch's loss.
+"""Patches losses of Keras 3 on several workers: the sum of the replicas' losses becomes the loss of the whole batch.
 
-Loaded by path, so it imports only the standard library. Keras divides each replica's mean loss by the number of
-replicas, which is correct only for means over rows, and only if all replicas have the same number of rows. With the
-patches, a mean over rows is weighted by the replica's share of the rows. A mean with masks or sample weights is divided
-by their sum over all replicas. A loss function that returns a single number gets the rows of all replicas, since that
-number can't be divided into parts.
+Keras divides each replica's mean loss by the number of replicas, which is correct only for means over rows, and only if
+all replicas have the same number of rows. With the patches, a mean over rows is weighted by the replica's share of the
+rows. A mean with masks or sample weights is divided by their sum over all replicas. A loss function that returns a
+single number gets the rows of all replicas, since that number can't be divided into parts.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from functools import partial
 from typing import Any
 
 MEANS = ("sum_over_batch_size", "mean")
-OTHERS = (
+ADDED_TERM = (
     "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch: "
     "each worker's is weighed by the number of its rows."
 )
 
 
 class OneNumber(Exception):
-    """Raised if a loss function returns a single number for all rows."""
+    """Raised when a loss function returns a single number instead of one number per row."""
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError for a version of Keras with other internals."""
+    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
     totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
     assert callable(compiled()._build_nested)
@@ -36,7 +35,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def scale_means(trainer: Any, load: Any) -> None:
-    """Patch the scaling of mean losses: multiply by the replica's share of the rows, not by 1 / number of replicas."""
+    """Patch Keras to multiply a mean loss by the replica's share of the rows, not by 1 / number of replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
@@ -58,7 +57,7 @@ def scale_means(trainer: Any, load: Any) -> None:
 
 
 def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
-    """Patch losses that divide by a sum of masks or weights to divide by the sum over all replicas."""
+    """Patch losses that divide by the sum of a replica's masks or weights to divide by the sum over all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
@@ -81,7 +80,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
             return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
         total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
         total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
-        # These are the weights that Keras computes in a single process, from the mask of the whole batch.
+        # In a single process, Keras computes the same weights from the mask of the whole batch.
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
         if sample_weight is None:
             return weights
@@ -93,7 +92,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
 
 
 def compute_from_all_rows(trainer: Any, load: Any) -> None:
-    """Patch Keras: if a loss function returns a single number, call it again with the rows of all replicas."""
+    """Patch losses: if a loss function returns a single number, call it again with the rows of all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
@@ -122,7 +121,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 
 def wrap_calls(trainer: Any, load: Any) -> None:
-    """Patch `compile`: if a loss class overrides `__call__` to return one number, pass it the rows of all replicas."""
+    """Patch `compile`: if a loss class's own `__call__` returns one number, call it again with all replicas' rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
@@ -152,7 +151,7 @@ def compiled() -> Any:
 
 
 def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any) -> Any:
-    """Compute a loss from the rows of all replicas; return this replica's part of it."""
+    """Compute a loss from the rows of all replicas, and return this replica's part of the loss."""
     tf = trainer.tf
     whole = trainer.tree.map_structure(
         lambda value: None if value is None else step.gathered(tf.convert_to_tensor(value)), values
@@ -162,7 +161,7 @@ def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any)
 
 
 def has_rows(values: Any, predictions: list[Any]) -> bool:
-    """Return whether the values of a loss function may be numbers per row, judging by the shape of the predictions."""
+    """Return whether a loss function's result may have one number per row, given the model's predictions."""
     if not values.shape.rank:
         return False
     rows = next((each.shape[0] for each in predictions if each.shape.rank), None)
@@ -170,7 +169,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 
 def add_parts(trainer: Any, load: Any) -> None:
-    """Patch a model's total loss to weight terms that the program's `compute_loss` adds, as if they were row means."""
+    """Patch a model's total loss: treat terms that the program's `compute_loss` adds as means over a replica's rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss
@@ -185,7 +184,7 @@ def add_parts(trainer: Any, load: Any) -> None:
             return loss
         others = [term for term in terms(loss) if not step.is_part(term)]
         if others:
-            load("task/patches/keras_fit").say_once(tf, OTHERS.format(type(self).__name__))
+            load("task/patches/keras_fit").say_once(tf, ADDED_TERM.format(type(self).__name__))
         for term in others:
             loss += tf.cast(step.as_part(term) - term, loss.dtype)
         return loss

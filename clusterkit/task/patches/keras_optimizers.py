@@ -1,7 +1,4 @@
-"""Patches the optimizers of Keras 3 on several workers to base their decisions on the gradients of all replicas.
-
-Loaded by path, so it imports only the standard library.
-"""
+"""Patches Keras 3's optimizers on several workers to clip, check and apply the summed gradients of all replicas."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ UNSCALED = (
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError or KeyError for a version of Keras with other internals."""
+    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
-    return add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
+    return add_gradients, clip_sums, agree_on_overflow, average_in_place, accumulate, notice_unscaled
 
 
 def optimizer() -> Any:
@@ -34,8 +31,8 @@ def loss_scaled() -> Any:
     return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
 
 
-def add_up(trainer: Any, load: Any) -> None:
-    """Patch the sum of gradients: a replica without rows adds zeros, and `_parts` handles sparse gradients."""
+def add_gradients(trainer: Any, load: Any) -> None:
+    """Patch the summing of gradients: a replica without rows adds zeros, and `_parts` converts sparse gradients."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     add = kind._all_reduce_sum_gradients
 
@@ -54,7 +51,7 @@ def add_up(trainer: Any, load: Any) -> None:
     load("task/patches/hook").replace(kind, "_all_reduce_sum_gradients", _all_reduce_sum_gradients)
 
 
-def name_unscaled(trainer: Any, load: Any) -> None:
+def notice_unscaled(trainer: Any, load: Any) -> None:
     """Patch the optimizers to print a notice if the gradients that they add up do not come from a Keras loss."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
 
@@ -62,7 +59,7 @@ def name_unscaled(trainer: Any, load: Any) -> None:
         step = steps.current(tf)
         if step is None or step.is_eager or any(step.is_part(_dense(tf, grad)) for grad in grads if grad is not None):
             return
-        _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
+        _, place = load("task/patches/refusals").library_call(sys._getframe(1))
         load("task/patches/keras_fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
 
     load("task/patches/hook").before(kind, "apply", warn)
@@ -103,7 +100,7 @@ def agree_on_overflow(trainer: Any, load: Any) -> None:
 
 
 def average_in_place(trainer: Any, load: Any) -> None:
-    """Patch `ema_overwrite_frequency`: each replica assigns the moving average to its own copy of the variable."""
+    """Patch `ema_overwrite_frequency`: each replica overwrites its own copy of a variable with the moving average."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     overwrite = kind._overwrite_model_variables_with_average_value
 
@@ -197,7 +194,7 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return the gradient, or zeros in a replica without rows. Accumulated gradients have rows, and are returned."""
+    """Return the gradient, or zeros in a replica without rows. Return a gradient accumulated over steps unchanged."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)

@@ -1,9 +1,8 @@
 """Patches the steps of Keras 3 on several workers to count rows, and to give each replica at least one row.
 
-Loaded by path, so it imports only the standard library. At the end of the data, some replicas have fewer rows than
-others, or none. In a replica without rows, batch normalization computes NaN, which spreads to all replicas, and
-convolutions fail with an invalid shape (oneDNN). With the patch, such a replica computes a row of another replica, and
-discards the results.
+At the end of the data, some replicas have fewer rows than others, or none. In a replica without rows, batch
+normalization computes NaN, which spreads to all replicas, and convolutions fail with an invalid shape (oneDNN). With
+the patch, such a replica computes a row of another replica, and discards the results.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError for a version of Keras with other internals."""
+    """Return this file's patches. Raises AttributeError or AssertionError if Keras has other internals."""
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
@@ -23,7 +22,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def count_rows(trainer: Any, load: Any) -> None:
-    """Patch a model's steps to count their rows, to compute at least one row, and to return the whole batch's logs."""
+    """Patch a model's steps to count rows, to compute at least one row, and to return logs of all replicas' rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
@@ -35,7 +34,7 @@ def count_rows(trainer: Any, load: Any) -> None:
             variables = [variable for variable in per_replica(tf, self) if rows is not None]
             before = [tf.identity(variable.value) for variable in variables]
             with steps.computing(current), logs.recording(current, self.metrics, trainer.tree):
-                outputs = step_function(data if rows is None else one_at_least(trainer, data, current, steps))
+                outputs = step_function(data if rows is None else with_at_least_one_row(trainer, data, current, steps))
             for notice in state.notices(current, self):
                 fit.say_once(tf, notice)
             for variable, value in zip(variables, before, strict=True):
@@ -58,7 +57,7 @@ def count_rows(trainer: Any, load: Any) -> None:
 
 
 def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
-    """Return a function that computes `steps_per_execution` steps in a Python loop, but stops at the end of the data.
+    """Return a function that runs `steps_per_execution` steps in a Python loop, or fewer at the end of the data.
 
     TensorFlow can't run the steps of several workers in a loop of a graph. If a worker's step fails at the end of its
     data, the other workers sometimes wait forever for that worker's last message (TensorFlow 2.21).
@@ -71,7 +70,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
         model.steps_per_execution, outputs = 1, None  # Keras reads `steps_per_execution` while it traces `one_step`
         try:
             for _ in range(count):
-                if (data := rest(tf, iterator)) is None:
+                if (data := next_input(tf, iterator)) is None:
                     break
                 outputs = one_step(data)
         finally:
@@ -83,8 +82,8 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
     return function
 
 
-def rest(tf: Any, iterator: Any) -> Any:
-    """Return an iterator from which one step can read its batch; None at the end of the data."""
+def next_input(tf: Any, iterator: Any) -> Any:
+    """Return an iterator from which the next step reads its batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
@@ -96,7 +95,7 @@ def rest(tf: Any, iterator: Any) -> Any:
 
 
 def predict_own_rows(trainer: Any, load: Any) -> None:
-    """Patch `predict_step` so that a replica without rows returns no rows."""
+    """Patch `predict_step` to return no rows in a replica without rows, which predicts another replica's row."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
     predict = model.predict_step
@@ -105,7 +104,7 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
         rows = rows_of(trainer, data) if fit.is_multi_worker(tf, tf.distribute.get_strategy()) else None
         if rows is None:
             return predict(self, data)
-        outputs = predict(self, one_at_least(trainer, data, steps.begin(tf, rows), steps))
+        outputs = predict(self, with_at_least_one_row(trainer, data, steps.begin(tf, rows), steps))
         return trainer.tree.map_structure(lambda value: value[: tf.where(rows > 0, tf.shape(value)[0], 0)], outputs)
 
     load("task/patches/hook").replace(model, "predict_step", predict_step)
@@ -134,28 +133,28 @@ def per_replica(tf: Any, model: Any) -> list[Any]:
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
-    """Return the number of rows of a replica's first input, as Keras does; None if that input has no dimension."""
+    """Return the number of rows in a replica's data: the first input's first dimension. Return None for a scalar."""
     values = [value for value in trainer.tree.flatten(data) if value is not None]
     shape = trainer.tf.TensorShape(getattr(values[0], "shape", ()) if values else ())
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
-def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
-    """Return the data, or a row of another replica if it has no rows. Sparse and ragged tensors are not changed."""
+def with_at_least_one_row(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
+    """Return the data or, if the data has no rows, a row of another replica. Do not change sparse or ragged tensors."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, tf.Tensor) and leaf.shape.rank]
     if not places:
         return data
     dense = [leaves[place] for place in places]
-    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: with_row(step, dense, steps.wider), lambda: dense)
+    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: own_or_borrowed(step, dense, steps.wider), lambda: dense)
     for place, value in zip(places, filled, strict=True):
         value.set_shape([None, *leaves[place].shape[1:]])
         leaves[place] = value
     return tree.pack_sequence_as(data, leaves)
 
 
-def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
+def own_or_borrowed(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
     """Return the values; in a replica without rows, return the first row of the first replica with rows.
 
     TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.

@@ -1,9 +1,9 @@
-"""Handles the variables of Keras 3's layers and metrics to which each worker assigns values from its own rows.
+"""Handles variables of Keras 3's layers and metrics whose new values each worker computes from its own rows.
 
-Loaded by path, so it imports only the standard library. A variable that a layer changes in its `call` (such as a
-running mean or a sum) gets a different value in each worker, and only the first worker's value is saved. Batch
-normalization is patched so that all workers store the mean of their statistics, weighted by rows. Other layers are not
-patched, but a notice is printed. The variables of metrics are added up over the workers.
+A variable that a layer changes in its `call` (such as a running mean or a sum) gets a different value in each worker,
+and only the first worker's value is saved. Batch normalization is patched so that all workers store the mean of their
+statistics, weighted by rows. Other layers are not patched, but a notice is printed. The variables of metrics are added
+up over the workers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-APART = (
+NOT_SHARED = (
     "{} changes its variable {!r} by this worker's rows alone: the workers' values differ, and the first worker's is "
     "saved. Add up or average over tf.distribute.get_replica_context().all_reduce first, or give add_weight "
     "aggregation='mean' or 'sum'."
@@ -26,7 +26,7 @@ ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patch. Raises AttributeError or KeyError for a version of Keras with other internals."""
+    """Return this file's patch. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
     assert callable(normalization()._moments)
     return (share_statistics,)
 
@@ -36,7 +36,7 @@ def normalization() -> Any:
 
 
 def share_statistics(trainer: Any, load: Any) -> None:
-    """Patch batch normalization to ignore another replica's row, and to average its statistics over the replicas."""
+    """Patch batch normalization to ignore another replica's row, and to average its statistics over all replicas."""
     layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 
@@ -48,8 +48,8 @@ def share_statistics(trainer: Any, load: Any) -> None:
 
     def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         outputs, step = call(self, inputs, training=training, mask=mask), steps.current(tf)
-        apart = not self.synchronized or mask is not None  # True if Keras does not synchronize the statistics
-        if step is not None and training and self.trainable and apart:
+        not_shared = not self.synchronized or mask is not None  # True if Keras itself does not average the statistics
+        if step is not None and training and self.trainable and not_shared:
             average(step, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
         return outputs
 
@@ -77,8 +77,8 @@ def notices(step: Any, model: Any) -> Iterator[str]:
 
     graph, of_metrics = step.share.graph, [(one, variable) for one in model.metrics for variable in one.variables]
     summed = {key(variable): SUMMED.format(metric.name, variable.name) for metric, variable in of_metrics}
-    apart = {
-        key(variable): APART.format(layer.path or type(layer).__name__, variable.name)
+    not_shared = {
+        key(variable): NOT_SHARED.format(layer.path or type(layer).__name__, variable.name)
         for layer in model._flatten_layers()
         for variable in getattr(layer, "_non_trainable_variables", ())
         if variable.aggregation == "none" and key(variable) not in summed
@@ -89,13 +89,13 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS
     }
-    watched = apart.keys() | summed.keys()
+    watched = not_shared.keys() | summed.keys()
     changed = {
         place: step.is_sum(operation)
         for place, operation in last.items()
         if place in watched and step.is_of_rows(operation.inputs[1])
     }
-    yield from (text for place, text in apart.items() if place in changed)
+    yield from (text for place, text in not_shared.items() if place in changed)
     yield from (text for place, text in summed.items() if changed.get(place) is False)
 
 

@@ -1,9 +1,8 @@
-"""The step (of training, testing or prediction) that a replica is computing, for the patches of Keras.
+"""The step of training, testing or prediction that a replica is computing. The patches of Keras share this file.
 
-Loaded by path, so it imports only the standard library. Keras adds up the gradients of all replicas, so each replica's
-loss has to be a part of the whole batch's loss. To convert a loss into its part, the patches multiply or divide it by
-marked tensors. A logged value that depends on a marked tensor is therefore a part, and is added up over the replicas.
-Any other value is averaged, weighted by rows.
+Keras adds up the gradients of all replicas, so each replica's loss has to be a part of the whole batch's loss. To
+convert a loss into its part, the patches multiply or divide it by marked tensors. A logged value that depends on a
+marked tensor is therefore a part, and is added up over the replicas. Any other value is averaged, weighted by rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "
 class Step:
     """One replica's step. `counts` is a vector with every replica's number of rows; `place` is this replica's index.
 
-    `share` is this replica's fraction of the rows. `scale` is a marked copy of `share`; only losses use it.
+    `share` is this replica's fraction of the rows. `scale` is a marked copy of `share`; only losses use `scale`.
     """
 
     def __init__(self, tf: Any, counts: Any, place: Any) -> None:
@@ -33,8 +32,8 @@ class Step:
         self.before = tf.reduce_sum(counts[:place])  # the number of rows of the replicas before this one
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
-        self.whole: set[Any] = set()  # references to the estimates that `as_whole` has computed
-        self.results: dict[Any, tuple[Any, int]] = {}  # maps a metric's result to the metric and the result's index
+        self.whole: set[Any] = set()  # references to the tensors that `as_whole` has returned
+        self.results: dict[Any, tuple[Any, int]] = {}  # maps a metric's result to the metric, and the result's index
         self.in_loss: list[Any] = []  # the predictions of each loss call that is running, innermost last
         self.has_all_rows = False  # True while a loss is being computed from the rows of all replicas
         self.has_sums = False  # True if the optimizer already has the gradients summed over the replicas
@@ -43,11 +42,11 @@ class Step:
 
     @property
     def is_eager(self) -> bool:
-        """Return whether the step runs without a graph. Then dependencies on marked tensors can't be determined."""
+        """Return whether the step runs eagerly, without a graph that shows which tensors depend on marked ones."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
-        """Return a marked copy of the tensor: values that depend on the copy are parts of the batch's loss."""
+        """Return a marked copy of a tensor. A tensor that depends on the copy counts as a part of the batch's loss."""
         marked = self.tf.identity(value)
         self.marks.add(marked.ref())
         return marked
@@ -55,11 +54,11 @@ class Step:
     def as_part(self, mean: Any) -> Any:
         """Convert a mean over this replica's rows into this replica's part of the mean over all rows."""
         part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
-        self.marks.add(part.ref())  # in a step without a graph, only marked tensors are recognized
+        self.marks.add(part.ref())  # for an eager step, in which `is_part` knows only marked tensors
         return part
 
     def own(self, value: Any) -> Any:
-        """Return the value, or zeros in a replica without rows, where the value comes from a borrowed row."""
+        """Return the value; but in a replica without rows, which computes another replica's row, return zeros."""
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
 
     def as_whole(self, part: Any) -> Any:
@@ -69,7 +68,7 @@ class Step:
         return whole
 
     def is_part(self, value: Any) -> bool:
-        """Return whether a tensor depends on a marked tensor. Without a graph, only marked tensors are recognized."""
+        """Return whether a tensor depends on a marked tensor or, in an eager step, is a marked tensor."""
         return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
 
     def is_of_rows(self, value: Any) -> bool:
@@ -81,7 +80,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Return whether `value` depends on a tensor for which `on` is true; do not search beyond those in `ends`."""
+        """Return whether `value` depends on a tensor that fulfils `on`. Ignore inputs of tensors that fulfil `ends`."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
@@ -96,7 +95,7 @@ class Step:
 
     @staticmethod
     def is_unique(indices: Any) -> bool:
-        """Return whether the indices are the result of `tf.unique`, as in an embedding lookup of sparse rows."""
+        """Return whether the indices come from `tf.unique`, which embedding lookups of sparse rows call."""
         source = passed_on(indices)
         return bool(source.op.type.startswith("Unique") and source.value_index == 0)
 
@@ -124,7 +123,7 @@ class Step:
 
     @contextmanager
     def computing_loss(self, predictions: Any) -> Iterator[None]:
-        """Within the context, `in_loss` contains the predictions from which a loss is computed."""
+        """Within the context, in which a loss is computed, `predictions` is the last item of `in_loss`."""
         self.in_loss.append(predictions)
         try:
             yield
@@ -155,7 +154,7 @@ def sources(tensor: Any) -> list[Any]:
 
 
 def passed_on(tensor: Any) -> Any:
-    """Follow copies, casts and reshapes back to the tensor from which `tensor` takes its values; return that tensor."""
+    """Return the tensor from which `tensor` has its values, by following copies, casts and reshapes back."""
     while tensor.op.type in ("Identity", "Cast", "Reshape"):
         tensor = tensor.op.inputs[0]
     return tensor
@@ -192,7 +191,7 @@ def computing(step: Step) -> Iterator[None]:
 
 
 def begin(tf: Any, rows: Any) -> Step:
-    """Exchange the numbers of rows between all replicas, and return this replica's step. `rows` is its own number."""
+    """Exchange the replicas' numbers of rows; return this replica's step. `rows` is this replica's number of rows."""
     replica = tf.distribute.get_replica_context()
     place = replica.replica_id_in_sync_group
     own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows

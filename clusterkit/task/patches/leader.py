@@ -2,8 +2,6 @@
 
 TensorFlow retries a refused connection only after a second. Forked workers start within milliseconds of each other, so
 a worker that is slightly faster than the leader would delay the gang by a second.
-
-Loaded by path, so it imports only the standard library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reports metrics for programs that report none: Keras's logs, `tf.summary.scalar`, and results of closures.
 
-Loaded by path: imports only standard modules that entry.py has already imported. Reports cause no tracing and no
-computation. Logs of batches may still be on a device, so they are read at most once a second; logs of epochs are always
-read.
+This file imports only standard modules that entry.py has already imported. Reports cause no tracing and no computation.
+Logs of batches may still be on a device, so they are read at most once a second; logs of epochs are always read.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-EVERY = 1.0  # seconds; the minimum time between two reports by the thread or at the ends of batches
+EVERY = 1.0  # seconds; the minimum time between two reports, except those of epochs
 EPOCH_EVERY = 0.1  # seconds; the minimum average time between two reports of epochs
 EPOCHS_AT_ONCE = 50  # the maximum number of reports of epochs in quick succession
-MOST, LONGEST_NAME = 30, 100  # limits so that a report fits into one atomic write: metrics, and bytes of a name
+MOST, LONGEST_NAME = 30, 100  # metrics in a report, and bytes of a name: a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
 
@@ -28,7 +27,7 @@ class Metrics:
         self.steps = steps
         self.unsent: dict[str, str] = {}  # maps the names of unsent metrics to values in JSON
         self.sent_at = 0.0
-        self.epochs_until = 0.0  # a token bucket: a report adds EPOCH_EVERY, and waits while this is in the future
+        self.epochs_until = 0.0  # moved by EPOCH_EVERY with each report of an epoch; no report before this time
         self.late: Any = None  # the last epoch's logs, if EPOCH_EVERY has prevented their report
 
     def keep(self, metrics: Any) -> None:
@@ -52,17 +51,17 @@ class Metrics:
                 self.steps.report("metrics", f',"metrics":{{{members}}}')
 
     def send_logs(self, logs: Any) -> None:
-        """Report the logs of `fit` at once, since the thread would report them with a later step."""
+        """Report the logs of `fit` at once, since the thread of steps.py would report them with a later step."""
         self.keep(logs)
         self.send(0.0)
 
     def begin_epoch(self) -> None:
-        """Delay the next report: logs are means over the epoch so far, so those of the first batch vary too much."""
+        """Delay the next report by EVERY: the first logs of an epoch are means over few batches, and vary too much."""
         if self.sent_at:
             self.sent_at = time.monotonic()
 
     def end_batch(self, logs: Any) -> None:
-        """Report the logs of a batch if a report is due. A coordinator knows no logs until the epoch ends."""
+        """Report the logs of a batch if a report is due, but not in a coordinator, which has no logs of batches."""
         if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
             self.send_logs(logs)
 
@@ -77,7 +76,7 @@ class Metrics:
             self.send_logs(logs)
 
     def end_fit(self) -> None:
-        """Report the last epoch's logs if `end_epoch` did not."""
+        """Report the last epoch's logs, unless `end_epoch` has reported them."""
         self.send_logs(self.late)
         self.late = None
 
@@ -129,7 +128,7 @@ def watch(module: Any, load: Any) -> None:
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report an evaluator's logs with the step of the weights that it has evaluated."""
+    """Patch Keras's callbacks to report an evaluator's logs, with the step of the weights that were evaluated."""
     metrics = metrics_of(load)
     load("task/patches/hook").after(module.CallbackList, "on_test_end", lambda self, logs=None: metrics.send_logs(logs))
 

@@ -1,9 +1,9 @@
 """Shuffles sharded data in the same order in all workers of a gang if the program gives no seed.
 
-Loaded by path, so it imports only the standard library. With sharding, every worker reads the whole dataset and keeps
-every n-th batch or row, so workers that shuffle differently would skip some rows and train twice on others. Data that
-is not sharded keeps a different order in each worker. The seeds are derived from the run's seed, so a later attempt
-shuffles in the same order: the first iterator of a dataset has the order of the first epoch, and so on.
+With sharding, every worker reads the whole dataset and keeps every n-th batch or row, so workers that shuffle
+differently would skip some rows and train twice on others. Data that is not sharded keeps a different order in each
+worker. The seeds are derived from the run's seed, so a later attempt shuffles in the same order: the first iterator of
+a dataset has the order of the first epoch, and so on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-SEED = "CLUSTERKIT_SEED"  # its value is the seed of the run that began the training; the default is the cluster spec
-_places: Counter[str] = Counter()  # maps a line of the program to the number of seeds that it has requested
+SEED = "CLUSTERKIT_SEED"  # the variable with the seed of the run that began the training; unset: use the cluster spec
+_places: Counter[str] = Counter()  # maps a line of the program to the number of seeds that the line has requested
 
 
 def agreed_seed(place: str) -> int:
@@ -37,7 +37,7 @@ def recorded_seed() -> int | None:
 
 
 def is_seeded() -> bool:
-    """Return whether the program has set TensorFlow's seed. Then workers shuffle in the same order anyway."""
+    """Return whether the program has set TensorFlow's seed, so that all workers shuffle in the same order."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
         return context.global_seed() not in (None, recorded_seed())
@@ -52,28 +52,28 @@ def seed_datasets(module: Any, load: Any) -> None:
     @wraps(plain)
     def get_seed(seed: Any) -> Any:
         if seed is None and not is_seeded():
-            _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
+            _, place = load("task/patches/refusals").library_call(sys._getframe(1))
             seed = agreed_seed(place)
         return plain(seed)
 
     module.get_seed = get_seed
 
 
-def iterate_apart(module: Any, load: Any) -> None:
-    """Patch the iteration over datasets that are not sharded to have a different order in each worker."""
+def shuffle_differently(module: Any, load: Any) -> None:
+    """Patch datasets: each worker iterates over a dataset that is not sharded in a different order."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
-            _iterate_apart(kind)
+            _shuffle_differently(kind)
 
 
-def _iterate_apart(kind: Any) -> None:
+def _shuffle_differently(kind: Any) -> None:
     plain = kind.__iter__
 
     @wraps(plain)
     def __iter__(self: Any) -> Any:
         if _places and (worker := worker_index()) and not _is_sharded(self):
             for _ in range(worker):
-                plain(self)  # each new iterator has another order; worker n discards n iterators
+                plain(self)  # each iterator has a new order, and worker n discards n iterators
         return plain(self)
 
     kind.__iter__ = __iter__
@@ -126,12 +126,12 @@ def _share_permutations(kind: Any, name: str, load: Any) -> None:
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Create a dataset with the same permutations in all workers. A variable of `adapter` counts the permutations."""
+    """Create a dataset with the same permutations in all workers, counted by the variable `adapter.permutations`."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if is_seeded():
         return make()
-    _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
+    _, place = load("task/patches/refusals").library_call(sys._getframe(2))
     seed = agreed_seed(place)
     with tf.init_scope(), tf.device("CPU:0"):  # creates a local variable even in a strategy's scope
         adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False, name="epochs")

@@ -1,6 +1,6 @@
-"""Reports phases that are recognized by calls of TensorFlow and Keras: saving, restoring, evaluating and training.
+"""Reports the phases that begin with calls of TensorFlow or Keras: saving, restoring, evaluating and training.
 
-Loaded by path: imports only standard modules that entry.py has already imported.
+This file imports only standard modules that entry.py has already imported.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.phases import Phases
 
 OPEN, WRITE, RENAME = "saving-open", "saving-write", "saving-rename"
-# The phases that each function enters, outermost first. The functions may call one another.
+# FUNCTIONS maps each function to the phases that it enters, outermost first. The functions may call one another.
 SAVES, EXPORTS, READS = ("saving",), ("exporting", "saving"), ("restoring",)
-LOADS = (*READS, "loading")  # for functions that may read files in C code, which Python's audit events do not show
+LOADS = (*READS, "loading")  # for functions that may read files in C code, without Python's audit events
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Checkpoint.save", "Checkpoint.write", "CheckpointManager.save", "Saver.save"), SAVES),
     **dict.fromkeys(("save_model", "save_weights", "save_weights_only", "save_and_return_nodes", "export"), EXPORTS),
@@ -33,7 +33,7 @@ STEPS = (
 
 
 class Operations:
-    """Wraps the module of TensorFlow's C functions to report eager operations that write checkpoints."""
+    """A stand-in for TensorFlow's module of C functions that reports eager operations that write checkpoints."""
 
     def __init__(self, plain: Any, phases: Phases) -> None:
         self.plain = plain
@@ -103,7 +103,7 @@ def watch_files(module: Any, load: Any) -> None:
 
 
 def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: object) -> None:
-    """Report all phases of a save in advance if several tasks write the checkpoint within one `tf.function`."""
+    """Report all phases of a save before it begins, if a `tf.function` writes the checkpoint on several tasks."""
     calls: tuple[str, ...] = ()
     with phases.own():
         is_function = module.context.executing_eagerly() and saver._num_unique_tasks > 1
@@ -113,7 +113,7 @@ def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: o
 
 
 def write_file(phases: Phases, file: Any) -> None:
-    """Report that a file object of TensorFlow is about to write and, if its file is not open yet, to open the file."""
+    """Report that a TensorFlow file object is about to write and, before the first write, to open its file."""
     is_open, path = True, phases.find(file.name)
     with phases.own():
         is_open = file._writable_file is not None

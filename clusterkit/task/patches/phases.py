@@ -1,6 +1,6 @@
 """Reports the phases of a program, in which faults can be injected, and pauses the program if a fault is due.
 
-Loaded by path: imports only standard modules that entry.py has already imported. Exceptions here are only printed.
+This file imports only standard modules that entry.py has already imported. Exceptions of its code are only printed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRIT
 
 
 class Save:
-    """A save of one file, or of several files in a directory, that no save function of TensorFlow or Keras makes."""
+    """A save that the program makes without TensorFlow's or Keras's functions: of one file, or of files in `place`."""
 
     def __init__(self, place: str) -> None:
         self.place = place
         self.paths = set[str]()
-        self.files = 0  # the number of Python file objects of this save that are open
+        self.files = 0  # the number of open Python file objects that belong to this save
 
 
 class ThreadState(_thread._local):
-    """A thread's phases. In this file, "functions" means functions of TensorFlow or Keras that save, restore, etc."""
+    """A thread's phases. "Function" here means a function of TensorFlow or Keras that saves, restores or evaluates."""
 
     is_reporting = False
-    save: Save | None = None  # the current save, if no function makes it
-    read: frozenset[str] = frozenset()  # paths that the program has read without a function since the last save began
+    save: Save | None = None  # the current save, if the program makes it without such a function
+    read: frozenset[str] = frozenset()  # paths that no function has read, since the last save
 
     def __init__(self) -> None:
         self.depth: dict[str, int] = {}  # maps a phase to the number of its functions that are running; calls nest
@@ -54,7 +54,7 @@ class Phases:
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
-        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file opened for a save
+        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file that a save opens
         self.is_noted = False
         plain = os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
         self.directories = tuple({os.path.join(path, "") for path in (plain, os.path.realpath(plain))})
@@ -90,7 +90,7 @@ class Phases:
             reported, waited = self.wanted.get(phase, (1, 0))
             if number <= reported:
                 self.write("moment", f'"phase":"{phase}","number":{number}')
-        if 0 < number <= waited:  # outside `own`, so as not to suppress exceptions from the program's signal handlers
+        if 0 < number <= waited:  # outside `own`, which would suppress exceptions of the program's signal handlers
             for _ in range(round(WAIT / NAP)):
                 time.sleep(NAP)
 
@@ -104,7 +104,7 @@ class Phases:
             self.reach_once("starting")
 
     def evaluate(self, *_: object, **__: object) -> None:
-        """Report an evaluation that Keras begins by itself, as in `fit`. `enter` reports calls of `evaluate`."""
+        """Report an evaluation by Keras's `fit`. If the program calls `evaluate`, `enter` reports the evaluation."""
         if not self.inside("evaluating"):
             self.reach("evaluating")
 
@@ -133,7 +133,7 @@ class Phases:
         return self.state.depth.get(kind, 0) > 0
 
     def save(self, phase: str, path: str = "") -> None:
-        """Report the phase of a save's next system call, such as WRITE. If the save begins with it, report "saving"."""
+        """Report the phase of a save's next system call, such as WRITE; before its first call, report "saving" too."""
         state = self.state
         if self.is_off:
             return
@@ -150,7 +150,7 @@ class Phases:
         self.reach(phase)
 
     def begin_save(self, path: str) -> None:
-        """Begin a `Save` because a file is opened, unless the file belongs to the current one."""
+        """Begin a `Save` with a file that is about to be opened, unless the file belongs to the current `Save`."""
         state, place = self.state, os.path.dirname(path)
         if os.path.join(place, "") in self.directories:
             place = path
@@ -186,7 +186,7 @@ class Phases:
         self.reach("restoring")
 
     def concerned(self, path: Any) -> str:
-        """Return a file's absolute path if it is in the checkpoint directory or a function saves it; otherwise ""."""
+        """Return a file's absolute path if it is in the checkpoint directory or opened in a function's save, or ""."""
         name = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else os.path.abspath(os.fsdecode(path))
         is_kept = name.startswith("/") and not name.startswith(("/dev/", "/proc/")) and "/__pycache__/" not in name
         return name if name.startswith(self.directories) or (is_kept and self.inside("saving")) else ""
@@ -208,7 +208,7 @@ class Phases:
         return ""
 
     def opening(self, path: Any, flags: int) -> None:
-        """Report a file that is about to be opened, for a save or for a read of a checkpoint."""
+        """Report that a file of a checkpoint is about to be opened, for writing or reading."""
         found = self.find(path)
         if found and flags & (os.O_WRONLY | os.O_RDWR):
             self.save(OPEN, found)
@@ -216,7 +216,7 @@ class Phases:
             self.read(found)
 
     def renaming(self, *paths: Any) -> None:
-        """Report a file or directory that is about to be renamed."""
+        """Report that a file or directory of a checkpoint is about to be renamed."""
         if any(map(self.find, paths[:2])):
             self.save(RENAME)
 
@@ -239,7 +239,7 @@ class Phases:
 
 
 class WatchedFile:
-    """Replacements for `write` and `close` of a raw file, which also work when garbage collection closes the file."""
+    """Replacements for a raw file's `write` and `close`. They work even while garbage collection closes the file."""
 
     def __init__(self, raw: Any, save: Save | None) -> None:
         self.raw, self.save, self.number, self.is_owner = ref(raw), save, raw.fileno(), raw.closefd

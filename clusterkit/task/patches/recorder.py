@@ -1,9 +1,9 @@
 """Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
 
-Loaded by path, so it imports only the standard library. Recording does not change the program's results; errors of the
-recorder become notes in the record. In Keras's `fit`, batches are counted as steps. In other loops, the optimizers'
-`iterations` are read after each outermost call of a `tf.function`, of `Strategy.run` or of an optimizer. Without an
-optimizer, the steps are those that the program reports. A coordinator's variables are read after `join` and at the end.
+Recording does not change the program's results; errors of the recorder become notes in the record. In Keras's `fit`,
+batches are counted as steps. In other loops, the optimizers' `iterations` are read after each outermost call of a
+`tf.function`, of `Strategy.run` or of an optimizer. Without an optimizer, the steps are those that the program reports.
+A coordinator's variables are read after `join` and at the end.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
-HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can end the task
-TRIES = 20  # the number of calls before which all variables are read, since any of them may make the first step
+HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can kill the task
+TRIES = 20  # calls; before each of the first calls, all variables are read, in case the call makes the first step
 
 
 class Recorder:
@@ -41,11 +41,11 @@ class Recorder:
         self.base = 0  # the difference between the step and the optimizer's count, which is constant during a `fit`
         self.batch = -1  # the last batch of the current epoch
         self.coordinates = False  # True if the program has a coordinator, so that other tasks compute the steps
-        self.variables: list[Any] = []  # the current variables; a reference keeps them if the program deletes its own
+        self.variables: list[Any] = []  # the current variables, kept alive until the end of the record
         self.is_done = False
 
     def outermost(self, call: Callable[[], Any]) -> Any:
-        """Call a function of TensorFlow. After an outermost call in the main thread, record the step that it made."""
+        """Call a TensorFlow function. If it was an outermost call in the main thread, record the step that was made."""
         if self.depth or self.fits or self.coordinates or not is_eager_main():
             return call()
         before, values = self.output.guarded("Steps are not counted", self.observe) or ([], None)
@@ -70,7 +70,7 @@ class Recorder:
         after = self.registry.iterations()
         if sum(after) == sum(before):
             if not self.has_begun and len(self.registry.entries) != len(self.variables):
-                self.keep()  # for a program without an optimizer, which may report its first step later
+                self.keep()  # the program may have no optimizer, and report its first step later
             return
         begin, now = max(before, default=0), max(after)
         if not self.has_begun:
@@ -94,9 +94,9 @@ class Recorder:
             self.hold(now)
 
     def hold(self, now: int) -> None:
-        """Pause if the exam has requested a pause after a step up to `now`, so that its signal arrives in the pause.
+        """Pause if the exam has requested this after a step up to `now`, so that the exam's signal arrives in time.
 
-        If the program reports steps, `now` is the reported step, as in the supervisor.
+        If the program reports steps, `now` is the newest reported step, which is the one that the supervisor shows.
         """
         for step in sorted(step for step in self.held if step <= now):
             self.held -= {step}
@@ -104,14 +104,14 @@ class Recorder:
             time.sleep(HOLD)
 
     def begin(self) -> None:
-        """At the first step, register `end` again so that it runs before exit handlers that shut down TensorFlow."""
+        """At the first step, register `end` again: exit handlers run last in, first out, so TensorFlow still works."""
         self.has_begun = True
         self.keep()
         atexit.unregister(self.end)
         atexit.register(self.end)
 
     def keep(self) -> None:
-        """Keep references to the current variables, since the program's main function may return before the end."""
+        """Keep the current variables alive, since the program's own references may end before the record does."""
         self.variables = []
         self.variables = [variable for _, variable in self.registry.living()]
 
@@ -166,7 +166,7 @@ class Recorder:
         self.reported = int(step)
         self.hold(self.reported)
         if self.coordinates:
-            self.step = int(step)  # `join` and `record_end` replace this by an optimizer's count if there is one
+            self.step = int(step)  # if there is an optimizer, `join` and `record_end` set its count instead
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
@@ -210,7 +210,7 @@ class Recorder:
         self.record("end")
 
     def end_step(self) -> None:
-        """Count the last step if the program ended, for example in a callback, before `compare` or `end_batch` ran."""
+        """Count a last step that `compare` or `end_batch` has missed because the program ended, as in a callback."""
         if self.fits:
             counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
         else:
@@ -236,7 +236,7 @@ def recorder_of(load: Any) -> Recorder:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the classes and functions of a module by whose calls steps are recognized."""
+    """Patch the classes and functions of a module whose calls make or show steps."""
     hook, recorder = load("task/patches/hook"), recorder_of(load)
 
     def guarded(call: Callable[..., object]) -> Callable[..., None]:

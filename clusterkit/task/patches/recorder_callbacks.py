@@ -1,7 +1,4 @@
-"""Reads the numbers in the state of callbacks, both of Keras (such as EarlyStopping's best value) and of the program.
-
-Loaded by path, so it imports only the standard library.
-"""
+"""Reads numbers from attributes of callbacks: of Keras's (such as `EarlyStopping.best`) and of the program's own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Records which files a task saves or renames, whether they were synced before a rename, and overwritten models.
+"""Records which files a task saves or renames, if a file was synced before its rename, and which models it overwrites.
 
-Loaded by path, so it imports only the standard library. Checkpoints that TensorFlow writes in C++ code are not
-recorded.
+Checkpoints that TensorFlow writes in C++ code are not recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import partial
 from typing import Any
 
 MOST = 50  # the maximum number of recorded files of each kind
-MODEL = "saved_model.pb"  # a SavedModel's last file; TensorFlow first writes it as `saved_model.pb.tmp…`
+MODEL = "saved_model.pb"  # the last file of a SavedModel, which TensorFlow first writes as `saved_model.pb.tmp…`
 
 
 class Files:
@@ -35,7 +34,7 @@ class Files:
             self.export(text, number)
 
     def export(self, path: str, number: int) -> None:
-        """Record that an export overwrites an old model. Ignore files of weights, which are checkpoints."""
+        """If an export overwrites an old model, record this. Ignore files of weights, which are checkpoints."""
         directory, name = os.path.split(path)
         model = os.path.join(directory, MODEL) if name.startswith(f"{MODEL}.tmp") else path
         last, self.exported[model] = self.exported.get(model), number
@@ -81,7 +80,7 @@ def watch(module: Any, load: Any) -> None:
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:
         def patched(*args: Any, **kwargs: Any) -> None:
-            with phases.own():  # prevents the recording of the record's own files
+            with phases.own():  # do not record the record's own files
                 output.guarded("A file is not recorded", partial(call, *args, **kwargs))
 
         return patched

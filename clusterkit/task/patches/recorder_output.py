@@ -1,7 +1,7 @@
 """Writes the record of a task for `clusterkit exam`: a file of JSON lines, and files with the values of variables.
 
-Loaded by path, so it imports only the standard library. Every line is written at once, so the record of a killed task
-is complete up to the kill. If the recorder raises an exception, the program continues and the record contains a note.
+Every line is written at once, so the record of a killed task is complete up to the kill. If the recorder raises an
+exception, the program continues and the record contains a note.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordOutput:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the task is recorded and this is the task's first process, not a fork."""
+        """Return whether the task is recorded and this is the process that loaded this file, not a fork of it."""
         return bool(self.directory) and os.getpid() == self.pid
 
     def write(self, kind: str, **fields: object) -> None:
@@ -55,7 +55,7 @@ class RecordOutput:
                     file.write(json.dumps({"kind": kind, **fields}, default=str) + "\n")
 
     def note(self, text: str) -> None:
-        """Add a note to the record about data that is missing and why; ignore the note if it is already there."""
+        """Add a note to the record about missing data and the reason, unless the record already has this note."""
         if text not in self.notes:
             self.notes.add(text)
             self.write("note", text=text)
@@ -73,7 +73,7 @@ class RecordOutput:
             self.write("rows", step=step, rows=list(rows))
 
     def has_room_for_rows(self, count: int) -> bool:
-        """Return whether `count` more rows may be recorded. If so, add them to the number of recorded rows."""
+        """Return whether `count` more rows may be recorded. If so, count them as recorded."""
         if self.rows + count > MOST_ROWS:
             self.note(f"Only the first {self.rows} rows are recorded.")
             return False
@@ -81,7 +81,7 @@ class RecordOutput:
         return True
 
     def write_state(self, moment: str, step: int, values: Sequence[tuple[Mapping[str, object], Any]]) -> None:
-        """Write the variables with their values, at most MOST_STATES times. The last time is reserved for the end."""
+        """Write the variables with their values. Of MOST_STATES states, the last one is reserved for the end."""
         if not self.is_open or (moment != "end" and self.states >= MOST_STATES - 1):
             self.note(f"Only {MOST_STATES} states are recorded: that of step {step} and later ones are left out.")
             return

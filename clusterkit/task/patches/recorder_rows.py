@@ -1,9 +1,9 @@
 """Records the rows that a task trains on: a digest of each row of the first tensor among the arguments of a step.
 
-Loaded by path, so it imports only the standard library. A function that `Strategy.run` runs is a training step if it
-computes gradients. Keras's `fit` calls `Strategy.run` too, even on one worker. Rows that a replica without rows takes
-from another replica are not recorded. With XLA, no rows are recorded, since its code can't call Python. With parameter
-servers, no rows are recorded, since other tasks run the steps.
+A function that `Strategy.run` runs is a training step if it computes gradients. Keras's `fit` calls `Strategy.run` too,
+even on one worker. Rows that a replica without rows takes from another replica are not recorded. With XLA, no rows are
+recorded, since its code can't call Python. With parameter servers, no rows are recorded, since other tasks run the
+steps.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-here = _local()  # `here.computes` is True once this thread's step has computed gradients
-decorated: dict[int, Any] = {}  # each `tf.function` passed to `Strategy.run`, by its id
-pending: list[list[str]] = []  # one list of row digests for each replica's step since the last counted step
+current = _local()  # data of a thread; `current.computes` is True once its step has computed gradients
+decorated: dict[int, Any] = {}  # maps the `id` of each `tf.function` passed to `Strategy.run` to the function
+pending: list[list[str]] = []  # a list of digests of rows for each call of a replica since the last counted step
 
 
 def take(before: int, now: int) -> list[tuple[int, list[str]]]:
@@ -43,7 +43,7 @@ def digest_of(row: Any) -> str:
 
 
 def is_object(row: Any) -> bool:
-    """Return whether a row consists of Python objects such as strings, so that the array contains only pointers."""
+    """Return whether a row consists of Python objects, such as strings, whose array contains only pointers."""
     return getattr(getattr(row, "dtype", None), "kind", "O") == "O"
 
 
@@ -52,7 +52,7 @@ def watch(module: Any, load: Any) -> None:
     hook = load("task/patches/hook")
     if hasattr(module, "GradientTape"):
         for name in ("gradient", "jacobian"):
-            hook.before(module.GradientTape, name, lambda *args, **kwargs: setattr(here, "computes", True))
+            hook.before(module.GradientTape, name, lambda *args, **kwargs: setattr(current, "computes", True))
         return
     output, recorder = load("task/patches/recorder_output").output, load("task/patches/recorder").recorder_of(load)
     plain = module.StrategyBase.run
@@ -65,7 +65,7 @@ def watch(module: Any, load: Any) -> None:
 
 
 def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
-    """Return the function for `Strategy.run`, changed to record its rows if it turns out to be a training step."""
+    """Return the function for `Strategy.run` to call: it calls `function`, and records the rows of a training step."""
     if not output.is_open or "ParameterServer" in type(strategy).__name__:
         return function
     if not hasattr(function, "_decorate"):
@@ -73,7 +73,7 @@ def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
         step = counted(module.autograph.tf_convert(function, status, convert_by_default=False), output)
         step.autograph_info__ = None  # AutoGraph has already converted the function
         return step
-    if id(function) not in decorated:  # a `tf.function`: patch the Python function inside
+    if id(function) not in decorated:  # for a `tf.function`, patch the Python function that it wraps
         decorated[id(function)] = function
         decorators = sys.modules["tensorflow.python.util.tf_decorator"]
         function._decorate(lambda plain: decorators.make_decorator(plain, counted(plain, output)))
@@ -84,13 +84,13 @@ def counted(function: Any, output: Any) -> Any:
     """Return a function that calls `function` and, if it computes gradients, records the rows in its arguments."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        outer, here.computes = getattr(here, "computes", False), False
+        outer, current.computes = getattr(current, "computes", False), False
         try:
             outputs = step.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-            if here.computes:
+            if current.computes:
                 output.guarded("Rows are not recorded", lambda: record((args, kwargs), output))
         finally:
-            here.computes = outer
+            current.computes = outer
         return outputs
 
     step.__wrapped__ = function  # type: ignore[attr-defined]  # AutoGraph may replace this by a converted function

@@ -1,10 +1,10 @@
 """Seeds all random generators in a recorded task, so that two runs of a program compute the same results.
 
-Loaded by path: standard library only. Each library is seeded when it is imported; the program's own seeds are set later
-and take precedence. TensorFlow and the layers of Keras have the same seed in all tasks, since the workers of a gang
-begin with the first worker's values. NumPy and Python's `random` have a different seed in each worker of a gang, as
-without an exam: equal seeds would hide that workers shuffle in different orders. Importing TensorFlow or Keras draws
-random numbers, which a fork does not repeat, so the generators' states are restored after these imports.
+Each library is seeded when it is imported; the program's own seeds are set later and take precedence. TensorFlow and
+the layers of Keras have the same seed in all tasks, since the workers of a gang begin with the first worker's values.
+NumPy and Python's `random` have a different seed in each worker of a gang, as without an exam: equal seeds would hide
+that workers shuffle in different orders. Importing TensorFlow or Keras draws random numbers, which a fork does not
+repeat, so the generators' states are restored after these imports.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ keeper = StateKeeper()
 
 
 def keep_states(module: Any, load: object) -> None:
-    """Install the finder that stores the states of random generators when the import of a library begins."""
+    """Install the finder `keeper`, which stores the generators' states before each import of a library."""
     module.meta_path.insert(0, keeper)
 
 
@@ -57,7 +57,7 @@ def seed(module: Any, load: Any) -> None:
     """Seed Python's `random` or NumPy's generator, with a different seed in each worker of a gang."""
     order = load("task/patches/order")
     worker = 0
-    with suppress(ValueError, LookupError, TypeError, AttributeError):  # the program has changed TF_CONFIG
+    with suppress(ValueError, LookupError, TypeError, AttributeError):  # if the program has changed TF_CONFIG
         worker = 0 if has_servers(os.environ.get("TF_CONFIG", "{}")) else order.worker_index()
     module.seed(order.recorded_seed() + worker)
 
@@ -89,7 +89,7 @@ def seed_tensorflow(module: Any, load: Any) -> None:
 
 
 def leave_out_dropout(module: Any, load: Any) -> None:
-    """Disable dropout if the exam requests it, since workers drop different values than a single process."""
+    """Disable dropout if the exam requests this, since workers drop different values than a single process."""
     if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
         module.dropout = lambda inputs, *args, **kwargs: inputs
 
@@ -109,13 +109,14 @@ def seed_generators(module: Any, load: Any) -> None:
         return cls.from_seed(next(numbers), alg)
 
     kind.from_non_deterministic_state = classmethod(from_non_deterministic_state)
-    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # keeps get_global_generator from raising
+    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # get_global_generator checks this
 
 
 def build_from_specs(trainer: Any, load: Any) -> None:
-    """Patch Keras 3 on one worker to build a model without reading a batch, as keras_fit.py does on several workers.
+    """Patch Keras 3 on one worker to build a model from the specs of its data, without reading a batch.
 
-    To read a batch, Keras creates an iterator, so training would see the second order of data that iterators reshuffle.
+    To read a batch, Keras creates an iterator. Each new iterator reshuffles the data, so training would not see
+    the first order.
     """
     fit, model = load("task/patches/keras_fit"), trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build

@@ -1,8 +1,7 @@
 """Lists the variables of a recorded task, with their roles and this worker's values.
 
-Loaded by path, so it imports only the standard library. A variable of Keras or of a strategy consists of TensorFlow
-variables, which are not listed separately. Values are read from this worker's copy, without communication with other
-workers.
+A variable of Keras or of a strategy consists of TensorFlow variables, which are not listed separately. Values are read
+from this worker's copy, without communication with other workers.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 LARGEST = 1_000_000  # elements; larger variables are sampled
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
-NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # classes for results of assignments and wrapped handles
+NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
 Value = tuple[dict[str, object], Any]
 
 
@@ -36,7 +35,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.entries: dict[int, NamedVariable] = {}  # maps the `id` of each variable to its entry
-        self.names: dict[str, int] = {}  # maps a name to the number of variables that have had this name
+        self.names: dict[str, int] = {}  # maps a name to the number of variables that have had the name
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.metrics: list[Callable[[], Any]] = []
 
@@ -52,7 +51,7 @@ class Registry:
         self.entries[id(variable)] = NamedVariable(variable, name, self.names[name])
 
     def drop(self, variable: Any) -> None:
-        """Remove a variable and its parts. If the name was the last one with its base, the name can be used again."""
+        """Remove a variable and its parts. If its name has the highest number of its base, the number is used again."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
         entry = self.entries.get(id(variable))
@@ -107,7 +106,7 @@ class Registry:
 
 
 def alive(references: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Return the objects that still exist among those of these weak references."""
+    """Return the objects of these weak references that still exist."""
     return [one for get in references if (one := get()) is not None]
 
 
@@ -168,7 +167,7 @@ def sampled(array: Any, largest: int) -> Any:
 
 
 def is_on_read(variable: Any) -> bool:
-    """Return whether a variable is aggregated when it is read, so that the replicas' values may differ."""
+    """Return whether a variable has ON_READ synchronization, so that its values may differ between replicas."""
     every = (variable, *parts_of(variable))
     names = [getattr(one, "_synchronization", None) or getattr(one, "synchronization", None) for one in every]
     return any(str(getattr(name, "name", name)).lower() == "on_read" for name in names)
@@ -219,6 +218,6 @@ def add_distributed(variable: Any) -> None:
 
 
 def add_keras(variable: Any) -> None:
-    """Add a variable of Keras in place of TensorFlow's variable. If the latter is sharded, keep its shards instead."""
+    """Add a variable of Keras in place of the TensorFlow variable that it wraps, unless the latter is sharded."""
     if hasattr(leaf_of(variable), "handle"):
         registry.add(variable, variable._path)

@@ -1,7 +1,4 @@
-"""Ends a program that can't work in this task, with a message that names the line of the program and a remedy.
-
-Loaded by path, so it imports only the standard library.
-"""
+"""Ends a program that can't work in this task, with a message that names the line of the program and a remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that do not belong to the program
-REFUSED = 78  # as in words/outcome.py
+REFUSED = 78  # the exit code; a copy of REFUSED in words/outcome.py
 OLDEST_FOR_FIT = (3, 10)  # the first version of Keras 3 whose losses and metrics are correct with several replicas
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first version of Keras 3 whose optimizers sum the gradients of all workers
 
@@ -24,7 +21,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
     def distribute_strategy(self: Any) -> Any:
         strategy = plain.fget(self)
         if isinstance(strategy, trainer.tf.distribute.ParameterServerStrategy):
-            method, place = asked_by(sys._getframe(1))
+            method, place = library_call(sys._getframe(1))
             version = ".".join(trainer.tf.__version__.split(".")[:2])  # tf_keras has TensorFlow's version numbers
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
@@ -37,11 +34,11 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Exit if, with this version of Keras, several workers would train a different model than a single process."""
+    """Exit if this version of Keras trains another model on several workers than in a single process."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
-    method, place = asked_by(frame)
+    method, place = library_call(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {version}, which adds up their losses or metrics "
         f"wrongly. Upgrade it (pip install 'keras>=3.10'), or run the job with --keras 2. --no-patches trains with "
@@ -51,7 +48,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
 
 def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
     """Exit because the patches do not support the internals of this version of Keras."""
-    method, place = asked_by(frame)
+    method, place = library_call(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how "
         f"to patch ({type(error).__name__}: {error}). Install a version that docs/versions.md names, or run the job "
@@ -60,11 +57,11 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Patch optimizers to exit if, with this version of Keras, the workers' weights would diverge."""
+    """Patch optimizers to exit if this version of Keras does not add up the gradients of the workers."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
-            _, place = asked_by(sys._getframe(1))
+            _, place = library_call(sys._getframe(1))
             stop(
                 f"{place} creates an optimizer of Keras {version}, which does not add up the gradients of workers. "
                 f"Each would train another model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
@@ -84,13 +81,13 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
 
 
 def refuse_coordination(module: Any, load: Any) -> None:
-    """Patch the strategy or the coordinator, which only the chief may create, to exit the program."""
+    """Patch the constructors of the strategy and the coordinator to exit, since only the chief may create them."""
     for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
             is_unresolved = what.endswith("Strategy") and len(args) < 2 and "cluster_resolver" not in kwargs
             lacks = "Its cluster_resolver is missing, too. " if is_unresolved else ""
-            task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
+            task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), library_call(sys._getframe(1))
             stop(
                 f"{task} has reached the coordinator's code: {place} creates a {what}, which only the chief can do. "
                 f"{lacks}Start a tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run "
@@ -101,7 +98,7 @@ def refuse_coordination(module: Any, load: Any) -> None:
         load("task/patches/hook").watch(module, {}, {f"{name}.__init__": refuse})
 
 
-def asked_by(frame: FrameType | None) -> tuple[str, str]:
+def library_call(frame: FrameType | None) -> tuple[str, str]:
     """Return the name of the library method that the program has called, and the file and line of the call."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):

@@ -1,8 +1,8 @@
 """Reports whether a task handles SIGTERM, which determines the grace period that the supervisor grants.
 
-Loaded by path, so it imports only the standard library. In every job of several workers, TensorFlow's preemption
-notifier handles SIGTERM, but this has no effect unless an object waits for the notifier (`PreemptionCheckpointHandler`,
-`training.on_preemption`). If nothing handles SIGTERM, the task can't save its state and the grace period is short.
+In every job of several workers, TensorFlow's preemption notifier handles SIGTERM, but this has no effect unless an
+object waits for the notifier (`PreemptionCheckpointHandler`, `training.on_preemption`). If nothing handles SIGTERM, the
+task can't save its state and the grace period is short.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def watch_tensorflow(module: Any, load: Any) -> None:
-    """Patch the strategy, which starts the notifier, and the classes that wait for it, to report each new object."""
+    """Patch classes that start or await the preemption notifier: each creation reports whether SIGTERM is handled."""
     after = {"CollectiveAllReduceStrategy.__init__": lambda *args, **kwargs: report(load)}
     for kind in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
         after[f"{kind}.__init__"] = lambda *args, **kwargs: report(load, waits=True)
@@ -30,7 +30,7 @@ def watch_handlers(module: Any, load: Any) -> None:
 
 
 def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Report whether SIGTERM is handled. A task that ignores SIGTERM counts as handling it: it needs time to end."""
+    """Report whether SIGTERM has a handler or is ignored: in both cases, the task needs time to end."""
     if waits:
         waited.append(True)
     handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

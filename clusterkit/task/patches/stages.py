@@ -1,6 +1,6 @@
 """Reports the stages of a program's start: TensorFlow imported, server started, cluster connected, training prepared.
 
-Loaded by path: imports only standard modules that entry.py has already imported. Each stage is reported only once, so
+This file imports only standard modules that entry.py has already imported. Each stage is reported only once, so
 training is not slowed down.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-# Maps a method to the stage that is reached when the method returns. A worker's strategy waits for all of its peers.
-# The stage "prepared" is reached after `on_train_begin`, since its callbacks may restore the model.
+# Maps a method to the stage that is reached when it returns. The constructor of a gang's strategy waits for all peers.
+# The stage "prepared" is reached after `on_train_begin`, since the callbacks may restore the model.
 AFTER = {
     "Server.__init__": "serving",
     "CollectiveAllReduceStrategy.__init__": "connected",
@@ -22,7 +22,7 @@ reached: set[str] = set()
 
 
 def watch_import(module: object, load: Any) -> None:
-    """Report that TensorFlow is imported. In a fork, which inherits the import, do this at the start of the program."""
+    """Report that TensorFlow has been imported. A fork inherits the import, and reports it when its program starts."""
     reach(load, "imported")
 
 

@@ -1,6 +1,6 @@
-"""Reports steps for programs that report none: those of Keras's `fit`, of a coordinator's closures, or of other loops.
+"""Reports the steps of a program that reports none: of Keras's `fit`, of a coordinator's closures, or of other loops.
 
-Loaded by path: imports only standard modules that entry.py has already imported. The reports look like those of
+This file imports only standard modules that entry.py has already imported. The reports look like those of
 `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
 are counted in Python, closures by closures.py; for other loops, a thread reads the `iterations` of optimizers. With a
 coordinator, `iterations` are read only once, before the first closure, since a read from a parameter server can hang.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.metrics import Metrics
 
 Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and the optimizer's steps
-NONE = type(None)  # returns None when called, like a weak reference to a deleted object
+NO_REFERENCE = type(None)  # returns None when called, like a weak reference to a deleted object
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers' counts
 REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
-MOST_STEPS = 10**9  # higher counts are invalid: XLA frees the memory of a count when a compiled step fails
-END_WITHIN = 1.0  # seconds; the longest wait for the thread at exit
+MOST_STEPS = 10**9  # higher counts are invalid data: XLA frees a count's memory if a compiled step fails
+END_WITHIN = 1.0  # seconds; the longest wait for the end of the thread at exit
 
 
 class Steps:
@@ -43,21 +43,21 @@ class Steps:
         self.step: int | None = None  # the newest step
         self.sent: int | None = None  # the last step that was reported
         self.counted_at = self.sent_at = 0.0
-        self.fit: Callable[[], Any] = NONE  # a weak reference to the callbacks of the running `fit`
+        self.fit: Callable[[], Any] = NO_REFERENCE  # a weak reference to the callbacks of the running `fit`
         self.counted = 0  # the step during `fit`, computed by counting batches
         self.batch = -1  # the last batch of the current epoch of `fit`
-        self.left: int | None = None  # the number of steps from this epoch's beginning to the end of `fit`, if known
+        self.left_in_fit: int | None = None  # steps from the beginning of this epoch to the end of `fit`, if known
         self.epoch_began: int | None = None  # the step at which this epoch began
         self.total: int | None = None  # the step at the end of `fit`; None if unknown
         self.optimizers: list[Callable[[], Any]] = []  # weak references to all optimizers
         self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
-        self.read: Counts = []  # the last counts that were read
-        self.shown: Counts = []  # the count, if any, that was reported as the step before the first `fit`
+        self.read: Counts = []  # the optimizers' counts at the last read
+        self.shown: Counts = []  # the optimizer's count, if any, that was the step before the first `fit`
         self.coordinates = False  # True if the program has a coordinator
         self.closures: Closures | None = None  # the coordinator's finished closures
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
         self.metrics: Metrics | None = None  # the metrics that are reported with the steps
-        self.unreported: Any = None  # the Unreported object of this process
+        self.unreported: Any = None  # detects a program that trains but reports no steps
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit to end the thread
         self.thread_lives = _thread.allocate_lock()  # held while the thread runs
@@ -111,7 +111,7 @@ class Steps:
                 os.close(pipe)
 
     def start_thread(self) -> None:
-        """Start the thread that reads the optimizers, once, even if several threads call this method."""
+        """Start the thread that reads the optimizers' counts. Only the first call has an effect."""
         with self.lock:
             if self.has_thread:
                 return
@@ -124,7 +124,7 @@ class Steps:
             atexit.register(self.end)
 
     def watch(self) -> None:
-        """Run in the thread: read the optimizers while nothing else counts steps, and send delayed reports."""
+        """Run in the thread: read the optimizers' counts while no other method counts steps; send delayed reports."""
         try:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
@@ -143,7 +143,7 @@ class Steps:
         return [(reference, count) for reference in self.optimizers if (count := steps_of(reference()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest changed count of an optimizer. After a `fit`, add the highest change instead."""
+        """Set the step to the highest count that has changed. After a `fit`, add the largest increase of a count."""
         before = self.read
         if uses_training() or self.fit() is not None:
             return
@@ -152,7 +152,7 @@ class Steps:
             if self.read is not before:  # a `fit` began in the meantime, and may already be over
                 return
             self.read = counts
-            if self.fitted:  # an optimizer's first count adds no steps, since it may have been restored
+            if self.fitted:  # an optimizer's first count adds no steps: it may come from a checkpoint
                 increase = max((count - count_of(reference(), before, count) for reference, count in counts), default=0)
                 self.step = (self.step or 0) + increase
             elif changed := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
@@ -189,7 +189,7 @@ class Steps:
         if not self.coordinates:
             counts = self.counts()
             with self.lock:
-                self.read, self.fit = counts, NONE
+                self.read, self.fit = counts, NO_REFERENCE
         self.read_closures()
         self.send_step()
 
@@ -200,19 +200,19 @@ class Steps:
         self.epoch_began, self.total = self.step, None
         try:
             steps: Any = params["steps"] or length
-            self.left = (int(params["epochs"]) - epoch) * int(steps)
+            self.left_in_fit = (int(params["epochs"]) - epoch) * int(steps)
         except (TypeError, ValueError, LookupError):  # the number of steps is unknown
-            self.left = None
+            self.left_in_fit = None
         if self.step is not None:
             self.begin_total(self.step)
 
     def begin_total(self, step: int) -> None:
         """Compute the step at the end of `fit`, given the step at which the epoch begins."""
-        if self.total is None and self.left is not None:
-            self.total = step + self.left
+        if self.total is None and self.left_in_fit is not None:
+            self.total = step + self.left_in_fit
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
-        """Count the batches of the epoch up to this one. With `steps_per_execution`, a call counts several batches."""
+        """Count the epoch's batches up to number `batch`. With `steps_per_execution`, a call counts several batches."""
         batches, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
         if self.coordinates:  # the batches have only been scheduled
             if self.closures is not None:
@@ -225,7 +225,7 @@ class Steps:
             self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
-        """Report the step of the weights that were evaluated, which the optimizer has restored with them."""
+        """Report the step of the evaluated weights: the optimizer's count, restored together with the weights."""
         if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
             self.step = step
             self.send_step()
@@ -250,7 +250,7 @@ def uses_training() -> bool:
 
 
 def steps_of(optimizer: Any) -> int:
-    """Return how many steps an optimizer has made; 0 if it does not count them."""
+    """Return how many steps an optimizer has made; 0 if the number is unknown."""
     try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         count = int(optimizer._iterations.numpy())
         return count if 0 <= count < MOST_STEPS else 0
@@ -281,14 +281,14 @@ def watch(module: Any, load: Any) -> None:
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report the step that an evaluator has evaluated."""
+    """Patch Keras's callbacks to report the step of the weights that an evaluator has evaluated."""
     hook = load("task/patches/hook")
     hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
     load("task/patches/metrics").watch_evaluations(module, load)
 
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
-    """Store a weak reference to an optimizer that the program creates, and start the thread."""
+    """Store a weak reference to a new optimizer, and start the thread that reads its steps."""
     if not any(reference() is optimizer for reference in steps.optimizers):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:

@@ -1,7 +1,6 @@
 """Keeps clusterkit's TF_CONFIG when the program sets its own (--tf-config ours).
 
-Loaded by path, so it imports only the standard library. Two methods of `os.environ` are patched, since every write
-calls one of them.
+Two methods of `os.environ` are patched, since every write calls one of them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def keep(os: Any, load: object) -> None:
 
 
 def warn_once(warned: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Print, only once, that the program's TF_CONFIG is ignored, with the line that sets it: the caller's caller."""
+    """Print, only once, that the program's TF_CONFIG is ignored, and which of its lines sets TF_CONFIG."""
     if not warned:
         warned.append(True)
         frame = sys._getframe(2)

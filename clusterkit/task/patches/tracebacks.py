@@ -1,7 +1,7 @@
 """Removes clusterkit's frames from the stacks that a program prints and that TensorFlow records for graph nodes.
 
-Loaded by path: imports only standard modules that entry.py has already imported. entry.py itself removes the frames
-from the exception that ends the program.
+This file imports only standard modules that entry.py has already imported. entry.py itself removes the frames from the
+exception that ends the program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def hide_in_graphs(tf_stack: Any, load: Any) -> None:
-    """Make TensorFlow's SentinelFilter, which each thread applies to every stack, remove clusterkit's files."""
+    """Patch SentinelFilter, by which TensorFlow removes frames from stacks, to remove clusterkit's frames too."""
     names = own_files(load)
     tf_stack.SentinelFilter.get_filtered_filenames = lambda self: names
     load("task/patches/hook").after(tf_stack.SentinelFilter, "__init__", lambda self: self.update())
@@ -25,11 +25,11 @@ def hide_in_prints(traceback: Any, load: Any) -> None:
     ours = load.__globals__["OURS"]
     for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
         if hasattr(traceback, name):
-            setattr(traceback, name, without(ours, getattr(traceback, name)))
+            setattr(traceback, name, skipping(ours, getattr(traceback, name)))
 
 
 def hide_in_threads(threading: Any, load: Any) -> None:
-    """Remove clusterkit's frames from an exception that ends a thread, as entry.py does for the main thread."""
+    """Patch `threading.excepthook` to remove clusterkit's frames from the exception that ends a thread."""
     plain = threading.excepthook
 
     def excepthook(args: Any) -> None:
@@ -41,12 +41,12 @@ def hide_in_threads(threading: Any, load: Any) -> None:
     threading.excepthook = excepthook
 
 
-def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
-    """Return a function that walks a stack or traceback like `plain`, but skips frames of files below `ours`."""
+def skipping(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
+    """Return a function that yields the frames that `plain` yields, except those of files in the directories `ours`."""
 
     def walk(first: Any) -> Iterable[Any]:
         entries = plain(first)
-        if first is None:  # `plain` begins a fixed number of frames above, and a generator would be one more frame
+        if first is None:  # then `plain` looks up its caller's frame, and a generator would be that caller
             return entries
         return (each for each in entries if not each[0].f_code.co_filename.startswith(ours))
 

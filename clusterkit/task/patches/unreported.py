@@ -1,6 +1,6 @@
 """Detects that a program with its own training loop has imported clusterkit.training, but reports no steps.
 
-Loaded by path: imports only standard modules that entry.py has already imported.
+This file imports only standard modules that entry.py has already imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LEAST = 3  # the minimum number of changes of the count; restoring an optimizer 
 
 
 class Unreported:
-    """Counts the program's steps, until the program reports a step itself or the report "unreported" has been sent."""
+    """Counts the program's steps until the program itself reports a step, or until "unreported" has been reported."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
@@ -24,7 +24,7 @@ class Unreported:
         self.since: float | None = None  # the time at which the count first changed
 
     def update(self) -> None:
-        """Count the steps anew. Send "unreported" once the program has trained for AFTER seconds without a report."""
+        """Update the count of steps. Report "unreported" after AFTER seconds of training without a report."""
         closures = self.steps.closures if self.steps.coordinates else None
         total = sum(count for _, count in self.steps.counts()) if closures is None else closures.finished
         if total == self.total or self.steps.sent is not None:

@@ -1,0 +1,32 @@
+"""The history of a run at the start of a supervisor: empty for a new run, or the record of earlier supervisors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterkit.machine.history import RunHistory
+from clusterkit.store.directory import RunInfo
+from clusterkit.words.events import Began, Continued, Event
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """The history of a run. `clock_offset` is the run's clock minus the monotonic clock of this host, in seconds."""
+
+    history: RunHistory
+    events: Sequence[tuple[float, Event]] = ()  # the earlier events, stamped with the run's clock
+    info: RunInfo | None = None
+    clock_offset: float = 0.0
+
+    def first(self, doubts: tuple[str, ...]) -> Began | Continued:
+        """Return the loop's first event. A new run begins with these warnings about its program."""
+        return Continued(self.history.allocations + 1) if self.history.allocations else Began(doubts)
+
+    def clock(self) -> float:
+        """Return the time on the run's clock, which also runs while there is no supervisor."""
+        return time.monotonic() + self.clock_offset
+
+
+NEW_RUN = PastRun(RunHistory())
