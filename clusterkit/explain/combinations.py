@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.explain.frames import calling
+from clusterkit.explain.gangs import MISMATCH
 from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
@@ -153,5 +154,29 @@ ROWS: tuple[Row, ...] = (
         "Leave the policy out, or call tf.keras.mixed_precision.set_global_policy('float32'); "
         "MultiWorkerMirroredStrategy takes mixed precision.",
         example=_COORDINATED,
+    ),
+    Row(
+        "strategy-after-a-strategy",
+        "InvalidArgumentError: Shape mismatch in the collective instance 100. Op at device /job:localhost/…",
+        rf"{MISMATCH}\. Op at device /job:localhost/",
+        "At {line}, a second strategy trains in one process: both number their collective operations from the "
+        "beginning, and TensorFlow takes those of one for those of the other.",
+        "Make the strategy once, before a loop over models, and use it for all of them; or train each model in a "
+        "process of its own.",
+        reported=("tensorflow/tensorflow#62790",),
+        example=_ONE,
+        over=("calls-differ", "shapes-differ"),
+    ),
+    Row(
+        "devices-of-a-strategy",
+        "AttributeError: 'PhysicalDevice' object has no attribute 'split', from MirroredStrategy",
+        r"'PhysicalDevice' object has no attribute '\w+'|TypeError: 'int' object is not iterable"
+        r"|ValueError: Unknown attribute '.' is encountered while parsing the device spec",
+        "{line} names the devices of a strategy in another way than as a list of names.",
+        "Leave the argument out, for all GPUs of the task (clusterkit up --gpus-per-task 2), or pass names: "
+        'tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"]), or [gpu.name for gpu in '
+        'tf.config.list_logical_devices("GPU")].',
+        when=calling(r"Strategy\("),
+        example=_ONE,
     ),
 )

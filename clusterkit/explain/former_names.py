@@ -183,7 +183,8 @@ tf.train.SyncReplicasOptimizer: MultiWorkerMirroredStrategy, whose workers keep 
 tf.truncated_normal: tf.random.truncated_normal
 tf.variable_scope: tf.name_scope, and tf.Variable for tf.get_variable
 tf.VarLenFeature: tf.io.VarLenFeature
-tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay
+tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, and \
+tf.keras.layers.TFSMLayer(path, call_endpoint='serving_default') for load_from_saved_model
 tf.keras.layers.CuDNNGRU: tf.keras.layers.GRU, which uses cuDNN by itself
 tf.keras.layers.CuDNNLSTM: tf.keras.layers.LSTM, which uses cuDNN by itself
 tf.keras.layers.SyncBatchNormalization: tf.keras.layers.BatchNormalization(synchronized=True)

@@ -209,9 +209,9 @@ ROWS: tuple[Row, ...] = (
         "reduce-in-a-replica",
         "RuntimeError: Method requires being in cross-replica context, use get_replica_context().merge_call()",
         CROSS,
-        "{line} calls a method of the strategy, such as reduce or run, inside of the function that strategy.run runs "
-        "in each replica.",
-        "Call it outside, on what run returns; inside, use tf.distribute.get_replica_context().all_reduce(…).",
+        "{line} calls a method of the strategy, such as reduce or scope, in the function that strategy.run runs.",
+        "Call reduce and gather outside, on what run returns, and make models and variables in scope() before; inside, "
+        "use tf.distribute.get_replica_context().all_reduce(…).",
         not_through("train_on_batch"),
         example=GANG,
     ),
@@ -228,8 +228,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "replica-context-outside-run",
         "AttributeError: 'NoneType' object has no attribute 'all_reduce'",
-        r"get_replica_context\(\)[^\n]*\n(?:[ ^~]*\n)?AttributeError: 'NoneType' object has no attribute "
-        r"'(?P<name>\w+)'",
+        r"(?:get_replica_context\(\)[^\n]*\n(?:[ ^~]*\n)?AttributeError: 'NoneType' object has no attribute '"
+        r"|'NoneType' object has no attribute '(?=replica_id_in_sync|num_replicas_in_sync|all_reduce|all_gather))"
+        r"(?P<name>\w+)'",
         "{line} asks for the replica context outside of a function that strategy.run runs, where there is none.",
         "Call {name} inside of that function, or use strategy.reduce(…) outside of it.",
         example=GANG,
@@ -237,7 +238,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "gradients-outside-run",
         "AttributeError: 'NoneType' object has no attribute 'merge_call'",
-        r"in maybe_merge_call\n[\s\S]{0,400}?AttributeError: 'NoneType' object has no attribute 'merge_call'"
+        r"'NoneType' object has no attribute 'merge_call'"
         r"|apply(?:_gradients)?\(\)?`? (?:must be called in a replica|cannot be called in cross-replica) context"
         r"|Use `_distributed_apply\(\)` instead of `apply_gradients\(\)` in a cross-replica context",
         "{line} applies gradients outside of a function that strategy.run runs: the optimizer adds up the gradients of "

@@ -67,11 +67,12 @@ ROWS: tuple[Row, ...] = (
         "less-data-than-workers",
         "StopIteration, after OutOfRangeError: End of sequence, at the first batch of a distributed dataset",
         r"OutOfRangeError: [^\n]*End of sequence(?s:.){0,4000}^StopIteration|The PyDataset has length 0"
+        r"|^ *End of sequence\n\s*\[\[\{\{node [^\n]*IteratorGetNext"
         r"|must yield at least one batch\. Received an empty|_function` \(Empty (?:[Ll]ogs|batch_outputs)\)"
         r"|Expected input data to be non-empty|UnboundLocalError: [^\n]*local variable 'logs'"
         r"|Expect x to be a non-empty",
         "The share of the data that {task} gets has no whole batch left at {line}.",
-        "Let each worker have at least one batch: a smaller batch, no drop_remainder=True, or .repeat().",
+        "Let each worker have a batch for each step: .repeat(), fewer steps, smaller batches, no drop_remainder.",
         not_through("coordinator"),
         reported=("tensorflow/tensorflow#43039",),
         example=_TWO,
@@ -109,9 +110,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "args-not-a-tuple",
         "ValueError: positional args must be a list or tuple, got <class '…PerReplica'>",
-        r"ValueError: positional args must be a list or tuple, got <class '(?P<type>[\w.]+)'>",
-        "{line} passes one value to run as args, which has to be a tuple of all arguments: (batch) is no tuple.",
-        "strategy.run(step, args=(batch,)), with the comma; strategy.run(step, args=(x, y)) for several.",
+        r"ValueError: positional args must be a list or tuple, got <class|argument after \* must be an iterable, not"
+        r"|StrategyBase\.run\(\) (?:got an unexpected keyword argument|takes from)",
+        "{line} passes the step's arguments in another way than as a tuple of all of them: (batch) is no tuple.",
+        "strategy.run(step, args=(batch,)), with the comma; strategy.run(step, args=(x, y)) for several; and "
+        "coordinator.schedule(step, args=(batches,)).",
+        when=calling(r"\.(?:run|schedule)\("),
         example=_TWO,
     ),
     Row(
@@ -165,7 +169,7 @@ ROWS: tuple[Row, ...] = (
         r"AttributeError: 'PerReplica' object has no attribute '(?P<name>\w+)'",
         "{line} takes a value of all replicas, such as a distributed dataset's batch, for a tensor: it has no {name}.",
         "Use it in a function that strategy.run calls, or take this worker's part: "
-        "strategy.experimental_local_results(value)[0].",
+        "strategy.experimental_local_results(value)[0]. Keras's train_on_batch takes the batches of the plain dataset.",
         reported=("TensorSpeech/TensorFlowTTS#309",),
         example=_TWO,
     ),
@@ -211,10 +215,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         "shares-of-different-sizes",
         "InvalidArgumentError: Inputs to operation AddN of type AddN must have the same size and shape, in model.fit",
-        r"Inputs to operation AddN of type AddN must have the same size and shape\.\s+Input 0: \[[\d,]*\] != input 1",
-        "The replicas of {task} got shares of different sizes of a batch at {line}, which fit of Keras 3 cannot join.",
-        "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True).",
+        r"Inputs to operation AddN of type AddN must have the same size and shape\.\s+Input 0: \[[\d,]*\] != input 1"
+        r"|Value for attr 'T' of (?:string|bool) is not in the list of allowed values(?s:.{0,300}?)\{\{node AddN\}\}",
+        "The replicas of {task} got shares of a batch at {line} that fit of Keras 3 cannot add up: they have different "
+        "sizes, or hold texts or booleans.",
+        "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True). Turn texts "
+        "and booleans into numbers in the dataset, not in the model: dataset.map(lambda x, y: (lookup(x), y)), with "
+        "a tf.keras.layers.StringLookup or TextVectorization made before, outside of strategy.scope().",
         when=calling(r"\.(?:fit|evaluate|predict)\("),
+        reported=("keras-team/keras#19246", "tensorflow/tensorflow#80951"),
         example=_ONE,
     ),
     Row(
@@ -246,5 +255,16 @@ ROWS: tuple[Row, ...] = (
         "{line} uses a tensor that a @tf.function, or a step, made for itself and kept, as in a list or an attribute.",
         "Return it from that function, or keep the value in a tf.Variable made before.",
         example=_ONE,
+    ),
+    Row(
+        "break-in-a-distributed-loop",
+        "NotImplementedError: break and return statements are not yet supported in for ... in distributed input loops.",
+        r"break and return statements are not yet supported in for \.\.\. in distributed input loops"
+        r"|enumerate not supported with Distributed",
+        "{line} calls a @tf.function that loops over a distributed dataset with break, return or enumerate, which "
+        "TensorFlow does not support there.",
+        "Loop outside, and make a @tf.function of one step: for number, batch in enumerate(distributed): step(batch). "
+        "To end earlier, shorten the dataset before it is distributed: dataset.take(steps).",
+        example=_TWO,
     ),
 )

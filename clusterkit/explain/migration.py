@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.frames import frames_of, through
+from clusterkit.explain.frames import calling, frames_of, through
 from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
@@ -185,7 +185,9 @@ ROWS: tuple[Row, ...] = (
         rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute '(?P<name>get_weights|weights|"
         r"get_updates|minimize|get_slot\w*|add_slot|compute_gradients|aggregate_gradients|_\w{0,60})'",
         "{name} is a name of older optimizers, which those of Keras 3 do not have.",
-        "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate; to restore a model with its "
+        "For minimize, compute the gradients under tf.GradientTape, and call apply_gradients(zip(gradients, "
+        "variables)); else use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate; to restore "
+        "a model with its "
         "optimizer, load_model in the scope. With --keras 2, tf.keras.optimizers.legacy has the old names.",
         example=_ONE,
     ),
@@ -252,5 +254,18 @@ ROWS: tuple[Row, ...] = (
         "Call the public methods: callbacks.on_train_begin(), callbacks.on_epoch_end(epoch, logs) and so on.",
         reported=("tensorflow/tensorflow#40374",),
         example=_TWO,
+    ),
+    Row(
+        "own-optimizer",
+        "ValueError: Argument `learning_rate` should be float … Received instead: learning_rate=MyOptimizer",
+        r"ValueError: Argument `learning_rate` should be float(?s:.{0,300}?)Received instead: learning_rate=[A-Za-z]",
+        "{line} makes an optimizer of its own for an older Keras: the constructor of today's takes the learning rate "
+        "first, and calls other methods.",
+        "Run the job with --keras 2, and derive the class from tf.keras.optimizers.legacy.Optimizer; or pass "
+        "learning_rate=… and name=…, and write build(self, variables) and update_step(self, gradient, variable, "
+        "learning_rate) for _create_slots and _resource_apply_dense.",
+        when=calling(r"super\("),
+        reported=("tensorflow/addons#2525",),
+        example=_ONE,
     ),
 )
