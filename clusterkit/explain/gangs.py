@@ -228,9 +228,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "replica-context-outside-run",
         "AttributeError: 'NoneType' object has no attribute 'all_reduce'",
-        r"(?:get_replica_context\(\)[^\n]*\n(?:[ ^~]*\n)?AttributeError: 'NoneType' object has no attribute '"
-        r"|'NoneType' object has no attribute '(?=replica_id_in_sync|num_replicas_in_sync|all_reduce|all_gather))"
-        r"(?P<name>\w+)'",
+        r"'NoneType' object has no attribute '(?P<name>replica_id_in_sync_group|num_replicas_in_sync|all_\w+)'",
         "{line} asks for the replica context outside of a function that strategy.run runs, where there is none.",
         "Call {name} inside of that function, or use strategy.reduce(…) outside of it.",
         example=GANG,
@@ -261,7 +259,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "batch-not-divisible",
         "ValueError: The `global_batch_size` 7 is not divisible by `num_replicas_in_sync` 2",
-        r"The `global_batch_size` (?P<size>\d+) is not divisible by `num_replicas_in_sync` (?P<replicas>\d+)",
+        r"The `(?:global_batch_size` |batch_size` argument \()(?P<size>\d+)\)? (?:is not|must be) divisible by "
+        r"(?:`num_replicas_in_sync` |the number of replicas \()(?P<replicas>\d+)",
         "{line} divides a global batch of {size} by {replicas} replicas.",
         "Make the global batch a multiple of it: batch_size = per_replica * strategy.num_replicas_in_sync.",
         reported=("tensorflow/tensorflow#32077",),

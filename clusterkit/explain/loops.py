@@ -57,9 +57,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-without-axis",
         "TypeError: StrategyBase.reduce() missing 1 required positional argument: 'axis'",
-        r"^ *TypeError: \w+\.reduce\(\) missing 1 required positional argument",
-        "strategy.reduce takes three arguments: the operation, the value, and the axis along which it is reduced, too.",
-        "strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None), or axis=0 for one value per row.",
+        r"^ *TypeError: \w+\.(?:reduce|gather|all_reduce|all_gather)\(\) missing \d required positional argument",
+        "strategy.reduce takes three arguments: the operation, the value, and the axis along which it is reduced, too; "
+        "gather takes the value and the axis, and all_reduce the operation and the value.",
+        "strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None), or axis=0 for one value per row; "
+        "strategy.gather(value, axis=0); get_replica_context().all_reduce('SUM', value).",
         reported=("tensorflow/tensorflow#33388",),
         example=_TWO,
     ),
@@ -198,7 +200,8 @@ ROWS: tuple[Row, ...] = (
         r"|numpy\(\) is only available when eager execution is enabled",
         "{line} wants the value of a tensor in code that TensorFlow has made a graph of: a @tf.function, a step of "
         "fit, or a function of dataset.map.",
-        "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function.",
+        "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function. Remove "
+        "tf.compat.v1.disable_eager_execution().",
         example=_TWO,
     ),
     Row(
@@ -207,9 +210,11 @@ ROWS: tuple[Row, ...] = (
         "with",
         r"This optimizer can only be called for the variables it was originally built with"
         r"|KeyError: [^\n]{0,4}The optimizer cannot recognize variable",
-        "{line} updates variables that its optimizer does not know: it was built for those of another model, or before "
-        "layers were added.",
-        "Make an optimizer for each model, or call optimizer.build(all_variables) before the first step.",
+        "{line} updates variables that its optimizer does not know: it was built for those of another model, before "
+        "layers were added, or was loaded from an HDF5 file.",
+        "Make an optimizer for each model, or call optimizer.build(all_variables) before the first step. Load a model "
+        "in strategy.scope(), from a .keras file, or with load_model(path, compile=False), and compile it again there.",
+        reported=("tensorflow/tensorflow#35942",),
         example=_ONE,
     ),
     Row(
@@ -225,6 +230,7 @@ ROWS: tuple[Row, ...] = (
         when=calling(r"\.(?:fit|evaluate|predict)\("),
         reported=("keras-team/keras#19246", "tensorflow/tensorflow#80951"),
         example=_ONE,
+        over=("reduce-of-booleans",),
     ),
     Row(
         "summary-without-a-step",
@@ -255,6 +261,15 @@ ROWS: tuple[Row, ...] = (
         "{line} uses a tensor that a @tf.function, or a step, made for itself and kept, as in a list or an attribute.",
         "Return it from that function, or keep the value in a tf.Variable made before.",
         example=_ONE,
+    ),
+    Row(
+        "schedule-of-whole-numbers",
+        "TypeError: Value passed to parameter 'x' has DataType int64 not in list of allowed values: bfloat16, …",
+        r"Value passed to parameter '\w' has DataType int(?:32|64) not in list of allowed values: bfloat16",
+        "{line} computes with the number of the step, which is an integer, as with a float.",
+        "Begin the schedule's __call__(self, step) with step = tf.cast(step, tf.float32).",
+        when=calling(r"\bstep\b"),
+        example=_TWO,
     ),
     Row(
         "break-in-a-distributed-loop",

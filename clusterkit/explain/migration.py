@@ -17,7 +17,7 @@ _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Ftrl|LossSca
 _V1 = "Call tf.compat.v1.disable_v2_behavior() as a stopgap, without a strategy; for several tasks, "
 _GONE = (
     "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba|reset_states|to_yaml|updates"
-    "|state_updates|get_(?:in|out)put_\\w+_?at|add_update|submodules|name_scope|_distribution_strategy|_make_\\w+"
+    "|state_updates|get_(?:in|out)put_\\w+_?at|add_update|submodules|name_scope|_make_\\w+"
 )
 _MODULES = (
     r"engine|initializers\.\w+|layers\.(?:core|convolutional|normalization|recurrent|pooling|merge|embeddings"
@@ -222,9 +222,10 @@ ROWS: tuple[Row, ...] = (
         "name-of-a-weight",
         "ValueError: `name` must be passed as a keyword argument. Received: add_weight('kernel', ...)",
         r"`name` must be passed as a keyword argument\. Received: add_weight"
-        r"|add_weight\(\) got multiple values for argument 'shape'",
+        r"|add_weight\(\) got multiple values for argument 'shape'"
+        r"|Cannot convert '\w+' to a shape\. Found invalid dimension '\w'",
         "add_weight of Keras 3 takes the shape first, and {line} passes a name.",
-        "self.add_weight(name='kernel', shape=…), with all arguments named",
+        "self.add_weight(name='kernel', shape=…), with all arguments named; in a metric, shape=() for a number",
         example=_ONE,
     ),
     Row(
@@ -266,6 +267,18 @@ ROWS: tuple[Row, ...] = (
         "learning_rate) for _create_slots and _resource_apply_dense.",
         when=calling(r"super\("),
         reported=("tensorflow/addons#2525",),
+        example=_ONE,
+    ),
+    Row(
+        "arguments-of-a-weight",
+        "ValueError: Invalid value for argument `aggregation`. Expected one of `None`, `'none'`, `'mean'`, `'sum'`, …",
+        r"Invalid value for argument `(?:aggregation|synchronization)`\. Expected one of"
+        r"|add_(?:weight|variable)\(\) got an unexpected keyword argument",
+        "{line} makes a weight with arguments of Keras 2, which has aggregations of TensorFlow, synchronization, "
+        "use_resource and others.",
+        "self.add_weight(name='total', shape=(), initializer='zeros', trainable=False, aggregation='mean'): the "
+        "aggregation is a text in Keras 3 ('mean', 'sum', 'only_first_replica'), and the others are gone; or run the "
+        "job with --keras 2.",
         example=_ONE,
     ),
 )

@@ -126,7 +126,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "batch-unpacked-by-run",
         "TypeError: step() takes 1 positional argument but 2 were given, from strategy.run(step, args=batch)",
-        r"TypeError: (?P<function>[\w.<>]+)\(\) (?:takes \d+ positional arguments? but \d+ were given"
+        r"TypeError: (?!Strategy|Replica)(?P<function>[\w.<>]+)\(\) (?:takes \d+ positional arguments? but \d+ were"
         r"|missing \d+ required positional argument)",
         "{line} runs {function} with another number of arguments than it takes: run passes each element of args as one "
         "argument.",
@@ -174,8 +174,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-of-booleans",
         "InvalidArgumentError: Value for attr 'T' of bool is not in the list of allowed values … CollectiveReduceV2",
-        r"Value for attr 'T' of (?P<type>\w+) is not in the list of allowed values(?s:.{0,200}?)CollectiveReduce",
-        "{line} reduces values of type {type} over the workers, which only numbers can be.",
+        r"Value for attr 'T' of (?P<type>\w+) is not in the list of allowed values"
+        r"(?s:.{0,300}?)(?:CollectiveReduce|node AddN)",
+        "{line} reduces values of type {type} over the replicas, which only numbers can be.",
         "tf.cast(value, tf.float32) before; a string has to be looked up after numbers were reduced.",
         example=_TWO,
     ),
