@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.frames import calling
+from clusterkit.explain.frames import calling, showing
+from clusterkit.explain.gangs import MISMATCH
 from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
@@ -63,7 +64,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "optimizer-of-tensorflow-1-in-compile",
         "ValueError: Could not interpret optimizer identifier: <tensorflow.python.training.adam.AdamOptimizer …>",
-        r"Could not interpret optimizer identifier: <(?P<type>tensorflow\.[\w.]+)"
+        r"Could not interpret optimizer identifier: <(?P<type>(?:tensorflow|tf_keras|keras|transformers)\.[\w.]+)"
         r"|`tf\.compat\.v1\.keras` Optimizer \(.{0,200}\) is not supported"
         r"|Only TensorFlow native optimizers are supported with DistributionStrategy",
         "{line} compiles a model with an optimizer of TensorFlow 1, or of another Keras, which Keras does not take.",
@@ -153,5 +154,63 @@ ROWS: tuple[Row, ...] = (
         "Leave the policy out, or call tf.keras.mixed_precision.set_global_policy('float32'); "
         "MultiWorkerMirroredStrategy takes mixed precision.",
         example=_COORDINATED,
+    ),
+    Row(
+        "strategy-after-a-strategy",
+        "InvalidArgumentError: Shape mismatch in the collective instance 100. Op at device /job:localhost/…",
+        rf"{MISMATCH}\. Op at device /job:localhost/",
+        "At {line}, a second strategy trains in one process: both number their collective operations from the "
+        "beginning, and TensorFlow takes those of one for those of the other.",
+        "Make the strategy once, before a loop over models, and use it for all of them; or train each model in a "
+        "process of its own.",
+        when=showing(r"\.(?:fit|evaluate|predict)\("),
+        reported=("tensorflow/tensorflow#62790",),
+        example=_ONE,
+        over=("calls-differ", "shapes-differ"),
+    ),
+    Row(
+        "devices-of-a-strategy",
+        "AttributeError: 'PhysicalDevice' object has no attribute 'split', from MirroredStrategy",
+        r"'PhysicalDevice' object has no attribute '\w+'|TypeError: 'int' object is not iterable"
+        r"|ValueError: Unknown attribute '.' is encountered while parsing the device spec",
+        "{line} names the devices of a strategy in another way than as a list of names.",
+        "Leave the argument out, for all GPUs of the task (clusterkit up --gpus-per-task 2), or pass names: "
+        'tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"]), or [gpu.name for gpu in '
+        'tf.config.list_logical_devices("GPU")].',
+        when=calling(r"Strategy\("),
+        example=_ONE,
+    ),
+    Row(
+        "model-without-call",
+        "RuntimeError: Unable to automatically build the model. … Model GAN does not have a `call()` method",
+        r"Unable to automatically build the model\.(?s:.{0,1500}?)Model (?P<model>\w+) does not have a `call\(\)`",
+        "Under a strategy, fit of Keras 3 calls the model once to build it, and {model} has no call, only a "
+        "train_step.",
+        "Give it one that takes a batch: def call(self, x): return self.discriminator(x). Begin its parts with "
+        "tf.keras.Input(shape=…), and build the optimizers of train_step in strategy.scope(): "
+        "self.d_optimizer.build(self.discriminator.trainable_variables).",
+        example=_TWO,
+    ),
+    Row(
+        "callback-of-another-keras",
+        "AttributeError: 'Sequential' object has no attribute '_train_counter' ('_get_distribution_strategy')",
+        r"'\w+' object has no attribute '(?:_train_counter|_(?:get_)?distribution_strategy|_in_multi_worker_mode)'",
+        "{line} mixes two Kerases: the model is of one, and a callback, an optimizer or fit itself of another, such as "
+        "tf_keras, keras or tensorflow.python.keras.",
+        "Import everything from one: from tensorflow.keras import callbacks, layers, optimizers; with --keras 2, that "
+        "is tf_keras.",
+        reported=("tensorflow/tensorboard#3125",),
+        example=_ONE,
+    ),
+    Row(
+        "regularization-per-row",
+        "ValueError: Shapes must be equal rank, but are 1 and 0, from compiled_loss or tf.add_n(model.losses)",
+        r"Shapes must be equal rank, but are \d and 0",
+        "{line} adds losses of layers, such as of regularizers, which are single numbers, to a loss for each row.",
+        "Take the mean first: loss = tf.nn.compute_average_loss(self.compiled_loss(y, p), global_batch_size=…) + "
+        "tf.nn.scale_regularization_loss(tf.add_n(self.losses)), without regularization_losses.",
+        calling(r"\blosses\b"),
+        ("keras-team/keras#16529", "keras-team/tf-keras#610"),
+        ("--workers", "2", "--keras", "2"),
     ),
 )

@@ -84,4 +84,15 @@ ROWS: tuple[Row, ...] = (
         'json.loads(os.environ["TF_CONFIG"])["task"].',
         example=_TWO,
     ),
+    Row(
+        "table-not-initialized",
+        "FailedPreconditionError: Table not initialized.",
+        r"\bTable not initialized\b",
+        "A lookup table that {line} uses has no entries in this task: it was made or loaded in another one, or nobody "
+        "has run its initializer.",
+        "Make the table, or StringLookup(vocabulary=…), in the function that makes the dataset; in a session of "
+        "TensorFlow 1, run tf.compat.v1.tables_initializer() first.",
+        reported=("tensorflow/tensorflow#57694",),
+        example=_ONE,
+    ),
 )
