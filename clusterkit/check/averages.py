@@ -7,56 +7,70 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
-from clusterkit.check.source import Source
-from clusterkit.words.model import Shape
+from clusterkit.check.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of, resolved
+from clusterkit.check.source import Source, argument
 
+_SCALE = "Add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
 _FULL = re.compile(r"repeat|divide_no_nan")  # in code without an empty share of a batch, or without a division by 0
-_MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
-_SCALES = re.compile(r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss")
+_SCALES = re.compile(
+    r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss|all_reduce"
+)
+_ROWS = re.compile(r"(?i)len\(|sample|row|size|num_|count|\bn\b")
 _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*batch\w*)?|local_batch\w*")
 
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
-    """Find custom training steps whose loss is the mean over one worker's rows."""
-    if is_gang(case) and not any(source.mentions(_SCALES) for source in case.sources):
-        for source in case.sources:
-            for step in _replica_functions(source):
-                if (mean := _mean_under_tape(source, step, case.keras)) is not None:
-                    tasks = len(case.job.training)
-                    what = (
-                        "The mean is over the rows of one worker, and the strategy adds up the gradients of the "
-                        f"workers: with {case.tasks} they are {tasks} times too large."
-                    )
-                    advice = (
-                        "Divide it by self.distribute_strategy.num_replicas_in_sync, or use self.compute_loss."
-                        if step.name == "train_step" and step.args.args[:1] and step.args.args[0].arg == "self"
-                        else "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
-                    )
-                    yield Hit(source.location(mean), what, advice)
+    """Find custom training steps whose loss is the mean over one replica's rows, or has all of the regularization."""
+    replicas = replicas_of(case)
+    if replicas is None or any(_is_scaled(node) for source in case.sources for node in source.nodes):
+        return
+    for source in case.sources:
+        for step in dict.fromkeys(replica_functions(source)):
+            text = "\n".join(map(ast.unparse, reached(source, step)))
+            mean = None if _SCALES.search(text) else _mean_under_tape(source, step, case.keras)
+            added = None if mean or "scale_regularization" in text else _regularization(source, step)
+            if (place := mean or added) is not None:
+                one = replicas.noun
+                parts = (
+                    f"The mean is over the rows of one {one}" if mean else f"Each {one} adds all of the regularization"
+                )
+                what = (
+                    f"{parts}, and the strategy adds up the gradients of the {one}s: with {replicas.text} they are "
+                    f"{replicas.times} times too large."
+                )
+                yield Hit(source.location(place), what, _advice(source, step) if mean else _SCALE)
+
+
+def _advice(source: Source, step: ast.FunctionDef) -> str:
+    if is_model(source, next(source.enclosing(step), None)):
+        return "Divide it by self.distribute_strategy.num_replicas_in_sync, or use self.compute_loss."
+    return "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find datasets whose batches have one worker's size, although the strategy splits each batch among the workers."""
-    if not is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
+    """Find batches of one replica's size in data that the strategy divides among the replicas."""
+    replicas = replicas_of(case)
+    if replicas is None or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
             continue  # a function that creates a worker's dataset has to use the size of one worker's batch
         for _, call in source.calls():
-            size = next(iter(call.args), None)
+            method = getattr(call.func, "attr", "")
+            size = argument(call, 0 if method == "batch" else 9, "batch_size") if method in ("batch", "fit") else None
             name = size.id if isinstance(size, ast.Name) else ""
-            if getattr(call.func, "attr", "") == "batch" and _PER_REPLICA.fullmatch(name):
-                what = f"The strategy splits each batch among the workers: each gets a part of {name} rows."
+            if _PER_REPLICA.fullmatch(name) and not isinstance(source.value(name), ast.BinOp):
+                what = f"The strategy splits each batch among the {replicas.noun}s: each gets a part of {name} rows."
                 advice = "Batch by the global batch: that size times strategy.num_replicas_in_sync."
                 yield Hit(source.location(call), what, advice)
 
 
 def division_by_no_rows(case: Case) -> Iterator[Hit]:
     """Find divisions by a sum over a replica's rows, if its last batch may be too small to give each replica a row."""
-    mirrored = case.names({MULTI_WORKER, OUR_STRATEGY, "tensorflow.distribute.MirroredStrategy"})
+    mirrored = case.names({MULTI_WORKER, OUR_STRATEGY, MIRRORED})
     batches = any(getattr(call.func, "attr", "") == "batch" for source in case.sources for _, call in source.calls())
     if not mirrored or not batches or any(source.mentions(_FULL) or _drops(source) for source in case.sources):
         return
@@ -75,22 +89,12 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(node), what, advice)
 
 
-def is_gang(case: Case) -> bool:
-    """Return whether the job is a gang of workers that train with a strategy that the program creates."""
-    is_made = any(True for _ in case.calls(MULTI_WORKER, OUR_STRATEGY))
-    return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and is_made
-
-
-def _replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the file that the program or `fit` passes to `strategy.run`."""
-    for node in source.nodes:
-        if isinstance(node, ast.ClassDef) and not _MODELS.isdisjoint(map(source.dotted, node.bases)):
-            yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "train_step")
-    for _, call in source.calls():
-        first = next(iter(call.args), None)
-        function = source.value(first.id) if isinstance(first, ast.Name) else None
-        if getattr(call.func, "attr", "") == "run" and isinstance(function, ast.FunctionDef):
-            yield function
+def _is_scaled(node: ast.AST) -> bool:
+    """Return whether the node divides by the number of replicas or the global batch, and not a number of rows."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Div(), right=by) | ast.AugAssign(target=left, op=ast.Div(), value=by):
+            return _SCALES.search(ast.unparse(by)) is not None and not _ROWS.search(ast.unparse(left))
+    return False
 
 
 def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
@@ -98,14 +102,42 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.C
 
     Losses of Keras 3 divide their mean by the number of replicas themselves.
     """
+    for each in _under_tape(step):
+        node: ast.AST | None = each
+        function = function_of(source, node.func) if isinstance(node, ast.Call) else None
+        if function is not None:
+            returned = [inner.value for inner in ast.walk(function) if isinstance(inner, ast.Return)]
+            node = resolved(source, function, returned[0]) if len(returned) == 1 else None
+        if isinstance(node, ast.Call) and (_is_mean(source, node) or (keras == 2 and _is_reduced(source, node))):
+            return node
+    return None
+
+
+def _regularization(source: Source, step: ast.FunctionDef) -> ast.AST | None:
+    """Return the sum of a model's regularization losses that the step adds to its loss."""
+    for function in reached(source, step) if any(True for _ in _under_tape(step)) else ():
+        for node in ast.walk(function):
+            value = argument(node, 0, "inputs") if isinstance(node, ast.Call) else None
+            if isinstance(value, ast.Attribute) and value.attr == "losses" and _name(node) in ("sum", "add_n"):
+                statement = next(each for each in source.enclosing(node) if isinstance(each, ast.stmt))
+                return None if _SCALES.search(ast.unparse(statement)) else node
+    return None
+
+
+def _under_tape(step: ast.FunctionDef) -> Iterator[ast.AST]:
     for block in ast.walk(step):
         if isinstance(block, ast.With) and "GradientTape" in ast.dump(block.items[0].context_expr):
-            for node in ast.walk(block):
-                if isinstance(node, ast.Call) and (
-                    source.dotted(node.func) in _MEANS or (keras == 2 and _is_reduced(source, node))
-                ):
-                    return node
-    return None
+            yield from ast.walk(block)
+
+
+def _is_mean(source: Source, call: ast.Call) -> bool:
+    """Return whether the call is that of a mean over all rows."""
+    return source.dotted(call.func) in _MEANS and argument(call, 1, "axis") is None
+
+
+def _name(node: ast.AST) -> str:
+    func = getattr(node, "func", None)
+    return str(getattr(func, "attr", getattr(func, "id", "")))
 
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:

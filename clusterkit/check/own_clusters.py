@@ -6,19 +6,23 @@ import ast
 import re
 from collections.abc import Iterator
 
-from clusterkit.check.averages import is_gang
 from clusterkit.check.case import MULTI_WORKER, PARAMETER_SERVER, Case, Hit
+from clusterkit.check.replicas import MIRRORED, function_of, is_gang, reached
 from clusterkit.check.source import Source, argument
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec, Network, TfConfig
-from clusterkit.words.model import Shape, number_of
+from clusterkit.words.model import Shape, TaskType, number_of
 
 SERVER = "tensorflow.distribute.Server"
 _CLUSTER = "tensorflow.train.ClusterSpec"
 _ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # in a text, also in one of JSON
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
+_HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
 _DEVICE_OF_A_TASK = re.compile(r"/job:\w+(?:/replica:\d+)?/task:\d+.*")
 _OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # in a condition for tasks that run no training
+_GPU = re.compile("(?i)gpu:")
+_CHIEF = re.compile(r"== ['\"](?:chief|master)['\"]")
+_OR_A_WORKER = re.compile("worker|index|task_id|rank")
 _RUNS_PYTHON = {"from_generator", "py_function", "numpy_function"}
 
 
@@ -45,6 +49,22 @@ def device_of_another_worker(case: Case) -> Iterator[Hit]:
                 "Leave tf.device out, create variables within `with strategy.scope():`, so that each worker has a "
                 "copy, and combine values with strategy.reduce. For variables on one task, use ParameterServerStrategy "
                 "and add --ps 1."
+            )
+            yield Hit(source.location(call), what, advice)
+
+
+def gpus_by_name(case: Case) -> Iterator[Hit]:
+    """Find strategies that get GPUs by name, for the explanation of a hang on a machine without them."""
+    for source, _, call in case.calls(MIRRORED) if not case.strict else ():
+        devices = argument(call, 0, "devices")
+        value = source.value(devices.id) if isinstance(devices, ast.Name) else devices
+        if value is not None and _GPU.search(ast.unparse(value)):
+            what = (
+                "The strategy gets GPUs by name, and TensorFlow found none on this machine: the first step never ends."
+            )
+            advice = (
+                "Leave the devices out, tf.distribute.MirroredStrategy(), which takes those that are there. If the "
+                "machine has GPUs, look at nvidia-smi, and install tensorflow[and-cuda]."
             )
             yield Hit(source.location(call), what, advice)
 
@@ -77,10 +97,43 @@ def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
         for node in source.nodes:
             if not isinstance(node, ast.Assign) or not writes_tf_config(source, node) or not case.applies(source, node):
                 continue
-            texts = source.constant_texts(node.value) or []
-            addresses = [address for text in texts for address in _ADDRESS.findall(text)]
+            addresses = [address for text in _texts(source, node.value) for address in _ADDRESS.findall(text)]
             if addresses and not any("TF_CONFIG" in test for test in _tests(source, node)):
                 yield from (Hit(source.location(node), *said) for said in _unreachable(case.job, addresses))
+
+
+def chief_without_a_chief(case: Case) -> Iterator[Hit]:
+    """Find training that only a chief does, in a job that has no chief."""
+    if case.job.counts.get(TaskType.CHIEF) or not case.is_distributed:
+        return
+    for source in case.sources:
+        for block in (node for node in source.nodes if isinstance(node, ast.If)):
+            test = ast.unparse(block.test)
+            alone = _CHIEF.search(test) and not _OR_A_WORKER.search(test) and case.applies(source, block)
+            if alone and _trains(source, block.body) and not _trains(source, block.orelse):
+                what = f"Only a chief does this, and the job has none, but {case.tasks}: no task trains."
+                advice = "Leave the condition out: with MultiWorkerMirroredStrategy, all workers have to train."
+                if case.names({PARAMETER_SERVER}):
+                    advice = "Start parameter servers, and a chief with them: --ps 1."
+                yield Hit(source.location(block), what, advice)
+
+
+def _trains(source: Source, statements: list[ast.stmt]) -> bool:
+    """Return whether statements make a strategy for several tasks, or call fit, perhaps in functions of the file."""
+    for statement in statements:
+        for node in ast.walk(statement):
+            inner = function_of(source, node.func) if isinstance(node, ast.Call) else None
+            calls = [
+                node,
+                *(each for function in (reached(source, inner) if inner else ()) for each in ast.walk(function)),
+            ]
+            for call in calls:
+                if isinstance(call, ast.Call) and (
+                    source.dotted(call.func) in (MULTI_WORKER, PARAMETER_SERVER)
+                    or getattr(call.func, "attr", "") == "fit"
+                ):
+                    return True
+    return False
 
 
 def writes_tf_config(source: Source, node: ast.AST) -> bool:
@@ -95,6 +148,7 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
     """Yield why tasks with these addresses wait for each other for ever, if they do, and what to do instead."""
     own = "The TF_CONFIG that the program sets"
     remove = "Remove it, since clusterkit sets TF_CONFIG in each task, or run with --tf-config ours, which ignores it."
+    away = [address for address in addresses if not _is_spread(job) and not _HERE.fullmatch(address.rpartition(":")[0])]
     wrong = [address for address in addresses if int(address.rpartition(":")[2]) == 0]
     local = [address for address in addresses if _is_spread(job) and _LOCAL.fullmatch(address.rpartition(":")[0])]
     if wrong or local:
@@ -102,6 +156,8 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
         why += [f"on each machine, {local[0]} is that machine itself"] if local else []
         advice = f"{remove} A TF_CONFIG of your own needs each machine's name or IP address, and ports other than 0."
         yield f"{own} has addresses at which the tasks do not find each other: {listed(why)}.", advice
+    elif away:
+        yield f"{own} has the address of another machine: no task of this job listens at {away[0]}.", remove
     elif len({*addresses}) < len(addresses):
         yield f"{own} gives several tasks the same address.", remove
     elif len(addresses) > len(job.cluster):
@@ -111,6 +167,23 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
             "starts.",
             f"Remove it, and start as many: --workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
         )
+
+
+def _texts(source: Source, value: ast.expr) -> Iterator[str]:
+    """Yield the constant texts in a value of TF_CONFIG. Other parts, such as the index, need not be constant."""
+    todo: list[ast.AST | None] = [value] if isinstance(value, ast.Constant) else []
+    if isinstance(value, ast.Call) and source.dotted(value.func) == "json.dumps":
+        todo += value.args[:1]
+    seen = set[str]()
+    while todo:
+        match todo.pop(0):
+            case ast.Constant(value=str(text)):
+                yield text
+            case ast.Name(id=name) if name not in seen:
+                seen.add(name)
+                todo.append(source.value(name))
+            case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
+                todo += parts
 
 
 def _tests(source: Source, node: ast.AST) -> list[str]:

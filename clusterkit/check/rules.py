@@ -8,25 +8,39 @@ from collections.abc import Iterable, Iterator
 
 from clusterkit.check.averages import batch_per_replica, division_by_no_rows, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
+from clusterkit.check.endless import endless_epoch
 from clusterkit.check.findings import Finding, Location, Severity
+from clusterkit.check.forks import forks
+from clusterkit.check.metrics import assigned_metric
 from clusterkit.check.own_clusters import (
     SERVER,
+    chief_without_a_chief,
     cluster_without_chief,
     device_of_another_worker,
+    gpus_by_name,
     server_beside_strategy,
     tf_config_of_other_tasks,
     writes_tf_config,
 )
+from clusterkit.check.replicas import is_gang, replicas_of
 from clusterkit.check.servers import (
     coordinator_everywhere,
     finite_data,
     fit_of_keras_3,
+    one_step_at_a_time,
     shard_of_one_pipeline,
     unscoped_layer,
 )
+from clusterkit.check.shares import (
+    shard_twice,
+    steps_of_one_replica,
+    undistributed_batches,
+    undivided_batch,
+    undivided_function,
+)
 from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.source import Source
-from clusterkit.check.steps import loss_divided_twice, mean_of_parts, shard_twice, undistributed_batches
+from clusterkit.check.steps import loss_divided_twice, mean_of_parts, results_of_one_worker
 from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
@@ -36,6 +50,7 @@ _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distrib
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # words in cluster-aware code
+_SCOPE = re.compile(r"scope|experimental_distribute|_from_function|^run$")  # in code that uses its strategy
 _SAVED = re.compile(r".*\.(?:keras|h5)")
 # Maps callbacks that write files to their argument for the path. In Keras 2, the callbacks support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
@@ -165,6 +180,21 @@ def no_scope(case: Case) -> Iterator[Hit]:
         return
 
 
+def one_device_alone(case: Case) -> Iterator[Hit]:
+    """Find the call that trains a model outside the scope of a MirroredStrategy with several devices."""
+    replicas = replicas_of(case)
+    if (
+        replicas is None
+        or is_gang(case)
+        or any(_SCOPE.search(getattr(node, "attr", "")) for source in case.sources for node in source.nodes)
+    ):
+        return
+    for source, fit in case.fits():
+        what = f"The model is created outside the scope of the strategy: of {replicas.text}, only the first one trains."
+        yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
+        return
+
+
 def uncalled_main(case: Case) -> Iterator[Hit]:
     """Find a main() that is never called in a program that only defines functions."""
     main = case.sources[0]
@@ -189,6 +219,8 @@ RULES = {
     "server-beside-the-strategy": server_beside_strategy,
     "device-of-another-worker": device_of_another_worker,
     "cluster-without-the-chief": cluster_without_chief,
+    "chief-without-a-chief": chief_without_a_chief,
+    "devices-not-there": gpus_by_name,
     "strategy-too-late": strategy_too_late,
     "wrong-strategy": wrong_strategy,
     "no-strategy": no_strategy,
@@ -202,6 +234,14 @@ RULES = {
     "loss-divided-twice": loss_divided_twice,
     "undistributed-batches": undistributed_batches,
     "shard-twice": shard_twice,
+    "undivided-function": undivided_function,
+    "undivided-batch": undivided_batch,
+    "steps-of-one-replica": steps_of_one_replica,
+    "one-device-alone": one_device_alone,
+    "assigned-metric": assigned_metric,
+    "results-of-one-worker": results_of_one_worker,
+    "endless-epoch": endless_epoch,
+    "forks": forks,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
@@ -210,6 +250,7 @@ RULES = {
     "unscoped-layer": unscoped_layer,
     "finite-data": finite_data,
     "shard-of-one-pipeline": shard_of_one_pipeline,
+    "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,
 }
 
@@ -217,7 +258,9 @@ RULES = {
 # with the same ids, which explain such a run at its end.
 SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
-    *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline"),
+    *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),
+    *("undivided-batch", "steps-of-one-replica", "one-device-alone", "one-step-at-a-time", "assigned-metric"),
+    *("chief-without-a-chief", "results-of-one-worker"),
 )
 
 

@@ -10,7 +10,7 @@ from clusterkit.check.case import OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Severity
 from clusterkit.check.source import Source, argument
 from clusterkit.words.job import Servers
-from clusterkit.words.model import Shape
+from clusterkit.words.model import Shape, TaskType, number_of
 
 _SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for certain tasks
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
@@ -80,6 +80,29 @@ def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
                 )
                 advice = "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat()."
                 yield Hit(source.location(call), what, advice)
+
+
+def one_step_at_a_time(case: Case) -> Iterator[Hit]:
+    """Find loops that wait for each scheduled step before they schedule the next one: a single worker trains."""
+    workers = case.job.counts.get(TaskType.WORKER, 0)
+    for source in case.sources if _has_servers(case) and workers > 1 else ():
+        for loop in (node for node in source.nodes if isinstance(node, ast.For | ast.While)):
+            calls = [
+                node
+                for statement in loop.body
+                if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign)
+                for node in ast.walk(statement)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            ]
+            scheduled = [call for call in calls if getattr(call.func, "attr", "") == "schedule"]
+            waits = [call for call in calls if getattr(call.func, "attr", "") in ("join", "fetch") and not call.args]
+            if len(scheduled) == 1 and waits:
+                what = (
+                    f"The loop waits here for each step before it schedules the next: of {number_of('worker', workers)}"
+                    ", only one trains at a time."
+                )
+                advice = "Schedule several steps, those of an epoch or so, and wait after the loop: coordinator.join()."
+                yield Hit(source.location(waits[0]), what, advice)
 
 
 def _adapted(source: Source) -> Iterator[str]:

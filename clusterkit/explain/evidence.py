@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clusterkit.check.findings import Finding
-from clusterkit.explain.errors import error_text
+from clusterkit.explain.errors import LONGEST_LINE, error_text
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
-from clusterkit.explain.silent import RAN_OUT
 from clusterkit.machine.blame import was_killed
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import end_of
@@ -18,7 +17,7 @@ from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.account import Startup
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
 from clusterkit.words.reports import Look
 
 LOG = 1 << 18  # bytes; the maximum read from the end of a log
@@ -51,11 +50,11 @@ def evidence_of(
         state=result.state,
         reason=result.reason if cause is None else "",
         findings=findings,
-        stuck=_hung(run, Look.STARTUP) if cause is None else (),
-        stalled=_hung(run, Look.STALL) if cause is not None and cause.exit.asked is Asked.STALL else (),
+        stuck=_stuck(run, result),
         undistributed=result.undistributed,
         diverged=result.diverged_at is not None,
-        ran_out=result.short and _ran_out(run, result, job),
+        short=result.short,
+        log="" if failures and has_own_error(failures[0].exit) else _log_of_leader(run, result, job),
     )
 
 
@@ -83,10 +82,17 @@ def _overcome(result: RunResult, job: JobSpec) -> Iterator[Failure]:
             yield Failure(ended.task, ended.attempt, ended.exit, ended.ended, step=ended.last_step)
 
 
-def _ran_out(run: RunDirectory, result: RunResult, job: JobSpec) -> bool:
-    """Return whether Keras logged, in the leader's last attempt, that the data ended."""
+def _log_of_leader(run: RunDirectory, result: RunResult, job: JobSpec) -> str:
+    """Return the end of the log of the leader's last attempt."""
     attempts = [ended.attempt for ended in result.attempts if ended.task == job.leader]
-    return bool(attempts) and any(RAN_OUT in line for line in _log(run.log(job.leader, max(attempts))))
+    return "\n".join(line[:LONGEST_LINE] for line in _log(run.log(job.leader, max(attempts)))) if attempts else ""
+
+
+def _stuck(run: RunDirectory, result: RunResult) -> tuple[StuckTask, ...]:
+    """Return the tasks as the run's last inspection saw them, if the run hung until that inspection."""
+    if result.cause is not None:
+        return _hung(run, Look.STALL) if result.cause.exit.asked is Asked.STALL else ()
+    return _hung(run, Look.TIMEOUT if result.state is RunState.TIMED_OUT else Look.STARTUP)
 
 
 def _connected(*stages: float | None) -> bool:

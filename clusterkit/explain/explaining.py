@@ -37,7 +37,9 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
         if wrong:
             from clusterkit.explain.table import TABLE as rows
         else:
-            from clusterkit.explain.silent import ROWS as rows
+            from clusterkit.explain import silent, warned
+
+            rows = (*silent.ROWS, *warned.ROWS)
     except Exception:  # clusterkit may have been reinstalled while the job ran
         return result
     gathered = list[Evidence]()

@@ -53,14 +53,15 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
 
 
 def _waits_alone(evidence: Evidence) -> Words | None:
-    """Condition: in a stall, all workers but one wait in a step or a collective operation."""
-    alone = [task for task in evidence.stalled if not task.doing.startswith(IN_A_STEP)]
-    waits = [str(task.task) for task in evidence.stalled if task.doing.startswith(IN_A_STEP)]
+    """Condition: all workers but one wait in a step or a collective operation."""
+    alone = [task for task in evidence.stuck if not task.doing.startswith(IN_A_STEP)]
+    waits = [task for task in evidence.stuck if task.doing.startswith(IN_A_STEP)]
     if len(alone) != 1 or not waits:
         return None
-    return {
-        "means": f"{alone[0].task} {alone[0].doing}, while {listed(waits)} waited for it in a collective operation."
-    }
+    others = listed([str(task.task) for task in waits])
+    words = {"means": f"{alone[0].task} {alone[0].doing}, while {others} waited for it in a collective operation."}
+    call = re.match("waits in (evaluate|predict) ", waits[0].doing)
+    return words | ({"advice": f"Call {call[1]} in all workers, and print the result in one."} if call else {})
 
 
 ROWS: tuple[Row, ...] = (

@@ -81,7 +81,8 @@ def explain_log(chunks: Iterable[bytes]) -> LogExplained:
         sources.setdefault(line.source if known else "", _Source()).lines.append((number, line.text))
     blocks = [block for name, source in sources.items() for block in _blocks(name, [*source.lines])]
     if not blocks:
-        evidence = Evidence(tuple(_end(name, source) for name, source in sources.items()))
+        log = "\n".join(text for _, text in next(iter(sources.values()), _Source()).lines)
+        evidence = Evidence(tuple(_end(name, source) for name, source in sources.items()), log=log)
         return LogExplained(evidence, explain(evidence))
     tasks, own = _in_order(blocks)
     for number, task in enumerate(tasks[: max(1, own)]):

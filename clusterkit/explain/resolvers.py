@@ -25,8 +25,13 @@ RANKS = (
 
 
 def stuck(holds: Condition) -> Condition:
-    """Return a condition that holds if the run failed at the startup timeout and the condition `holds` holds."""
-    return lambda evidence: holds(evidence) if evidence.stuck and evidence.job is not None else None
+    """Return a condition that holds if the run hung before its first step, and the condition `holds` holds."""
+
+    def hangs(evidence: Evidence) -> Words | None:
+        begun = any(task.step is not None for task in evidence.tasks)
+        return holds(evidence) if evidence.stuck and evidence.job is not None and not begun else None
+
+    return hangs
 
 
 def _same_task(evidence: Evidence) -> Words | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -36,7 +37,7 @@ class TaskEvidence:
 
 @dataclass(frozen=True, slots=True)
 class StuckTask:
-    """A task that was inspected at the startup timeout or in a stall. The task is not necessarily stuck itself."""
+    """A task that was inspected when the run hung. The task is not necessarily stuck itself."""
 
     task: Task
     doing: str = ""  # the activity of the main thread, as in `waits in Server.join`
@@ -56,11 +57,13 @@ class Evidence:
     state: RunState | None = None  # how the run ended; None for a log without a run directory
     reason: str = ""  # the reason why the run failed, if no task failed
     findings: tuple[Finding, ...] = ()  # the findings of `check`, also in code that a run may not reach
-    stuck: tuple[StuckTask, ...] = ()  # all inspected tasks, if the run failed at the startup timeout
-    stalled: tuple[StuckTask, ...] = ()  # all inspected tasks, if a stall ended the run
+    stuck: tuple[
+        StuckTask, ...
+    ] = ()  # all inspected tasks, if the startup timeout, a stall or the timeout ended the run
     undistributed: Undistributed | None = None  # the tasks that trained alone, although they have peers
     diverged: bool = False  # True if the leader's last loss is not a number
-    ran_out: bool = False  # True if `fit` made fewer steps than it announced, and Keras logged that its data ended
+    short: bool = False  # True if `fit` made fewer steps than it announced
+    log: str = ""  # the end of the log of the leader (without a run: of one task), if no task ended with an error
 
     @property
     def first(self) -> TaskEvidence:
@@ -80,6 +83,20 @@ def anywhere(evidence: Evidence) -> Words | None:
 def found(id_: str) -> Condition:
     """Return a condition that holds if `check` has a finding with this id."""
     return lambda evidence: HOLDS if any(finding.id == id_ for finding in evidence.findings) else None
+
+
+def logged(pattern: str) -> Condition:
+    """Return a condition that holds if no task failed with an error, and the leader's log matches the pattern.
+
+    The condition's values are the named groups of the pattern.
+    """
+    line = re.compile(pattern, re.MULTILINE)
+
+    def holds(evidence: Evidence) -> Words | None:
+        match = line.search(evidence.log)
+        return None if match is None else {name: word for name, word in match.groupdict().items() if word}
+
+    return holds
 
 
 def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:

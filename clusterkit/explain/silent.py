@@ -6,10 +6,10 @@ finding is shown instead of the row's sentences.
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Condition, Evidence, Row, Words, found
+from clusterkit.explain.row import Condition, Evidence, Row, Words, found, logged
 from clusterkit.words.outcome import RunState
 
-RAN_OUT = "input ran out of data"  # in a warning of Keras
+_RAN_OUT = logged("input ran out of data")  # in a warning of Keras
 
 _TWO = ("--workers", "2")
 _SERVED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
@@ -35,8 +35,7 @@ def _found(id_: str) -> Condition:
 def _ran_out(evidence: Evidence) -> Words | None:
     """Condition: Keras's warning that the data ended is in the log of a run that made too few steps, or in a log."""
     first, job = evidence.first, evidence.job
-    of_log = job is None and RAN_OUT in first.text and "Traceback (most" not in first.text
-    if not of_log and (not evidence.ran_out or _failed(evidence)):
+    if _RAN_OUT(evidence) is None or (job is not None and (not evidence.short or _failed(evidence))):
         return None
     leader = next((task for task in evidence.tasks if job is not None and task.task == job.leader), first)
     return {"who": leader.name, "made": "early" if leader.step is None else f"after step {leader.step}"}
@@ -149,6 +148,96 @@ ROWS: tuple[Row, ...] = (
         "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat(), so that each worker reads in another order.",
         _found("shard-of-one-pipeline"),
         example=_SERVED,
+        facts_only=True,
+    ),
+    Row(
+        "undivided-function",
+        "distribute_datasets_from_function: each worker trains on all of the data",
+        "",
+        "The strategy does not divide what such a function returns, and the function makes the same dataset in each "
+        "worker.",
+        "Divide the rows in it: dataset.shard(context.num_input_pipelines, context.input_pipeline_id).",
+        _found("undivided-function"),
+        ("yahoo/TensorFlowOnSpark#227", "GoogleCloudPlatform/cloudml-samples#58"),
+        _TWO,
+        facts_only=True,
+    ),
+    Row(
+        "undivided-batch",
+        "distribute_datasets_from_function: each replica gets the whole global batch",
+        "",
+        "The strategy does not divide the batches of a dataset that such a function returns.",
+        "Batch by the size of one replica's batch: context.get_per_replica_batch_size(global_batch_size).",
+        _found("undivided-batch"),
+        ("tensorflow/tensorflow#50509",),
+        _TWO,
+        facts_only=True,
+    ),
+    Row(
+        "steps-of-one-replica",
+        "MultiWorkerMirroredStrategy is no faster with more workers: each epoch takes as long as before",
+        "",
+        "The batch grows with the number of replicas, and steps_per_epoch does not shrink: each epoch trains the data "
+        "several times.",
+        "Divide by the global batch, steps_per_epoch=rows // global_batch_size, or leave steps_per_epoch and repeat() "
+        "out.",
+        _found("steps-of-one-replica"),
+        ("tensorflow/tensorflow#42888", "tensorflow/tensorflow#36515"),
+        _TWO,
+        facts_only=True,
+    ),
+    Row(
+        "one-device-alone",
+        "MirroredStrategy uses only one GPU",
+        "",
+        "The model is created outside the scope of the strategy, so that it trains on one device alone.",
+        "Create and compile the model within `with strategy.scope():`.",
+        _found("one-device-alone"),
+        example=("--workers", "1"),
+        facts_only=True,
+    ),
+    Row(
+        "one-step-at-a-time",
+        "ParameterServerStrategy is no faster with more workers",
+        "",
+        "The coordinator waits for each step before it schedules the next one, so that one worker trains at a time.",
+        "Schedule several steps, and call coordinator.join() or fetch() after the loop.",
+        _found("one-step-at-a-time"),
+        ("kubeflow/trainer#1459",),
+        ("--workers", "2", "--ps", "1", "--servers", "builtin"),
+        facts_only=True,
+    ),
+    Row(
+        "assigned-metric",
+        "MirroredStrategy: a metric of one's own is too large by the number of GPUs",
+        "",
+        "A strategy adds up the variables of a metric over all replicas, and update_state sets them to a value.",
+        "Add to them with assign_add, and divide in result().",
+        _found("assigned-metric"),
+        ("tensorflow/addons#2629",),
+        ("--workers", "1"),
+        facts_only=True,
+    ),
+    Row(
+        "chief-without-a-chief",
+        'if task_type == "chief": … and the program ends without training',
+        "",
+        "The program trains in a chief alone, and the job has no chief.",
+        "Leave the condition out: with MultiWorkerMirroredStrategy, all workers have to train. With parameter servers, "
+        "start a chief: --ps 1.",
+        _found("chief-without-a-chief"),
+        example=_TWO,
+        facts_only=True,
+    ),
+    Row(
+        "results-of-one-worker",
+        "MultiWorkerMirroredStrategy: each worker has the predictions for a part of the rows",
+        "",
+        "experimental_local_results returns the results of the worker's own replicas.",
+        "Use strategy.gather(results, axis=0), which returns those of all workers.",
+        _found("results-of-one-worker"),
+        ("tensorflow/tensorflow#50019",),
+        _TWO,
         facts_only=True,
     ),
 )

@@ -25,6 +25,7 @@ from clusterkit.explain import (
     shared,
     silent,
     waiting,
+    warned,
 )
 from clusterkit.explain.row import Row
 
@@ -49,5 +50,6 @@ FILES: tuple[ModuleType, ...] = (
     environment,
     peers,
     silent,
+    warned,
 )
 TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from clusterkit.explain.gangs import IN_A_STEP
-from clusterkit.explain.row import Evidence, Row, Words
+from clusterkit.explain.resolvers import CONNECTS
+from clusterkit.explain.row import Evidence, Row, Words, found
 from clusterkit.text.spelling import listed
-from clusterkit.words.model import Shape
+from clusterkit.words.model import Shape, number_of
+from clusterkit.words.outcome import RunState
 
 _TWO = ("--workers", "2")
 _WAITS_FOR_DATA = "waits for its next batch"
@@ -30,16 +32,45 @@ def _left(evidence: Evidence) -> Words | None:
     return {"waits": listed(waits)} if waits and first.connected is False and first.step is None else None
 
 
-def _no_data(evidence: Evidence) -> Words | None:
-    """Check whether, in a stall, all main threads wait, and just one task runs the program's code in another thread."""
-    stalled = evidence.stalled
-    if len(stalled) < 2 or not all(task.doing.startswith((*IN_A_STEP, _WAITS_FOR_DATA)) for task in stalled):
+def _only_serves(evidence: Evidence) -> Words | None:
+    """Check whether the leader of the job waits in Server.join, so that no task trains."""
+    serves = [str(task.task) for task in evidence.stuck if task.doing.startswith("waits in Server.join")]
+    if evidence.job is None or str(evidence.job.leader) not in serves:
         return None
-    busy = [task for task in stalled if task.threads]
+    tasks = listed([number_of(kind, count) for kind, count in evidence.job.counts.items() if count])
+    return {"leader": str(evidence.job.leader), "tasks": tasks}
+
+
+def _no_data(evidence: Evidence) -> Words | None:
+    """Check whether all main threads wait, and just one task runs the program's code in another thread."""
+    stuck = evidence.stuck
+    if len(stuck) < 2 or not all(task.doing.startswith((*IN_A_STEP, _WAITS_FOR_DATA)) for task in stuck):
+        return None
+    busy = [task for task in stuck if task.threads]
     if len(busy) != 1:
         return None
-    waits = listed([str(task.task) for task in stalled if task is not busy[0]])
+    waits = listed([str(task.task) for task in stuck if task is not busy[0]])
     return {"busy": str(busy[0].task), "place": busy[0].threads[0], "waits": waits}
+
+
+def _no_answer(evidence: Evidence) -> Words | None:
+    """Check whether a task waits in its strategy for the other tasks of its cluster."""
+    waits = [str(task.task) for task in evidence.stuck if task.doing.startswith(CONNECTS)]
+    return {"waits": listed(waits), "verb": "wait" if len(waits) > 1 else "waits"} if waits else None
+
+
+_FOR_A_PROCESS = tuple(f"waits for {what}" for what in ("another process", "a pipe", "a lock", "a future", "a queue"))
+
+
+def _for_a_fork(evidence: Evidence) -> Words | None:
+    """Check whether a task waits for a process that the program has forked."""
+    waits = [task for task in evidence.stuck if task.doing.startswith((*_FOR_A_PROCESS, *IN_A_STEP, _WAITS_FOR_DATA))]
+    return {"waits": str(waits[0].task)} if waits and found("forks")(evidence) is not None else None
+
+
+def _never_ends(evidence: Evidence) -> Words | None:
+    """Check whether a run made steps until its timeout, and `check` has found data without an end."""
+    return found("endless-epoch")(evidence) if evidence.state is RunState.TIMED_OUT else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -56,6 +87,20 @@ ROWS: tuple[Row, ...] = (
         facts_only=True,
     ),
     Row(
+        "no-answer",
+        "MultiWorkerMirroredStrategy() (ParameterServerStrategy()) hangs: a task of the cluster does not answer",
+        "",
+        "{waits} {verb} in the strategy, which connects to every task of its cluster, and one of them does not answer: "
+        "nobody has started it, or it is not at the address that the cluster has for it.",
+        "Leave TF_CONFIG and the strategy's resolver as clusterkit sets them (--tf-config ours ignores those of the "
+        "program). In a cluster of your own, start each task, with an address that all others reach.",
+        _no_answer,
+        ("tensorflow/tensorflow#46931", "tensorflow/tensorflow#46827"),
+        (*_TWO, "--timeout", "40s"),
+        facts_only=True,
+        general=True,
+    ),
+    Row(
         "ends-before-the-strategy",
         "MultiWorkerMirroredStrategy() hangs: another worker has ended its program before it made a strategy",
         "",
@@ -66,6 +111,42 @@ ROWS: tuple[Row, ...] = (
         example=(*_TWO, "--startup-timeout", "15s"),
         facts_only=True,
         over=("leaves-early",),
+    ),
+    Row(
+        "only-serves",
+        "Every task waits in Server.join(), and none of them trains",
+        "",
+        "{leader} waits in Server.join(), so that no task trains: the program trains in a task of another type, and "
+        "this job has none ({tasks}).",
+        "With parameter servers, let the chief train and all others serve: if task_type != 'chief': server.join(); "
+        "--ps 1 adds the chief to the workers. Without, remove the servers: MultiWorkerMirroredStrategy has its own.",
+        _only_serves,
+        ("tensorflow/models#11143", "tensorflow/tensorflow#22407"),
+        (*_TWO, "--timeout", "30s"),
+        facts_only=True,
+        over=("hosts-of-another-cluster",),
+    ),
+    Row(
+        "forks",
+        "A process of multiprocessing (Pool, use_multiprocessing=True) hangs after TensorFlow was used",
+        "",
+        "{waits} waits for a process that was forked after TensorFlow had started its threads, which the copy does not "
+        "have, so that it hangs.",
+        'Start processes by multiprocessing.get_context("spawn"), before TensorFlow is used, or use threads.',
+        _for_a_fork,
+        ("tensorflow/tensorflow#8220", "tensorflow/tensorflow#51832", "tensorflow/tensorflow#35879"),
+        ("--workers", "1", "--timeout", "30s"),
+        facts_only=True,
+    ),
+    Row(
+        "endless-epoch",
+        "Epoch 1/3: training never ends, and the progress bar has no total",
+        "",
+        "The data has no end, and nothing counts the steps, so that the first epoch never ends.",
+        "Give fit steps_per_epoch, or leave repeat() out.",
+        _never_ends,
+        example=(*_TWO, "--timeout", "30s"),
+        facts_only=True,
     ),
     Row(
         "data-of-one-worker",

@@ -128,8 +128,8 @@ class Machine:
                 self._of_attempt(event)
 
     def _inspected(self, event: ev.Inspected) -> None:
-        if event.look is Look.STARTUP and self.job_timeout.awaited:
-            self.job_timeout.end()
+        if event.look is Look.TIMEOUT:
+            self.job_timeout.inspected(event.vitals)
         else:
             self.progress.inspected(event)
             self.lone_training.inspected(event.look)

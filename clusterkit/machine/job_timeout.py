@@ -1,17 +1,21 @@
-"""Ends the run at its timeout. If no step was made, the tasks are inspected before, so that the report says why."""
+"""Ends the run at its timeout. If training makes no steps, the tasks are inspected first, to report what they do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.stalls import stuck_task, verdict
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
-from clusterkit.words.reports import Look
+from clusterkit.words.reports import Look, Vitals
 
 WITHIN = 5.0  # seconds; the run ends this long after its timeout although the inspection is not finished
+LATELY = 15.0  # seconds; tasks that have made a step this recently are not inspected
 
 
 @dataclass(slots=True)
@@ -24,15 +28,29 @@ class JobTimeout:
 
     def on_timer(self) -> None:
         """Request the inspection, or end the run."""
-        if self.awaited or self.ending.begun or self.state.progress_at is not None or not any(self.state.alive()):
-            self.end()
+        made = self.state.progress_at
+        lately = made is not None and self.state.now < made + LATELY
+        if self.awaited or self.ending.begun or lately or not any(self.state.alive()):
+            self._end()
             return
         self.awaited = True
-        self.state.actions.append(Inspect(Look.STARTUP, "no step before the job's timeout"))
+        steps = "no step" if made is None else f"no step for {self.state.now - made:.0f} s"
+        self.state.actions.append(Inspect(Look.TIMEOUT, f"{steps} before the job's timeout"))
         self.state.timers.set(Timer.JOB, self.state.now + WITHIN)
 
-    def end(self) -> None:
-        """End the run."""
+    def inspected(self, vitals: Mapping[Task, Vitals]) -> None:
+        """End the run, and report what its tasks do."""
+        if self.awaited:
+            self._end(self._activities(vitals))
+
+    def _end(self, doing: str = "") -> None:
         self.awaited = False
         limit = self.state.job.limits.job
-        self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s")
+        self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s{doing}")
+
+    def _activities(self, vitals: Mapping[Task, Vitals]) -> str:
+        """Return a clause about the task that is stuck, and about those that wait for it; "" if nothing is known."""
+        steps = {record.task: record.last_step for record in self.state.alive(self.state.job.steppers)}
+        stuck = stuck_task(self.state.job, steps, vitals)
+        known = stuck is not None and any(seen.doing for seen in vitals.values())
+        return f": {verdict(self.state.job, stuck, vitals)}" if stuck is not None and known else ""

@@ -31,6 +31,7 @@ class Look(enum.StrEnum):
     PACE = "pace"
     STALL = "stall"
     STARTUP = "startup"
+    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Pace:
 class Vitals:
     """Observations of a live attempt from outside its processes. `state` is the letter in /proc/PID/stat.
 
-    An inspection with Look.PACE sets `pace` but not `listening`. STALL and STARTUP set three more fields:
+    An inspection with Look.PACE sets `pace` but not `listening`. Inspections with a report set three more fields:
     `doing` is what the main thread does, such as "waits in Server.join", or empty;
     `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks;
     `connects` is True if the main thread creates a strategy, which waits for the other tasks of its cluster.

@@ -27,6 +27,25 @@ CLUSTERS = [
         ({**ONE, "tf_config": "ours"},),
     ),
     Row(
+        "tf-config-of-other-tasks",
+        SET.replace("localhost:12345", "worker-1.net:2222").replace(", 'localhost:23456'", ""),
+        (("worker-1.net:2222", "127.0.0.1:2222"),),
+        ONE,
+        ({**ONE, "tf_config": "ours"},),
+    ),
+    Row(
+        "chief-without-a-chief",
+        f"{READ}def train():\n    strategy = {MADE}\nif config['task']['type'] == 'chief':  # here\n    train()\n",
+        (
+            ("== 'chief'", "in ('chief', 'worker')"),
+            ("== 'chief'", "== 'chief' or config['task']['index'] == 0"),
+            ("    train()\n", "    save()\n"),
+            ("    train()\n", "    train()\nelse:\n    train()\n"),
+        ),
+        TWO,
+        ({**TWO, "chief": True}, SERVED, ONE),
+    ),
+    Row(
         "server-beside-the-strategy",
         f"{READ}server = tf.distribute.Server(config['cluster'], job_name='worker')  # here\nstrategy = {MADE}\n",
         (

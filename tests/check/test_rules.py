@@ -11,10 +11,11 @@ from clusterkit.check.rules import RULES
 from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
 from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
+from tests.check.shares import SHARES
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
-ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS]
+ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)
@@ -55,7 +56,7 @@ def test_a_file_that_hides_a_module_is_a_finding() -> None:
 
 def test_each_rule_has_a_row() -> None:
     """A new rule needs a row in the table above."""
-    assert set(RULES) == {row.finding for row in ROWS} | {"hides-module", "undefined-name"}
+    assert set(RULES) == {row.finding for row in ROWS} | {"hides-module", "undefined-name", "devices-not-there"}
 
 
 ALIASES = {
@@ -95,6 +96,24 @@ def test_the_programs_own_modules_are_read(text: str, expected: list[str]) -> No
     """Only modules that the program always imports are checked."""
     late = f"import tensorflow as tf\ntf.zeros(1)\n{MADE}\n"
     assert told(text, files={"model.py": late}, **TWO) == expected
+
+
+@pytest.mark.parametrize("devices", ["['GPU:0', 'GPU:1']", "[f'/gpu:{i}' for i in range(2)]", "devices=NAMES"])
+def test_gpus_of_a_strategy_are_found_only_after_a_failure(devices: str) -> None:
+    """A machine may have them. Devices of another kind, and a strategy without a list, are no reason of a failure."""
+    text = f"{TF}NAMES = ('/gpu:0', '/gpu:1')\nstrategy = tf.distribute.MirroredStrategy({devices})\nstrategy.scope()\n"
+    assert told(text, workers=1) == []
+    assert told(text, strict=False, workers=1) == ["devices-not-there"]
+    text = text.replace("gpu:", "cpu:").replace("GPU:", "CPU:")
+    assert told(text, strict=False, workers=1) == []
+
+
+def test_processes_for_the_data_are_found_only_after_a_failure() -> None:
+    """With most programs, they do no harm."""
+    text = f"{TF}model.fit(data, workers=4, use_multiprocessing=True)\n"
+    assert told(text, workers=1) == []
+    assert told(text, strict=False, workers=1) == ["forks"]
+    assert told(text.replace("=True", "=False"), strict=False, workers=1) == []
 
 
 def test_unreached_code_is_checked_after_a_failure() -> None:

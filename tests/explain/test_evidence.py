@@ -145,25 +145,29 @@ def test_the_newest_report_about_a_stall(tmp_path: Path) -> None:
     for number, doing in ((9, "sleeps"), (10, "waits")):
         (run.all_stacks / f"stall-{number}.txt").write_text(f"why\n\n{FIRST} {doing}\n")
     cause = Failure(FIRST, 1, Exit(signal=9, asked=Asked.STALL), 0.0)
-    (stalled,) = evidence_of(run, RunResult(RunState.FAILED, 1, "", cause), JOB, None).stalled
-    assert stalled.doing == "waits"
+    (stuck,) = evidence_of(run, RunResult(RunState.FAILED, 1, "", cause), JOB, None).stuck
+    assert stuck.doing == "waits"
 
 
-@pytest.mark.parametrize(
-    ("said", "short", "ran_out"),
-    [
-        ("UserWarning: Your input ran out of data; interrupting training.", True, True),
-        ("UserWarning: Your input ran out of data; interrupting training.", False, False),
-        ("Epoch 3: early stopping", True, False),
-    ],
-)
-def test_data_that_ended_too_early(tmp_path: Path, said: str, short: bool, ran_out: bool) -> None:
-    """Keras says so, and the leader has made fewer steps than it had announced."""
+def test_the_report_about_a_run_that_hung_until_its_timeout(tmp_path: Path) -> None:
+    """An earlier report about its start does not count."""
+    run = RunDirectory(tmp_path)
+    run.all_stacks.mkdir()
+    for name in ("startup", "timeout"):
+        (run.all_stacks / f"{name}-1.txt").write_text(f"why\n\n{FIRST} is seen at its {name}\n")
+    (stuck,) = evidence_of(run, RunResult(RunState.TIMED_OUT, 124, "too long"), JOB, None).stuck
+    assert stuck.doing == "is seen at its timeout"
+
+
+def test_the_log_of_the_leader(tmp_path: Path) -> None:
+    """That of its last attempt, if no task failed with an error of its own."""
     run = RunDirectory(tmp_path)
     run.of_task(FIRST).mkdir(parents=True)
-    run.log(FIRST, 1).write_text(f"step 1\n{said}\n")
-    ended = (AttemptEnded(FIRST, 1, 0.0, 3.0, Exit(code=0), 1, 9, None, None),)
-    result = RunResult(RunState.SUCCEEDED, 0, "", attempts=ended, short=short)
-    assert evidence_of(run, result, JOB, None).ran_out is ran_out
-    gone = evidence_of(RunDirectory(tmp_path / "gone"), result, JOB, None)
-    assert not gone.ran_out
+    run.log(FIRST, 2).write_text("step 1\nWARNING: slow\n")
+    ended = tuple(AttemptEnded(FIRST, number, 0.0, 3.0, Exit(code=0), 1, 9, None, None) for number in (1, 2))
+    done = RunResult(RunState.SUCCEEDED, 0, "", attempts=ended, short=True)
+    evidence = evidence_of(run, done, JOB, None)
+    assert (evidence.log, evidence.short) == ("step 1\nWARNING: slow", True)
+    assert evidence_of(RunDirectory(tmp_path / "gone"), done, JOB, None).log == ""
+    failed = RunResult(RunState.FAILED, 1, "", Failure(SECOND, 1, Exit(code=1), 0.0), attempts=ended)
+    assert evidence_of(run, failed, JOB, None).log == ""

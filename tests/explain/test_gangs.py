@@ -125,11 +125,11 @@ def test_a_worker_that_waits_alone(stopped: Task) -> None:
     busy = StuckTask(ONE, "sleeps (time.sleep) at train.py:19 in on_epoch_end", "train.py:19")
     waits = StuckTask(ZERO, "waits in fit (a step or a collective)", "train.py:23")
     first = TaskEvidence(stopped, exit=Exit(signal=9, asked=Asked.STALL))
-    (explanation,) = explain(Evidence((first,), GANG, RunState.FAILED, stalled=(waits, busy)), ROWS)
+    (explanation,) = explain(Evidence((first,), GANG, RunState.FAILED, stuck=(waits, busy)), ROWS)
     assert explanation.row == "waits-alone"
     assert explanation.means.startswith("worker:1 sleeps (time.sleep) at train.py:19 in on_epoch_end, while worker:0 ")
     for both in (busy, busy), (waits, waits), ():
-        assert explain(Evidence((first,), GANG, RunState.FAILED, stalled=both), ROWS) == []
+        assert explain(Evidence((first,), GANG, RunState.FAILED, stuck=both), ROWS) == []
 
 
 def test_what_one_worker_alone_finds_made_another_has_made() -> None:

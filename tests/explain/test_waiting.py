@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
 from clusterkit.explain.table import TABLE
@@ -74,17 +75,58 @@ def test_another_end(first: TaskEvidence, job: object) -> None:
 def test_a_worker_in_its_own_code_that_the_other_waits_for(waits: StuckTask, does: str) -> None:
     """A lock of the program is no collective operation."""
     alone = replace(SLEEPS, doing=does)
-    (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stalled=(waits, alone)), TABLE)
+    (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stuck=(waits, alone)), TABLE)
     assert explanation.row == "waits-alone"
     assert explanation.means == f"worker:1 {does}, while worker:0 waited for it in a collective operation."
+
+
+def test_an_evaluation_in_one_worker_alone() -> None:
+    """The others have to evaluate, too."""
+    waits = replace(STEP, doing="waits in evaluate (a step or a collective)")
+    (explanation,) = explain(Evidence((), GANG, RunState.TIMED_OUT, stuck=(waits, SLEEPS)), TABLE)
+    assert (explanation.row, explanation.advice[:28]) == ("waits-alone", "Call evaluate in all workers")
 
 
 def test_data_that_does_not_come() -> None:
     """The program's code runs in a thread of one task alone, while all wait in a step."""
     starved = replace(STEP, task=ONE, threads=("data.py:8 in rows",))
-    (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stalled=(STEP, starved)), TABLE)
+    (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stuck=(STEP, starved)), TABLE)
     assert explanation.row == "data-of-one-worker"
     assert explanation.means.startswith("worker:1 waits for data: the code that makes it is at data.py:8 in rows")
     both = replace(STEP, threads=("data.py:8 in rows",))
-    for stalled in ((both, starved), (STEP, replace(STEP, task=ONE)), (starved,)):
-        assert rows(Evidence((STOPPED,), GANG, RunState.FAILED, stalled=stalled)) == []
+    for stuck in ((both, starved), (STEP, replace(STEP, task=ONE)), (starved,)):
+        assert rows(Evidence((STOPPED,), GANG, RunState.FAILED, stuck=stuck)) == []
+
+
+def test_a_leader_that_serves() -> None:
+    """No task trains; a leader that trains is no reason, whoever serves."""
+    serves = replace(STEP, doing="waits in Server.join")
+    (explanation,) = explain(Evidence((), GANG, RunState.TIMED_OUT, stuck=(serves, replace(serves, task=ONE))), TABLE)
+    assert explanation.row == "only-serves"
+    assert explanation.means.startswith("worker:0 waits in Server.join(), so that no task trains")
+    assert "(2 workers)" in explanation.means
+    assert "only-serves" not in rows(Evidence((), GANG, RunState.TIMED_OUT, stuck=(STEP, replace(serves, task=ONE))))
+
+
+@pytest.mark.parametrize(
+    ("does", "expected"),
+    [
+        ("waits for another process at train.py:5", ["forks"]),
+        ("waits for its next batch (tf.data)", ["forks"]),
+        ("sleeps (time.sleep) at train.py:5", []),
+    ],
+)
+def test_a_task_that_waits_for_a_process_that_the_program_forked(does: str, expected: list[str]) -> None:
+    """Only if `check` has found where it forks."""
+    alone = Evidence((), job_of(workers=1), RunState.TIMED_OUT, stuck=(replace(SLEEPS, task=ZERO, doing=does),))
+    assert rows(replace(alone, findings=(Finding("forks", Location("a.py", 1), "It forks.", "Spawn."),))) == expected
+    assert rows(alone) == []
+
+
+def test_a_cluster_in_which_a_task_does_not_answer() -> None:
+    """Nothing else explains that the strategies of all tasks wait."""
+    elsewhere = replace(WAITS, task=ONE, endpoint="a:2", listens=("worker:1",))
+    (explanation,) = explain(Evidence((), GANG, RunState.TIMED_OUT, stuck=(WAITS, elsewhere)), TABLE)
+    assert explanation.row == "no-answer"
+    assert explanation.means.startswith("worker:0 and worker:1 wait in the strategy")
+    assert rows(Evidence((), GANG, RunState.TIMED_OUT, stuck=(WAITS, SLEEPS))) == ["late-to-the-strategy"]

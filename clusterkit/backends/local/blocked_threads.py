@@ -93,6 +93,7 @@ _TENSORFLOW = (
 )  # fmt: skip
 _PYTHON = (
     ("subprocess.py", r"wait|_wait|communicate|_communicate", "waits for another process"),
+    ("multiprocessing/popen_fork.py", r"wait|poll", "waits for another process"),
     ("queue.py", "get|put", "waits for a queue"),
     ("concurrent/futures/_base.py", "result|wait", "waits for a future"),
     ("asyncio/base_events.py", "_run_once", "waits in asyncio's loop"),

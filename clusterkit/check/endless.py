@@ -1,0 +1,76 @@
+"""A rule about data without an end, over which training never comes to the end of an epoch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from clusterkit.check.case import Case, Hit
+from clusterkit.check.replicas import function_of, resolved
+from clusterkit.check.source import DISTRIBUTES, Source, argument
+
+_ENDS = {"take", "as_numpy_iterator"}
+
+
+def endless_epoch(case: Case) -> Iterator[Hit]:
+    """Find calls of `fit` without steps, and loops without an exit, over datasets that repeat for ever."""
+    for source in case.sources:
+        for node in source.nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(attr="fit"), keywords=keywords):
+                    counted = any(keyword.arg in ("steps_per_epoch", None) for keyword in keywords)
+                    data = None if counted else argument(node, 0, "x")
+                    advice = (
+                        "Give fit steps_per_epoch=rows // batch_size, or let the data end: no repeat(), no while True."
+                    )
+                case ast.For(iter=data, body=body):
+                    inside = [each for statement in body for each in ast.walk(statement)]
+                    if any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside):
+                        continue
+                    advice = (
+                        "Leave the loop after the steps of an epoch, by break or take(steps), or leave repeat() out."
+                    )
+                case _:
+                    continue
+            if _is_endless(source, data):
+                what = "The data has no end, and nothing here counts the steps: the first epoch never ends."
+                yield Hit(source.location(node), what, advice)
+
+
+def _is_endless(source: Source, data: ast.AST | None, depth: int = 8) -> bool:
+    """Return whether a dataset repeats without a count, perhaps in a function of the file or before it was distributed.
+
+    A loop may also number the batches, or show its progress.
+    """
+    match data:
+        case ast.Call(func=ast.Attribute(attr="repeat"), args=args, keywords=keywords):
+            return not args and not keywords
+        case ast.Name(id=name) if depth:
+            values = source.values(name)
+            return bool(values) and all(_is_endless(source, value, depth - 1) for value in values)
+        case ast.Call(func=ast.Name(id="enumerate" | "tqdm" | "iter"), args=[inner, *_]) if depth:
+            return _is_endless(source, inner, depth - 1)
+        case ast.Call(func=ast.Attribute(attr=attr), args=[inner, *_]) if attr == DISTRIBUTES and depth:
+            return _is_endless(source, inner, depth - 1)
+        case ast.Call(func=func) if depth and (function := function_of(source, func)) is not None:
+            if any(isinstance(each, ast.Yield) for each in ast.walk(function)):
+                return _yields_for_ever(function)
+            returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)]
+            value = resolved(source, function, returned[0]) if len(returned) == 1 else None
+            return _is_endless(source, value, depth - 1)
+        case ast.Call(func=ast.Attribute(attr="from_generator"), args=[made, *_]):
+            generator = function_of(source, made)
+            return generator is not None and _yields_for_ever(generator)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr not in _ENDS and depth:
+            return _is_endless(source, owner, depth - 1)
+    return False
+
+
+def _yields_for_ever(generator: ast.FunctionDef) -> bool:
+    """Return whether a generator yields in a loop `while True` that nothing leaves."""
+    for loop in ast.walk(generator):
+        if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and loop.test.value:
+            inside = [*ast.walk(loop)]
+            leaves = any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
+            return not leaves and any(isinstance(each, ast.Yield) for each in inside)
+    return False

@@ -1,0 +1,45 @@
+"""A rule about processes that the program forks: a copy of a process has none of the threads that TensorFlow needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from clusterkit.check.case import Case, Hit
+from clusterkit.check.replicas import function_of, reached
+from clusterkit.check.source import Source
+
+_STARTS = {"multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"}
+_TAKERS = ("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit")
+_OTHERWISE = re.compile("spawn|forkserver|get_context")  # in code that starts processes in another way
+_USES = re.compile(r"\b(?:tf|tensorflow|keras)\.|\.(?:predict|fit|evaluate)\(|\bmodel\(")
+
+
+def forks(case: Case) -> Iterator[Hit]:
+    """Find processes that the program forks, and that run TensorFlow or the data of `fit`."""
+    for source in case.sources if not any(source.mentions(_OTHERWISE) for source in case.sources) else ():
+        for name, call in source.calls():
+            named = {keyword.arg: keyword.value for keyword in call.keywords}
+            several = named.get("use_multiprocessing")
+            if isinstance(several, ast.Constant) and several.value is True and not case.strict:  # it may succeed
+                what = "This forks processes for the data, which have none of the threads that TensorFlow started."
+                yield Hit(source.location(call), what, "Use threads: workers=4, without use_multiprocessing.")
+            elif name in _STARTS and "mp_context" not in named and _runs_tensorflow(source, named.get("target")):
+                what = "This forks a process that uses TensorFlow, and has none of the threads that TensorFlow started."
+                advice = (
+                    'Start it by multiprocessing.get_context("spawn"), under if __name__ == "__main__", so that it '
+                    "imports TensorFlow itself."
+                )
+                yield Hit(source.location(call), what, advice)
+
+
+def _runs_tensorflow(source: Source, target: ast.AST | None) -> bool:
+    """Return whether the function for the process, or one that the file gives to a pool, uses TensorFlow."""
+    given = (
+        [call.args[0] for _, call in source.calls() if call.args and getattr(call.func, "attr", "") in _TAKERS]
+        if target is None
+        else [target]
+    )
+    functions = [function for each in given if (function := function_of(source, each)) is not None]
+    return any(_USES.search(ast.unparse(each)) for function in functions for each in reached(source, function))

@@ -1,0 +1,116 @@
+"""The replicas among which a strategy of the program divides each batch, and the functions that run in the replicas."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case
+from clusterkit.check.source import Source, argument
+from clusterkit.words.model import Shape, number_of
+
+MIRRORED = "tensorflow.distribute.MirroredStrategy"
+Function = ast.FunctionDef | ast.Module
+
+_MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
+REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")  # in an expression with their number
+_GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
+_LOGICAL_DEVICES = re.compile("(?:Logical|Virtual)DeviceConfiguration")
+
+
+class Replicas(NamedTuple):
+    """The replicas as words for messages: `worker` or `device`, their number as in `2 devices`, and a factor."""
+
+    noun: str
+    text: str
+    times: str
+
+
+def replicas_of(case: Case) -> Replicas | None:
+    """Return the replicas of the program's strategy; None if there is certainly or probably only one."""
+    if is_gang(case):
+        return Replicas("worker", case.tasks, str(len(case.job.training)))
+    logical = any(source.mentions(_LOGICAL_DEVICES) for source in case.sources)
+    for source in case.sources:
+        for name, call in source.calls():
+            devices = argument(call, 0, "devices") if name == MIRRORED else None
+            if isinstance(devices, ast.List | ast.Tuple) and len(devices.elts) > 1:
+                return Replicas("device", number_of("device", len(devices.elts)), str(len(devices.elts)))
+            if name == MIRRORED and not isinstance(devices, ast.List | ast.Tuple) and (devices is not None or logical):
+                return Replicas("device", "n devices", "n")
+    return None
+
+
+def is_gang(case: Case) -> bool:
+    """Return whether the job is a gang of workers that train with a strategy that the program creates."""
+    is_made = case.names({MULTI_WORKER}) or any(True for _ in case.calls(OUR_STRATEGY))
+    return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and bool(is_made)
+
+
+def replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
+    """Yield the functions of the file that the program or `fit` passes to `strategy.run`."""
+    for node in source.nodes:
+        if isinstance(node, ast.ClassDef) and is_model(source, node):
+            yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "train_step")
+    for _, call in source.calls():
+        if getattr(call.func, "attr", "") == "run" and (function := function_of(source, argument(call, 0, "fn"))):
+            yield function
+
+
+def is_model(source: Source, node: ast.AST | None) -> bool:
+    """Return whether the node is a subclass of a Keras model."""
+    return isinstance(node, ast.ClassDef) and not _MODELS.isdisjoint(map(source.dotted, node.bases))
+
+
+def function_of(source: Source, node: ast.AST | None) -> ast.FunctionDef | None:
+    """Return the file's function or method that a name, or an attribute of `self`, refers to."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+            found = source.value(name)
+            return found if isinstance(found, ast.FunctionDef) else None
+    return None
+
+
+def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """Return the function and those functions of the file that it calls, also indirectly."""
+    found = [function]
+    for each in found:  # the loop also visits the functions that it appends
+        calls = (node.func for node in ast.walk(each) if isinstance(node, ast.Call))
+        found += [inner for inner in (function_of(source, func) for func in calls) if inner and inner not in found]
+    return found
+
+
+def resolved(source: Source, function: Function, node: ast.AST | None) -> ast.AST | None:
+    """Return the value of a name that the function or, if not, the file binds once. Return other nodes unchanged."""
+    if not isinstance(node, ast.Name):
+        return node
+    inside = [*ast.walk(function)]
+    bound = [each for each in inside if _binds(each, node.id)]
+    plain = [
+        each.value
+        for each in inside
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in bound
+    ]
+    if not bound:
+        return source.value(node.id)
+    return plain[0] if len(bound) == len(plain) == 1 else None
+
+
+def is_global_batch(source: Source, node: ast.AST) -> bool:
+    """Return whether the node has the name of a global batch size, or that of a product with the number of replicas."""
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    values = [value for value in source.values(name) if value is not None]
+    products = [value for value in values if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)]
+    grows = bool(values) and len(products) == len(values)
+    return _GLOBAL_BATCH.fullmatch(name) is not None or (
+        grows and all(REPLICAS.search(ast.unparse(product)) for product in products)
+    )
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Name(id=bound, ctx=ast.Store()) | ast.arg(arg=bound):
+            return bound == name
+    return False

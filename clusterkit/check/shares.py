@@ -1,0 +1,263 @@
+"""Rules about the data of several replicas: how their batches and rows are divided, and how many steps an epoch has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterkit.check.case import Case, Hit
+from clusterkit.check.replicas import REPLICAS, function_of, is_gang, is_global_batch, reached, replicas_of
+from clusterkit.check.source import DISTRIBUTES, Source, argument
+
+_TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
+_DISTRIBUTES = re.compile(r"experimental_(?:distribute|make_numpy)|_from_function|distribute_values")
+_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # in code that divides by itself
+_PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")  # names in such code
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")  # in code for one part of the rows
+_ROWS = re.compile(r"\.from_tensor_slices\(|RecordDataset\(|TextLineDataset\(|list_files\(|tfds\.load\(")
+
+
+def undistributed_batches(case: Case) -> Iterator[Hit]:
+    """Find loops that pass the batches of a dataset that is not distributed to the replicas."""
+    replicas = replicas_of(case)
+    if replicas is None:
+        return
+    for source in case.sources:
+        made = [*_distributed(source)]
+        unused = {dataset: name for name, dataset in made if not _is_used(case, name)}
+        divides = any(getattr(each, "attr", "") == "shard" for each in source.nodes) or source.mentions(_DIVIDES)
+        alone = not made and not source.mentions(_DISTRIBUTES)
+        for loop in source.nodes if not divides else ():
+            dataset = _looped(loop.iter) if isinstance(loop, ast.For) else ""
+            is_plain = alone and _is_dataset(source, source.value(dataset))
+            if isinstance(loop, ast.For) and (dataset in unused or is_plain) and _runs(source, loop):
+                shares = unused.get(dataset, f"strategy.experimental_distribute_dataset({dataset})")
+                what = f"The loop takes its batches from {dataset}: each {replicas.noun} trains on the whole of each."
+                yield Hit(source.location(loop), what, f"Loop over {shares}, which gives each its share.")
+
+
+def shard_twice(case: Case) -> Iterator[Hit]:
+    """Find datasets that the program divides among the workers, and that the strategy divides once more."""
+    if not is_gang(case) or any(source.mentions(_DIVIDES) for source in case.sources):
+        return
+    for source in case.sources:
+        taken = [argument(call, 0, "x") for _, call in source.calls() if getattr(call.func, "attr", "") in _TAKERS]
+        for shard in dict.fromkeys(found for rows in taken if (found := _shard_of(source, rows, set())) is not None):
+            if case.applies(source, shard):
+                what = (
+                    f"The dataset is divided here, and the strategy divides it once more: each of the tasks "
+                    f"({case.tasks}) trains on a part of its part, and the rest of the rows is lost."
+                )
+                advice = "Leave shard() out, or set options.experimental_distribute.auto_shard_policy to OFF."
+                yield Hit(source.location(shard), what, advice)
+
+
+def steps_of_one_replica(case: Case) -> Iterator[Hit]:
+    """Find numbers of steps for `fit` that fit the batch of one replica, if the data has larger, global batches."""
+    replicas = replicas_of(case)
+    if replicas is None:
+        return
+    for source in case.sources:
+        sizes = [*_global_batches(source)]
+        for _, call in source.calls() if sizes else ():
+            steps = argument(call, 99, "steps_per_epoch") if getattr(call.func, "attr", "") == "fit" else None
+            size = next((size for size in sizes if _counts(source, steps, size.one)), None)
+            if size is not None:
+                what = (
+                    f"So many steps make an epoch with one {replicas.noun}: with {replicas.text}, a batch has "
+                    f"{replicas.times} times as many rows, and an epoch trains the data {replicas.times} times."
+                )
+                advice = f"Divide the number of rows by the global batch: steps_per_epoch=rows // {size.name}."
+                yield Hit(source.location(call), what, advice)
+
+
+def undivided_function(case: Case) -> Iterator[Hit]:
+    """Find functions that make a worker's dataset, and data without auto-sharding, if nothing divides the rows."""
+    if is_gang(case):
+        yield from _without_sharding(case)
+    for source, call, function in _dataset_functions(case) if is_gang(case) else ():
+        text = "\n".join(map(ast.unparse, reached(source, function)))
+        if _ROWS.search(text) and not _SHARDS.search(text):
+            what = f"The function makes the same dataset in each worker: each ({case.tasks}) trains on all of the rows."
+            context = function.args.args[0].arg if function.args.args else "context"
+            advice = (
+                "Divide the rows in it, before shuffle() and batch(): "
+                f"dataset.shard({context}.num_input_pipelines, {context}.input_pipeline_id)."
+            )
+            yield Hit(source.location(call), what, advice)
+
+
+def _without_sharding(case: Case) -> Iterator[Hit]:
+    """Find auto-sharding that is switched off in a program that does not divide its finite data itself."""
+    divides = any(source.mentions(_PART) for source in case.sources)
+    for source in case.sources if not divides else ():
+        for node in source.nodes:
+            off = isinstance(node, ast.Attribute) and node.attr == "OFF" and "AutoShardPolicy" in ast.unparse(node)
+            if off and any(_ROWS.search(ast.unparse(each.nodes[0])) for each in case.sources):
+                what = f"Without auto-sharding, each worker ({case.tasks}) trains on all of the rows."
+                advice = "Leave the policy at AUTO, or divide the rows first: dataset.shard(workers, index)."
+                yield Hit(source.location(node), what, advice)
+
+
+def undivided_batch(case: Case) -> Iterator[Hit]:
+    """Find functions that make a worker's dataset in batches of the global batch size."""
+    replicas = replicas_of(case)
+    if replicas is None:
+        return
+    for source, _, function in _dataset_functions(case):
+        functions = reached(source, function)
+        scaled = any("per_replica" in ast.unparse(each) for each in functions)
+        for call in (node for each in functions for node in ast.walk(each) if isinstance(node, ast.Call)):
+            size = argument(call, 0, "batch_size") if getattr(call.func, "attr", "") == "batch" else None
+            if size is not None and not scaled and is_global_batch(source, size):
+                context = function.args.args[0].arg if function.args.args else "context"
+                what = (
+                    f"The strategy does not divide the batches of such a function: each {replicas.noun} gets the whole "
+                    f"global batch, so that with {replicas.text} each step has {replicas.times} times as many rows."
+                )
+                advice = f"Batch by {context}.get_per_replica_batch_size({ast.unparse(size)})."
+                yield Hit(source.location(call), what, advice)
+
+
+class _GlobalBatch(NamedTuple):
+    """The name of a global batch size, and the factor that is the batch size of one replica."""
+
+    name: str
+    one: ast.expr
+
+
+def _global_batches(source: Source) -> Iterator[_GlobalBatch]:
+    for node in source.nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name() as name], value=ast.BinOp(left=left, op=ast.Mult(), right=right)):
+                pass
+            case ast.BinOp(left=left, op=ast.Mult(), right=right) as name:
+                pass
+            case _:
+                continue
+        for one, factor in ((left, right), (right, left)):
+            if REPLICAS.search(ast.unparse(factor)) and not REPLICAS.search(ast.unparse(one)):
+                yield _GlobalBatch(name.id if isinstance(name, ast.Name) else f"({ast.unparse(name)})", one)
+
+
+def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
+    """Return whether `steps` is a number of rows divided by the batch size `one`."""
+    for _ in range(4):
+        if isinstance(steps, ast.Name):
+            steps = source.value(steps.id)
+        elif isinstance(steps, ast.Call) and len(steps.args) == 1:  # int(...), math.ceil(...)
+            steps = steps.args[0]
+    if isinstance(steps, ast.BinOp) and isinstance(steps.op, ast.Div | ast.FloorDiv):
+        return ast.unparse(steps.right) == ast.unparse(one)
+    count, batch = _number(source, steps) or 0, _number(source, one) or 0
+    numbers = {_number(source, node) for node in source.nodes if isinstance(node, ast.Name | ast.Constant)}
+    return bool(count and batch) and any(
+        number and number >= 2 * batch and number == count * batch for number in numbers
+    )
+
+
+def _number(source: Source, node: ast.AST | None) -> int | None:
+    """Return a constant, or the only constant to which the file binds a name, which may be that of a parameter, too."""
+    values = source.values(node.id) if isinstance(node, ast.Name) else [node]
+    found = [each.value for each in values if isinstance(each, ast.Constant) and type(each.value) is int]
+    return found[0] if len(found) == 1 else None
+
+
+def _dataset_functions(case: Case) -> Iterator[tuple[Source, ast.Call, ast.FunctionDef]]:
+    """Yield the functions of which a strategy makes datasets, each with the call that gets it."""
+    for source in case.sources:
+        for _, call in source.calls():
+            made = getattr(call.func, "attr", "").endswith("distribute_datasets_from_function")
+            given = argument(call, 0, "dataset_fn")
+            if isinstance(given, ast.Lambda) and isinstance(given.body, ast.Call):
+                given = given.body.func
+            if made and (function := function_of(source, given)) is not None:
+                yield source, call, function
+
+
+def _shard_of(source: Source, rows: ast.AST | None, seen: set[str]) -> ast.Call | None:
+    """Return the call of `shard` from which a dataset is made, through methods of datasets and names bound once."""
+    match rows:
+        case ast.Name(id=name) if name not in seen:
+            return _shard_of(source, source.value(name), seen | {name})
+        case ast.Call(func=ast.Attribute(attr="shard"), args=[_, _]):
+            return rows
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return _shard_of(source, owner, seen)
+    return None
+
+
+def _looped(iterated: ast.expr) -> str:
+    """Return the name of the dataset over which a loop iterates, perhaps through `enumerate`, `tqdm` or `take`."""
+    match iterated:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="take")):
+            return name
+        case ast.Call(func=ast.Name(id="enumerate" | "tqdm"), args=[inner, *_]):
+            return _looped(inner)
+    return ""
+
+
+def _is_dataset(source: Source, node: ast.AST | None) -> bool:
+    """Return whether the value is a dataset: the result of a function of tf.data, perhaps through further methods."""
+    while isinstance(node, ast.Call):
+        if source.dotted(node.func).startswith("tensorflow.data."):
+            return True
+        node = getattr(node.func, "value", None)
+    return False
+
+
+def _distributed(source: Source) -> Iterator[tuple[str, str]]:
+    """Yield (distributed, original): the names of a distributed dataset and of the dataset that is distributed."""
+    made = [node for node in source.nodes if isinstance(node, ast.Assign) and DISTRIBUTES in ast.dump(node.value)]
+    results = {
+        each.id for node in made for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    }
+    for node in made:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=dataset), *_]),
+            ) if attr == DISTRIBUTES and dataset not in results:
+                yield name, dataset
+
+
+def _is_used(case: Case, name: str) -> bool:
+    """Return whether any file reads or imports the name."""
+    return any(
+        (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load))
+        or (
+            isinstance(node, ast.Attribute | ast.alias)
+            and name in (getattr(node, "attr", ""), getattr(node, "name", ""))
+        )
+        or (isinstance(node, ast.Constant) and node.value == name)
+        for source in case.sources
+        for node in source.nodes
+    )
+
+
+def _runs(source: Source, loop: ast.For) -> bool:
+    """Return whether the loop passes its batches to `strategy.run`, directly or in a function of the file."""
+    batch = _names(loop.target)
+    for call in (node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
+        if _runs_with(call, batch):
+            return True
+        if (function := function_of(source, call.func)) is not None:
+            pairs = zip(function.args.args, call.args, strict=False)
+            names = {parameter.arg for parameter, value in pairs if isinstance(value, ast.Name) and value.id in batch}
+            if any(isinstance(node, ast.Call) and _runs_with(node, names) for node in ast.walk(function)):
+                return True
+    return False
+
+
+def _runs_with(call: ast.Call, names: set[str]) -> bool:
+    args = argument(call, 1, "args")
+    is_run = getattr(call.func, "attr", "") == "run" and isinstance(args, ast.Tuple | ast.List)
+    return is_run and args is not None and not names.isdisjoint(_names(args))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

@@ -1,0 +1,108 @@
+"""Rows about runs without an error, of which only a warning of TensorFlow or Keras shows what went wrong."""
+
+from __future__ import annotations
+
+from clusterkit.explain.row import Evidence, Row, Words, found, logged
+
+_ONE = ("--workers", "1")
+
+_NO_METRIC = logged(
+    "(?:Can save best model only with|Early stopping conditioned on metric"
+    r"|Learning rate reduction is conditioned on metric) `?(?P<metric>[\w/]+)"
+)
+
+
+def _metric(evidence: Evidence) -> Words | None:
+    """Condition: a callback of Keras warns that a metric is missing, and no epoch shows it."""
+    words = _NO_METRIC(evidence)
+    return words if words is not None and f" {words['metric']}: " not in evidence.log else None
+
+
+_NO_DEVICES = logged(
+    r"Some requested devices in `tf\.distribute\.Strategy` are not visible to TensorFlow: (?P<devices>\S+)"
+)
+_NO_GPUS = logged("failed call to cuInit|Could not find cuda drivers|Skipping registering GPU devices")
+
+
+def _devices(evidence: Evidence) -> Words | None:
+    """Condition: TensorFlow misses devices of a strategy; or it found no GPU, and a strategy of GPUs hangs."""
+    hangs = evidence.stuck and _NO_GPUS(evidence) is not None and found("devices-not-there")(evidence) is not None
+    return {"devices": "its GPUs"} if hangs else _NO_DEVICES(evidence)
+
+
+_NO_SERVICE = logged(r"Failed to [\w ]{1,40} dispatcher at (?P<address>\S{1,200}): UNAVAILABLE: [^\n]*Will retry in ")
+
+
+def _service(evidence: Evidence) -> Words | None:
+    """Condition: the run hung, and TensorFlow tries again and again to reach a dispatcher of tf.data service."""
+    return _NO_SERVICE(evidence) if evidence.stuck or evidence.job is None else None
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "steps-without-a-graph",
+        "Using MirroredStrategy eagerly has significant overhead currently: training is very slow",
+        "",
+        "strategy.run is called outside of a tf.function, so that each operation of each step is dispatched on its "
+        "own, which takes many times as long.",
+        "Put @tf.function on the function that calls strategy.run, so that the whole step is compiled once; leave out "
+        "run_eagerly=True and tf.config.run_functions_eagerly(True).",
+        logged(r"Using \w+ eagerly has significant overhead(?:(?s:.)*?Using \w+ eagerly has significant overhead){2}"),
+        ("tensorflow/tensorflow#27195", "noahchalifour/rnnt-speech-recognition#18"),
+        _ONE,
+        facts_only=True,
+    ),
+    Row(
+        "traced-in-each-step",
+        "WARNING:tensorflow:5 out of the last 5 calls to <function …> triggered tf.function retracing",
+        "",
+        "TensorFlow builds the graph of {name} anew in nearly each call, which takes much longer than a step.",
+        "Define the tf.function once, outside of the loop and of functions that the loop calls; give it tensors, "
+        "tf.constant(step), and no Python numbers; and let all batches have one shape: drop_remainder=True.",
+        logged(
+            r"out of the last \d+ calls to <function (?!TensorFlowTrainer|Model\.)(?:[\w.<>]*\.)?(?P<name>\w+) at \S+> "
+            "triggered tf.function retracing"
+        ),
+        ("tensorflow/tensorflow#33320", "tensorflow/tensorflow#34025", "keras-team/tf-keras#254"),
+        _ONE,
+        facts_only=True,
+    ),
+    Row(
+        "metric-not-there",
+        "Can save best model only with val_loss available (Early stopping conditioned on metric …)",
+        "",
+        "A callback waits for the metric {metric}, which fit does not compute, and so never saves, stops or changes "
+        "anything.",
+        "Give fit validation_data, since only then is there a val_loss, or give the callback another monitor, such as "
+        "loss or a metric of compile.",
+        _metric,
+        ("tensorflow/tensorflow#33163",),
+        _ONE,
+        facts_only=True,
+    ),
+    Row(
+        "devices-not-there",
+        "Some requested devices in `tf.distribute.Strategy` are not visible to TensorFlow: …/device:GPU:0",
+        "",
+        "The program gives its strategy devices that TensorFlow does not find on this machine: {devices}.",
+        "Leave the list of devices out, so that the strategy takes those that are there, or look at "
+        "tf.config.list_physical_devices(); without GPUs, install tensorflow[and-cuda] and look at nvidia-smi.",
+        _devices,
+        ("tensorflow/models#8560",),
+        (*_ONE, "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "dispatcher-not-there",
+        "tf.data service: training hangs in the first step, Failed to register dataset with dispatcher … Will retry",
+        "",
+        "The data comes from tf.data service, and nobody listens at its dispatcher's address, {address}: TensorFlow "
+        "tries again and again, and shows it only at the log level INFO.",
+        "Start tf.data.experimental.service.DispatchServer at that address, and WorkerServers with it, before the "
+        "training, and give distribute() an address that all workers reach: service=dispatcher.target.",
+        _service,
+        ("tensorflow/tensorflow#52252", "SamsungLabs/FastFlow#2"),
+        ("--workers", "1", "--timeout", "25s"),
+        facts_only=True,
+    ),
+)
