@@ -32,18 +32,6 @@ def _creates_it_everywhere(evidence: Evidence) -> Words | None:
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "dataset-outside-its-function",
-        "InvalidArgumentError: Failed copying input tensor from /job:chief … Unable to parse tensor proto",
-        r"Failed copying input tensor from /job:(?:chief|localhost)\S* to /job:worker\S* in order to run \S+ "
-        "Unable to parse tensor proto",
-        "The dataset is made outside of the function for create_per_worker_dataset, so that it is in the chief, and a "
-        "dataset cannot be copied to a worker.",
-        "Make the dataset in that function, or in the one that distribute_datasets_from_function gets: from "
-        "tf.data.Dataset.from_tensor_slices(…) to batch(…).",
-        reported=("tensorflow/tensorflow#34391", "tensorflow/datasets#832"),
-        example=("--workers", "1", "--ps", "1", "--servers", "builtin"),
-    ),
-    Row(
         "finite-data-on-parameter-servers",
         "OutOfRangeError: End of sequence, from a worker of ParameterServerStrategy",
         r"End of sequence(?s:.{0,600}?)remote target /job:worker/replica:0/task:(?P<worker>\d{1,6})",
@@ -294,7 +282,7 @@ ROWS: tuple[Row, ...] = (
         "Make it in the function: coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices("
         "arrays).batch(8).repeat()), with DatasetCreator and distribute_datasets_from_function alike; or pass the "
         "dataset itself: create_per_worker_dataset(dataset).",
-        reported=("tensorflow/tensorflow#24887",),
+        reported=("tensorflow/tensorflow#24887", "tensorflow/tensorflow#34391", "tensorflow/datasets#832"),
         example=_COORDINATED,
     ),
 )
