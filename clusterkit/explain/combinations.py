@@ -17,6 +17,10 @@ _SIZES = (
     r"|is incompatible with the layer: expected shape=\((?P<built>\d{1,9})(?P<rest>,[^\n)]{0,200})\), found "
     r"shape=\((?P<got>\d{1,9})(?P=rest)\)"
 )
+_IN_A_STEP = (  # the program's call of Keras or of a strategy, and the next frame of the traceback, which is theirs
+    r"(?:\.(?:fit|evaluate|train_on_batch|test_on_batch)|(?i:strat)\w*\.run)\([^\n]*\n"
+    r"(?:(?!  File )[^\n]*\n){0,20}  File \"[^\"\n]*/(?:keras/src|tensorflow/python)/"
+)
 
 
 def _sizes(evidence: Evidence) -> Words | None:
@@ -212,5 +216,19 @@ ROWS: tuple[Row, ...] = (
         calling(r"\blosses\b"),
         ("keras-team/keras#16529", "keras-team/tf-keras#610"),
         ("--workers", "2", "--keras", "2"),
+    ),
+    Row(
+        "input-in-a-loss",
+        "ValueError: A KerasTensor cannot be used as input to a TensorFlow function, from a loss in model.fit",
+        r"A KerasTensor cannot be used as input to a TensorFlow function",
+        "{line}, as in a loss, runs in each step and uses an Input or a layer's output from the construction of the "
+        "model, which has no value there.",
+        "Take the value from the batch. In a subclass of tf.keras.Model, with which you make the model: def "
+        "compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True): return loss(y, y_pred, "
+        "x[1]) / self.distribute_strategy.num_replicas_in_sync, for the second input. Leave loss out of compile.",
+        showing(_IN_A_STEP),
+        ("tensorflow/tensorflow#35093",),
+        _TWO,
+        over=("keras-tensor",),
     ),
 )
