@@ -109,7 +109,9 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Only input tensors may be passed as positional arguments. … PerReplica:{…}",
         r"(?:Only input tensors may be passed as positional arguments\.[^\n]*|Unrecognized data type: x=)PerReplica:",
         "{line} calls a model on the batch of all replicas, and not on the share of one.",
-        "Call it in a function: strategy.run(lambda x: model(x), args=(batch,)).",
+        "Call it, and the loss, in a function of the batch's parts: share = strategy.run(lambda x, y: "
+        "tf.reduce_mean(loss(y, model(x))), args=(x, y)), then strategy.reduce('MEAN', share, axis=None); for the "
+        "outputs alone, strategy.gather(strategy.run(lambda x: model(x), args=(x,)), axis=0).",
         example=_TWO,
     ),
     Row(
