@@ -86,7 +86,8 @@ ROWS: tuple[Row, ...] = (
         r"|then)/_\d+/(?:while/)?cond/Placeholder",
         "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
         "Keras 3 cannot initialize them there.",
-        "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before any step.",
+        "Before any step, in strategy.scope(): call the model once on a batch, such as model(tf.zeros([1, 28])), if it "
+        "is a class of its own or has no tf.keras.Input; then optimizer.build(model.trainable_variables).",
         reported=("keras-team/keras#23085", "keras-team/keras#20164"),
         example=("--workers", "1"),
     ),

@@ -120,8 +120,8 @@ ROWS: tuple[Row, ...] = (
         r"failed due to `'PerReplica' object has no attribute|Python inputs incompatible with input_signature[^\n]*\n?"
         r"(?s:.{0,400}?)PerReplica",
         "{line} passes a batch of all replicas to a tf.function whose input_signature describes tensors.",
-        "Leave input_signature out, or make it of the distributed dataset: [dataset.element_spec], or "
-        "list(dataset.element_spec) if the function takes the parts of an element.",
+        "Leave input_signature out, or make it of the distributed dataset: [dataset.element_spec] for a batch, or "
+        "[*dataset.element_spec, tf.TensorSpec([], tf.int64)] for the parts of a batch and one number more.",
         example=_TWO,
         over=("attribute-of-a-batch-of-replicas",),
     ),
