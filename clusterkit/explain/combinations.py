@@ -231,4 +231,16 @@ ROWS: tuple[Row, ...] = (
         _TWO,
         over=("keras-tensor",),
     ),
+    Row(
+        "loaded-outside-the-scope",
+        "ValueError: Optimizer … was created inside a different … scope than the model (…DefaultDistributionStrategy)",
+        r"ValueError: (?P<what>Metric|Optimizer) [^\n]* was created inside a different distribution strategy scope "
+        r"than the model\.[^\n]*_DefaultDistributionStrategy",
+        "The model that {line} compiles was made or loaded outside of the strategy's scope.",
+        "Load and compile it inside, with a new optimizer: with strategy.scope(): model = "
+        "tf.keras.models.load_model(path, compile=False), and model.compile(…) in the same block.",
+        reported=("amaiya/ktrain#513",),
+        example=(*_ONE, "--keras", "2"),
+        over=("metric-outside-the-scope",),
+    ),
 )
