@@ -95,4 +95,20 @@ ROWS: tuple[Row, ...] = (
         reported=("tensorflow/tensorflow#57694",),
         example=_ONE,
     ),
+    Row(
+        "graph-under-a-strategy",
+        "AssertionError: assert executing_eagerly_outside_functions(), or …grad_fn must accept keyword argument "
+        "'variables'",
+        r"^ *assert [\w.]*\bexecuting_eagerly_outside_functions\(\)\n(?:[ ~^]+\n)?AssertionError"
+        r"|distribute_lib\.py\", line \d+, in all_reduce\n(?s:(?!in user code).){0,3000}@tf\.custom_gradient grad_fn must "
+        r"accept keyword argument 'variables'",
+        "{line} trains under a strategy in graph mode, as after tf.compat.v1.disable_eager_execution(), "
+        "disable_v2_behavior() or in a tf.Graph: strategies need eager execution there.",
+        "Leave that call out. fit and train_on_batch need nothing else. In a loop of your own, run the step in a "
+        "@tf.function with strategy.run(step, args=(batch,)) for each batch of "
+        "strategy.experimental_distribute_dataset(dataset), without a session, a placeholder and a one-shot iterator, "
+        "and call optimizer.build(model.trainable_variables) in strategy.scope().",
+        reported=("tensorflow/tensorflow#39670", "tensorflow/tensorflow#41768"),
+        example=_ONE,
+    ),
 )

@@ -161,6 +161,7 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "protobuf-without-versions": "TypeError: Descriptors cannot not be created directly.",
     "tensor-of-another-function": "TypeError: An op outside of the function building code is being passed a Graph "
     "tensor.",
+    "graph-under-a-strategy": "    assert tf.compat.v1.executing_eagerly_outside_functions()\nAssertionError",
     "unknown-shapes": '  File "/x/keras/src/layers/a.py", line 1, in b\nValueError: as_list() is not defined on an '
     "unknown TensorShape.",
 }
@@ -229,6 +230,9 @@ NEAR = {  # what looks like a row's text, and is something else
     "a seed": "TypeError: Expected int for argument 'seed' not 'tomorrow'",
     "a service with a state": "ValueError: Stateful sets are not yet supported with this strategy",
     "a resolver": "TypeError: Client.__init__() missing 1 required positional argument: 'cluster_resolver'",
+    "a gradient of one's own": "TypeError: @tf.custom_gradient grad_fn must accept keyword argument 'variables', since "
+    "function uses variables: [a]",
+    "an assertion": "    assert executing\nAssertionError",
     "a scope": "ValueError: the name is out of scope and cannot be used",
 }
 
