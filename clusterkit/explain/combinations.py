@@ -243,4 +243,15 @@ ROWS: tuple[Row, ...] = (
         example=(*_ONE, "--keras", "2"),
         over=("metric-outside-the-scope",),
     ),
+    Row(
+        "session-cleared-in-the-scope",
+        "IndexError: pop from empty list, when the scope of a strategy ends",
+        r"in _pop_per_thread_mode\n(?s:.){0,500}?^IndexError: pop from empty list",
+        "The program calls clear_session, or resets the default graph, inside `with strategy.scope():`. The scope is "
+        "lost from there on: models made after that are not the strategy's.",
+        "Call tf.keras.backend.clear_session() before `with strategy.scope():`. If a search clears the session before "
+        "each model, put the scope around the code that makes and compiles one model, not around the search.",
+        reported=("keras-team/autokeras#1101", "keras-team/keras-tuner#686"),
+        example=_ONE,
+    ),
 )
