@@ -111,4 +111,15 @@ ROWS: tuple[Row, ...] = (
         reported=("tensorflow/tensorflow#39670", "tensorflow/tensorflow#41768"),
         example=_ONE,
     ),
+    Row(
+        "python-function-of-another-task",
+        "ValueError: Could not find callback with key=pyfunc_0 in the registry.",
+        r"Could not find callback with key=pyfunc_\d+",
+        "A Python function (tf.py_function, tf.numpy_function or from_generator) runs in another task than the one that "
+        "made the graph: only that one has the function.",
+        "Place it in the task that opens the session, such as with tf.device('/job:worker/task:1') in worker:1, or "
+        "write it with operations of TensorFlow.",
+        reported=("tensorflow/tensorflow#27102",),
+        example=_TWO,
+    ),
 )
