@@ -254,4 +254,15 @@ ROWS: tuple[Row, ...] = (
         reported=("keras-team/autokeras#1101", "keras-team/keras-tuner#686"),
         example=_ONE,
     ),
+    Row(
+        "saved-model-called-in-the-scope",
+        "InvalidArgumentError: assertion failed: [Trying to access a placeholder that is not supposed to be executed.",
+        r"Trying to access a placeholder that is not supposed to be executed",
+        "{line} calls a model or function that was loaded from a SavedModel in the strategy's scope, or contains one, "
+        "outside of strategy.run.",
+        "strategy.run(lambda: model(rows)); or leave the call out, and train with fit. In a loop of your own, also "
+        "call optimizer.build(model.trainable_variables) in strategy.scope(), before the first step.",
+        reported=("tensorflow/tensorflow#56852",),
+        example=_ONE,
+    ),
 )
