@@ -265,4 +265,16 @@ ROWS: tuple[Row, ...] = (
         reported=("tensorflow/tensorflow#56852",),
         example=_ONE,
     ),
+    Row(
+        "rows-of-a-step-added-up",
+        "ValueError: 'total' has shape () before the loop, but shape (None, 3) after one iteration.",
+        r"'(?P<name>\w+)' has shape \(\) before the loop, but shape \((?P<shape>[^\n)]+)\) after one iteration",
+        "{name} begins as a single number, and is given a tensor of the shape ({shape}) in the loop: the function of a "
+        "replica returns a value for each row, and strategy.reduce(…, axis=None) keeps their shape.",
+        "Let that function return a single number, such as tf.reduce_sum(values) or tf.nn.compute_average_loss(values, "
+        "global_batch_size=…).",
+        showing(r"^ +File [^\n]*, in \w*(?i:distribut|replica|strateg)\w* |^ +for [^\n]* in [^\n]*(?i:dist_|distribut)"),
+        ("tensorflow/tensorflow#32099",),
+        _TWO,
+    ),
 )

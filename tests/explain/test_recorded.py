@@ -233,6 +233,11 @@ NEAR = {  # what looks like a row's text, and is something else
     "a gradient of one's own": "TypeError: @tf.custom_gradient grad_fn must accept keyword argument 'variables', since "
     "function uses variables: [a]",
     "an assertion": "    assert executing\nAssertionError",
+    "a sum in a loop": '    File "/home/u/train.py", line 5, in epoch  *\n        for batch in batches:\n'
+    "    ValueError: 'total' has shape () before the loop, but shape (3,) after one iteration.",
+    "a list": '  File "/home/u/train.py", line 9, in <module>\n    stack.pop()\nIndexError: pop from empty list',
+    "a registry": "ValueError: Could not find callback with key=save in the registry.",
+    "a placeholder": "RuntimeError: the placeholder is not supposed to be executed",
     "a scope": "ValueError: the name is out of scope and cannot be used",
 }
 
