@@ -273,7 +273,9 @@ ROWS: tuple[Row, ...] = (
         "replica returns a value for each row, and strategy.reduce(…, axis=None) keeps their shape.",
         "Let that function return a single number, such as tf.reduce_sum(values) or tf.nn.compute_average_loss(values, "
         "global_batch_size=…).",
-        showing(r"^ +File [^\n]*, in \w*(?i:distribut|replica|strateg)\w* |^ +for [^\n]* in [^\n]*(?i:dist_|distribut)"),
+        showing(
+            r"^ +File [^\n]*, in \w*(?i:distribut|replica|strateg)\w* |^ +for [^\n]* in [^\n]*(?i:dist_|distribut)"
+        ),
         ("tensorflow/tensorflow#32099",),
         _TWO,
     ),

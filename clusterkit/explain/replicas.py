@@ -109,9 +109,9 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Only input tensors may be passed as positional arguments. … PerReplica:{…}",
         r"(?:Only input tensors may be passed as positional arguments\.[^\n]*|Unrecognized data type: x=)PerReplica:",
         "{line} calls a model on the batch of all replicas, and not on the share of one.",
-        "Call it, and the loss, in a function of the batch's parts: share = strategy.run(lambda x, y: "
-        "tf.reduce_mean(loss(y, model(x))), args=(x, y)), then strategy.reduce('MEAN', share, axis=None); for the "
-        "outputs alone, strategy.gather(strategy.run(lambda x: model(x), args=(x,)), axis=0).",
+        "Put it into one function with the loss: def share(x, y): return tf.reduce_mean(loss(y, model(x))); then, in a "
+        "@tf.function, strategy.reduce('MEAN', strategy.run(share, args=(x, y)), axis=None). For the outputs alone: "
+        "strategy.gather(strategy.run(lambda x: model(x), args=(x,)), axis=0).",
         example=_TWO,
     ),
     Row(
@@ -120,8 +120,9 @@ ROWS: tuple[Row, ...] = (
         r"failed due to `'PerReplica' object has no attribute|Python inputs incompatible with input_signature[^\n]*\n?"
         r"(?s:.{0,400}?)PerReplica",
         "{line} passes a batch of all replicas to a tf.function whose input_signature describes tensors.",
-        "Leave input_signature out, or make it of the distributed dataset: [dataset.element_spec] for a batch, or "
-        "[*dataset.element_spec, tf.TensorSpec([], tf.int64)] for the parts of a batch and one number more.",
+        "Leave input_signature out, and pass a number as tf.constant(number). Or make it of the distributed dataset: "
+        "[dataset.element_spec] for a batch, [*dataset.element_spec, tf.TensorSpec([], tf.int64)] for the parts of a "
+        "batch and a number.",
         example=_TWO,
         over=("attribute-of-a-batch-of-replicas",),
     ),

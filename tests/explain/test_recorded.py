@@ -279,8 +279,8 @@ def test_a_file_of_records_that_ends_too_early_is_no_checkpoint() -> None:
 def test_an_input_in_a_loss_is_told_from_one_in_a_model() -> None:
     """In the loss, no function of Keras helps. The fit of an own class, which makes a model, is no step."""
     text = RECORDED["input-in-a-loss"]
-    _, fit, keras_frame, *_ = (part for part in text.split("  File "))
-    own = text.replace(f"  File {keras_frame}", "").replace("model.fit(", "trials.fit(")
-    for text, id_ in ((own, "keras-tensor"), (text.replace("model.fit(", "strategy.run("), "input-in-a-loss")):
-        assert fit.partition("    ")[0] in text
-        assert [one.row for one in explain(Evidence((TaskEvidence(text=text),)))] == [id_]
+    _, _, frame_of_keras, *_ = text.split("  File ")
+    own_fit = text.replace(f"  File {frame_of_keras}", "").replace("model.fit(", "trials.fit(")
+    in_run = text.replace("model.fit(", "strategy.run(")
+    found = [[one.row for one in explain(Evidence((TaskEvidence(text=each),)))] for each in (own_fit, text, in_run)]
+    assert found == [["keras-tensor"], ["input-in-a-loss"], ["input-in-a-loss"]]
