@@ -23,6 +23,7 @@ from clusterkit.check.own_clusters import (
     writes_tf_config,
 )
 from clusterkit.check.replicas import is_gang, replicas_of
+from clusterkit.check.schedules import counting_schedule
 from clusterkit.check.servers import (
     coordinator_everywhere,
     finite_data,
@@ -252,6 +253,7 @@ RULES = {
     "shard-of-one-pipeline": shard_of_one_pipeline,
     "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,
+    "counting-schedule": counting_schedule,
 }
 
 # The rules about mistakes with which a run succeeds, but does not train as meant. clusterkit/explain/silent.py has rows
@@ -260,7 +262,7 @@ SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),
     *("undivided-batch", "steps-of-one-replica", "one-device-alone", "one-step-at-a-time", "assigned-metric"),
-    *("chief-without-a-chief", "results-of-one-worker"),
+    *("chief-without-a-chief", "results-of-one-worker", "counting-schedule"),
 )
 
 
