@@ -23,6 +23,7 @@ from clusterkit.check.own_clusters import (
     tf_config_of_other_tasks,
     writes_tf_config,
 )
+from clusterkit.check.schedules import counting_schedule
 from clusterkit.check.servers import (
     coordinator_everywhere,
     finite_data,
@@ -237,6 +238,7 @@ RULES = {
     "shard-of-one-pipeline": shard_of_one_pipeline,
     "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,
+    "counting-schedule": counting_schedule,
 }
 
 # The rules about mistakes with which a run succeeds, but does not train as meant. clusterkit/explain/silent.py has rows
@@ -245,7 +247,7 @@ SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),
     *("undivided-batch", "steps-of-one-replica", "one-device-alone", "one-step-at-a-time", "assigned-metric"),
-    *("chief-without-a-chief", "results-of-one-worker", "metric-of-one-worker"),
+    *("chief-without-a-chief", "results-of-one-worker", "metric-of-one-worker", "counting-schedule"),
 )
 
 

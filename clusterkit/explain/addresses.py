@@ -14,7 +14,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "tf-config-index-not-a-number",
         "ValueError: invalid literal for int() with base 10: 'train-worker-0', from TFConfigClusterResolver",
-        r"ValueError: invalid literal for int\(\) with base 10: '(?P<index>[^'\n]*)'",
+        r"(?:invalid literal for int\(\) with base 10: |int\(\) argument must be [^\n]*not )'(?P<index>[^'\n]*)'",
         "The program sets a TF_CONFIG whose index is {index}, and not a number.",
         f"{_LEAVE}the number at the end of the pod's or the host's name.",
         when=_READS_TF_CONFIG,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.frames import calling
+from clusterkit.explain.frames import calling, showing
+from clusterkit.explain.gangs import MISMATCH
 from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
@@ -15,6 +16,10 @@ _SIZES = (
     r"Received batch size: (?P<part>\d{1,9})"
     r"|is incompatible with the layer: expected shape=\((?P<built>\d{1,9})(?P<rest>,[^\n)]{0,200})\), found "
     r"shape=\((?P<got>\d{1,9})(?P=rest)\)"
+)
+_IN_A_STEP = (  # the program's call of Keras or of a strategy, and the next frame of the traceback, which is theirs
+    r"(?:\.(?:fit|evaluate|train_on_batch|test_on_batch)|(?i:strat)\w*\.run)\([^\n]*\n"
+    r"(?:(?!  File )[^\n]*\n){0,20}  File \"[^\"\n]*/(?:keras/src|tensorflow/python)/"
 )
 
 
@@ -63,7 +68,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "optimizer-of-tensorflow-1-in-compile",
         "ValueError: Could not interpret optimizer identifier: <tensorflow.python.training.adam.AdamOptimizer …>",
-        r"Could not interpret optimizer identifier: <(?P<type>tensorflow\.[\w.]+)"
+        r"Could not interpret optimizer identifier: <(?P<type>(?:tensorflow|tf_keras|keras|transformers)\.[\w.]+)"
         r"|`tf\.compat\.v1\.keras` Optimizer \(.{0,200}\) is not supported"
         r"|Only TensorFlow native optimizers are supported with DistributionStrategy",
         "{line} compiles a model with an optimizer of TensorFlow 1, or of another Keras, which Keras does not take.",
@@ -153,5 +158,125 @@ ROWS: tuple[Row, ...] = (
         "Leave the policy out, or call tf.keras.mixed_precision.set_global_policy('float32'); "
         "MultiWorkerMirroredStrategy takes mixed precision.",
         example=_COORDINATED,
+    ),
+    Row(
+        "strategy-after-a-strategy",
+        "InvalidArgumentError: Shape mismatch in the collective instance 100. Op at device /job:localhost/…",
+        rf"{MISMATCH}\. Op at device /job:localhost/",
+        "At {line}, a second strategy trains in one process: both number their collective operations from the "
+        "beginning, and TensorFlow takes those of one for those of the other.",
+        "Make the strategy once, before a loop over models, and use it for all of them; or train each model in a "
+        "process of its own.",
+        when=showing(r"\.(?:fit|evaluate|predict)\("),
+        reported=("tensorflow/tensorflow#62790",),
+        example=_ONE,
+        over=("calls-differ", "shapes-differ"),
+    ),
+    Row(
+        "devices-of-a-strategy",
+        "AttributeError: 'PhysicalDevice' object has no attribute 'split', from MirroredStrategy",
+        r"'PhysicalDevice' object has no attribute '\w+'|TypeError: 'int' object is not iterable"
+        r"|ValueError: Unknown attribute '.' is encountered while parsing the device spec",
+        "{line} names the devices of a strategy in another way than as a list of names.",
+        "Leave the argument out, for all GPUs of the task (clusterkit up --gpus-per-task 2), or pass names: "
+        'tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"]), or [gpu.name for gpu in '
+        'tf.config.list_logical_devices("GPU")].',
+        when=calling(r"Strategy\("),
+        example=_ONE,
+    ),
+    Row(
+        "model-without-call",
+        "RuntimeError: Unable to automatically build the model. … Model GAN does not have a `call()` method",
+        r"Unable to automatically build the model\.(?s:.{0,1500}?)Model (?P<model>\w+) does not have a `call\(\)`",
+        "Under a strategy, fit of Keras 3 calls the model once to build it, and {model} has no call, only a "
+        "train_step.",
+        "Give it one that takes a batch: def call(self, x): return self.discriminator(x). Begin its parts with "
+        "tf.keras.Input(shape=…), and build the optimizers of train_step in strategy.scope(): "
+        "self.d_optimizer.build(self.discriminator.trainable_variables).",
+        example=_TWO,
+    ),
+    Row(
+        "callback-of-another-keras",
+        "AttributeError: 'Sequential' object has no attribute '_train_counter' ('_get_distribution_strategy')",
+        r"'\w+' object has no attribute '(?:_train_counter|_(?:get_)?distribution_strategy|_in_multi_worker_mode)'",
+        "{line} mixes two Kerases: the model is of one, and a callback, an optimizer or fit itself of another, such as "
+        "tf_keras, keras or tensorflow.python.keras.",
+        "Import everything from one: from tensorflow.keras import callbacks, layers, optimizers; with --keras 2, that "
+        "is tf_keras.",
+        reported=("tensorflow/tensorboard#3125",),
+        example=_ONE,
+    ),
+    Row(
+        "regularization-per-row",
+        "ValueError: Shapes must be equal rank, but are 1 and 0, from compiled_loss or tf.add_n(model.losses)",
+        r"Shapes must be equal rank, but are \d and 0",
+        "{line} adds losses of layers, such as of regularizers, which are single numbers, to a loss for each row.",
+        "Take the mean first: loss = tf.nn.compute_average_loss(self.compiled_loss(y, p), global_batch_size=…) + "
+        "tf.nn.scale_regularization_loss(tf.add_n(self.losses)), without regularization_losses.",
+        calling(r"\blosses\b"),
+        ("keras-team/keras#16529", "keras-team/tf-keras#610"),
+        ("--workers", "2", "--keras", "2"),
+    ),
+    Row(
+        "input-in-a-loss",
+        "ValueError: A KerasTensor cannot be used as input to a TensorFlow function, from a loss in model.fit",
+        r"A KerasTensor cannot be used as input to a TensorFlow function",
+        "{line}, as in a loss, runs in each step and uses an Input or a layer's output from the construction of the "
+        "model, which has no value there.",
+        "Take the value from the batch. In a subclass of tf.keras.Model, with which you make the model: def "
+        "compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True): return loss(y, y_pred, "
+        "x[1]) / self.distribute_strategy.num_replicas_in_sync, for the second input. Leave loss out of compile.",
+        showing(_IN_A_STEP),
+        ("tensorflow/tensorflow#35093",),
+        _TWO,
+        over=("keras-tensor",),
+    ),
+    Row(
+        "loaded-outside-the-scope",
+        "ValueError: Optimizer … was created inside a different … scope than the model (…DefaultDistributionStrategy)",
+        r"ValueError: (?P<what>Metric|Optimizer) [^\n]* was created inside a different distribution strategy scope "
+        r"than the model\.[^\n]*_DefaultDistributionStrategy",
+        "The model that {line} compiles was made or loaded outside of the strategy's scope.",
+        "Load and compile it inside, with a new optimizer: with strategy.scope(): model = "
+        "tf.keras.models.load_model(path, compile=False), and model.compile(…) in the same block.",
+        reported=("amaiya/ktrain#513",),
+        example=(*_ONE, "--keras", "2"),
+        over=("metric-outside-the-scope",),
+    ),
+    Row(
+        "session-cleared-in-the-scope",
+        "IndexError: pop from empty list, when the scope of a strategy ends",
+        r"in _pop_per_thread_mode\n(?s:.){0,500}?^IndexError: pop from empty list",
+        "The program calls clear_session, or resets the default graph, inside `with strategy.scope():`. The scope is "
+        "lost from there on: models made after that are not the strategy's.",
+        "Call tf.keras.backend.clear_session() before `with strategy.scope():`. If a search clears the session before "
+        "each model, put the scope around the code that makes and compiles one model, not around the search.",
+        reported=("keras-team/autokeras#1101", "keras-team/keras-tuner#686"),
+        example=_ONE,
+    ),
+    Row(
+        "saved-model-called-in-the-scope",
+        "InvalidArgumentError: assertion failed: [Trying to access a placeholder that is not supposed to be executed.",
+        r"Trying to access a placeholder that is not supposed to be executed",
+        "{line} calls a model or function that was loaded from a SavedModel in the strategy's scope, or contains one, "
+        "outside of strategy.run.",
+        "strategy.run(lambda: model(rows)); or leave the call out, and train with fit. In a loop of your own, also "
+        "call optimizer.build(model.trainable_variables) in strategy.scope(), before the first step.",
+        reported=("tensorflow/tensorflow#56852",),
+        example=_ONE,
+    ),
+    Row(
+        "rows-of-a-step-added-up",
+        "ValueError: 'total' has shape () before the loop, but shape (None, 3) after one iteration.",
+        r"'(?P<name>\w+)' has shape \(\) before the loop, but shape \((?P<shape>[^\n)]+)\) after one iteration",
+        "{name} begins as a single number, and is given a tensor of the shape ({shape}) in the loop: the function of a "
+        "replica returns a value for each row, and strategy.reduce(…, axis=None) keeps their shape.",
+        "Let that function return a single number, such as tf.reduce_sum(values) or tf.nn.compute_average_loss(values, "
+        "global_batch_size=…).",
+        showing(
+            r"^ +File [^\n]*, in \w*(?i:distribut|replica|strateg)\w* |^ +for [^\n]* in [^\n]*(?i:dist_|distribut)"
+        ),
+        ("tensorflow/tensorflow#32099",),
+        _TWO,
     ),
 )

@@ -95,10 +95,42 @@ ROWS: tuple[Row, ...] = (
     Row(
         "none-in-a-dataset",
         "AttributeError: 'NoneType' object has no attribute 'device', in model.fit",
-        r"AttributeError: 'NoneType' object has no attribute 'device'|'NoneTensorSpec' object has no attribute",
-        "The dataset of {line} has None among its elements, which several replicas cannot divide.",
-        "Leave it out of the tuples: yield (x, y) instead of (x, y, None).",
+        r"AttributeError: '(?:NoneType|RaggedTensor|SparseTensor)' object has no attribute 'device'"
+        r"|'NoneTensorSpec' object has no attribute",
+        "The dataset of {line} has None, or ragged or sparse tensors, among its elements, which fit of Keras 3 cannot "
+        "join for several replicas.",
+        "Leave None out of the tuples: yield (x, y) instead of (x, y, None). Make the others dense: dataset.map(lambda "
+        "x, y: (x.to_tensor(), y)), or tf.sparse.to_dense(x).",
         when=calling(r"\.(?:fit|evaluate|predict)\("),
+        reported=("tensorflow/tensorflow#54900", "keras-team/keras#15593"),
         example=_ONE,
+    ),
+    Row(
+        "dataset-for-each-replica",
+        "NotImplementedError: InputReplicationMode.PER_REPLICA is only supported in …",
+        r"InputReplicationMode\.PER_REPLICA is only supported in",
+        "{line} asks for a dataset for each replica, which only MirroredStrategy has, and only for datasets that a "
+        "function makes.",
+        "Leave experimental_replication_mode out of tf.distribute.InputOptions, or call "
+        "strategy.distribute_datasets_from_function(function, options) of a MirroredStrategy.",
+        example=_TWO,
+    ),
+    Row(
+        "steps-not-whole",
+        "TypeError: 'float' object cannot be interpreted as an integer, from fit(steps_per_epoch=rows / batch_size)",
+        r"TypeError: 'float' object cannot be interpreted as an integer|Cannot convert [\d.]+ to \w+ of dtype int",
+        "{line} passes a number of steps or rows that / has made a float.",
+        "Divide with //: steps_per_epoch=rows // batch_size, and dataset.batch(size // strategy.num_replicas_in_sync).",
+        when=calling(r"\.(?:fit|evaluate|predict|(?:padded_)?batch|take|skip|repeat|shard)\("),
+        reported=("tensorflow/tensorflow#40015",),
+        example=_TWO,
+    ),
+    Row(
+        "iterator-in-fit",
+        "ValueError: Unrecognized data type: x=<….DistributedIterator object at …>",
+        r"Unrecognized data type: x=<[^\n]*Iterator",
+        "{line} passes an iterator, and fit of Keras 3 makes one of its own in each epoch.",
+        "Pass the dataset, without iter(): model.fit(dataset, steps_per_epoch=…), in batches of the global size.",
+        example=_TWO,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from clusterkit.explain.former_names import NAMES, REPLACED
+from clusterkit.explain.former_names import NAMES, OLDER, REPLACED
 from clusterkit.explain.row import Condition, Evidence, Words
 
 _PARAGRAPH = re.compile(r"^(\S+): (.*(?:\n  .*)*)", re.MULTILINE)
@@ -19,6 +19,7 @@ _IMPORT = re.compile(rf"ImportError: cannot import name '(?P<name>\w+)' from '{_
 _SUBMODULE = re.compile(rf"ModuleNotFoundError: No module named '{_MODULE}{_PART}\.(?P<name>\w+)'")
 _SHORT = {"tensorflow": "tf", "keras": "tf.keras", "numpy": "np"}
 _FORMS = (_ATTRIBUTE, _IMPORT, _SUBMODULE)
+_OLDER = "Look for what replaces {name} at keras.io/api: the Keras 2 of --keras 2 does not have it either."
 
 
 def former(root: str) -> Condition:
@@ -40,19 +41,28 @@ def former(root: str) -> Condition:
 @cache
 def names() -> dict[str, frozenset[str]]:
     """Return the removed names of each module, as in `tensorflow.train`."""
-    return {module: frozenset(listed.split()) for module, listed in _PARAGRAPH.findall(NAMES)}
+    return _listed(NAMES)
+
+
+def _listed(text: str) -> dict[str, frozenset[str]]:
+    return {module: frozenset(listed.split()) for module, listed in _PARAGRAPH.findall(text)}
 
 
 def replaced(root: str, otherwise: str) -> Condition:
     """Return the condition `former(root)`, which has a value {advice}, too, if a single name replaces the name.
 
-    `otherwise` is a clause with another way.
+    `otherwise` is a clause with another way, for names that are not `OLDER`.
     """
 
     def holds(evidence: Evidence) -> Words | None:
         words = former(root)(evidence)
-        new = None if words is None else replacements().get(words["full"])
-        return words if words is None or new is None else {**words, "advice": f"Write {new}; {otherwise}."}
+        if words is None:
+            return None
+        module, _, name = words["full"].replace("tf.keras", "keras", 1).rpartition(".")
+        older, new = name in _listed(OLDER).get(module, ()), replacements().get(words["full"])
+        if new is None:
+            return {**words, "advice": _OLDER.format_map(words)} if older else words
+        return {**words, "advice": f"Write {new}." if older else f"Write {new}; {otherwise}."}
 
     return holds
 

@@ -127,6 +127,16 @@ numpy: DataSource Inf Infinity NINF NaN PINF alltrue asfarray asscalar bool8 byt
   set_string_function sometrue source str str0 string_ trapz typeDict uint0 unicode unicode_ who
 """  # a paragraph for each module: what it had, of the modules that still exist
 
+OLDER = """
+keras: engine objectives
+keras.backend: get_graph get_session image_dim_ordering set_image_dim_ordering set_session tensorflow_backend
+keras.layers: BatchNormalizationV1 BatchNormalizationV2 CuDNNGRU CuDNNLSTM SequenceFeatures StackedRNNCells_v2
+  SyncBatchNormalization convolutional core merge normalization recurrent
+keras.mixed_precision: experimental
+keras.optimizers: TFOptimizer adadelta adagrad adam adam_v2 adamax gradient_descent_v2 nadam optimizer_v2 rmsprop sgd
+keras.utils: conv_utils data_utils generic_utils layer_utils multi_gpu_model multi_gpu_utils np_utils training_utils
+"""  # those of NAMES that tf_keras, the last Keras 2, does not have either
+
 REPLACED = """
 tf.app: absl.app
 tf.assert_rank_in: tf.debugging.assert_rank_in
@@ -183,13 +193,17 @@ tf.train.SyncReplicasOptimizer: MultiWorkerMirroredStrategy, whose workers keep 
 tf.truncated_normal: tf.random.truncated_normal
 tf.variable_scope: tf.name_scope, and tf.Variable for tf.get_variable
 tf.VarLenFeature: tf.io.VarLenFeature
-tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay
+tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, and \
+tf.keras.layers.TFSMLayer(path, call_endpoint='serving_default') for load_from_saved_model
 tf.keras.layers.CuDNNGRU: tf.keras.layers.GRU, which uses cuDNN by itself
 tf.keras.layers.CuDNNLSTM: tf.keras.layers.LSTM, which uses cuDNN by itself
 tf.keras.layers.SyncBatchNormalization: tf.keras.layers.BatchNormalization(synchronized=True)
 tf.keras.metrics.mean_squared_error: tf.keras.metrics.MeanSquaredError()
 tf.keras.losses.mean_squared_error: tf.keras.losses.MeanSquaredError()
-tf.keras.mixed_precision.experimental: tf.keras.mixed_precision.set_global_policy('mixed_float16')
+tf.keras.mixed_precision.experimental: tf.keras.mixed_precision.set_global_policy('mixed_float16') for set_policy, and \
+tf.keras.mixed_precision.LossScaleOptimizer(optimizer) for experimental.LossScaleOptimizer
+tf.keras.optimizers.adam_v2: tf.keras.optimizers.Adam
+tf.keras.optimizers.gradient_descent_v2: tf.keras.optimizers.SGD
 tf.keras.objectives: tf.keras.losses
 tf.keras.utils.np_utils: from tensorflow.keras.utils import to_categorical
 """  # a line for each name: what to write instead

@@ -222,12 +222,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "experimental-run-v2",
         "AttributeError: 'CollectiveAllReduceStrategy' object has no attribute 'experimental_run_v2'",
-        r"AttributeError: '\w+Strategy\w*' object has no attribute '(?P<name>experimental_run_v2|make_\w+_iterator|"
+        r"'\w+Strategy\w*' object has no attribute '(?P<name>experimental_run(?:_v2)?|make_\w+_iterator|"
         r"experimental_make_numpy_dataset|broadcast|update|(?:worker|parameter)_devices|between_graph|num_towers|"
-        r"initialize|finalize|should_checkpoint|(?:call|read)_for_each_(?:tower|replica)|distribute_dataset)'",
+        r"initialize|finalize|should_checkpoint|(?:call|read)_for_each_(?:tower|replica)|distribute_dataset|read_var|"
+        r"unwrap|group|num_replicas|reduce_to|batch_reduce\w*|colocate_vars_with|run_steps_on_dataset|configure)'",
         "{name} is a name of TensorFlow 2.1 and earlier.",
-        "strategy.run(step, args=(batch,)), with the batches of strategy.experimental_distribute_dataset(dataset)",
-        reported=("tensorflow/tensorflow#49187", "danijar/dreamer#50"),
+        "strategy.run(step, args=(batch,)), with the batches of strategy.experimental_distribute_dataset(dataset); "
+        "strategy.experimental_local_results(value) for unwrap, and the variable itself for read_var.",
+        reported=("tensorflow/tensorflow#49187", "danijar/dreamer#50", "tensorflow/tensorflow#24863"),
         example=_TWO,
     ),
     Row(

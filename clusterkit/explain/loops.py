@@ -57,9 +57,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-without-axis",
         "TypeError: StrategyBase.reduce() missing 1 required positional argument: 'axis'",
-        r"^ *TypeError: \w+\.reduce\(\) missing 1 required positional argument",
-        "strategy.reduce takes three arguments: the operation, the value, and the axis along which it is reduced, too.",
-        "strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None), or axis=0 for one value per row.",
+        r"^ *TypeError: \w+\.(?:reduce|gather|all_reduce|all_gather)\(\) missing \d required positional argument",
+        "strategy.reduce takes three arguments: the operation, the value, and the axis along which it is reduced, too; "
+        "gather takes the value and the axis, and all_reduce the operation and the value.",
+        "strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None), or axis=0 for one value per row; "
+        "strategy.gather(value, axis=0); get_replica_context().all_reduce('SUM', value).",
         reported=("tensorflow/tensorflow#33388",),
         example=_TWO,
     ),
@@ -67,11 +69,12 @@ ROWS: tuple[Row, ...] = (
         "less-data-than-workers",
         "StopIteration, after OutOfRangeError: End of sequence, at the first batch of a distributed dataset",
         r"OutOfRangeError: [^\n]*End of sequence(?s:.){0,4000}^StopIteration|The PyDataset has length 0"
+        r"|^ *End of sequence\n\s*\[\[\{\{node [^\n]*IteratorGetNext"
         r"|must yield at least one batch\. Received an empty|_function` \(Empty (?:[Ll]ogs|batch_outputs)\)"
         r"|Expected input data to be non-empty|UnboundLocalError: [^\n]*local variable 'logs'"
         r"|Expect x to be a non-empty",
         "The share of the data that {task} gets has no whole batch left at {line}.",
-        "Let each worker have at least one batch: a smaller batch, no drop_remainder=True, or .repeat().",
+        "Let each worker have a batch for each step: .repeat(), fewer steps, smaller batches, no drop_remainder.",
         not_through("coordinator"),
         reported=("tensorflow/tensorflow#43039",),
         example=_TWO,
@@ -83,7 +86,8 @@ ROWS: tuple[Row, ...] = (
         r"|then)/_\d+/(?:while/)?cond/Placeholder",
         "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
         "Keras 3 cannot initialize them there.",
-        "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before any step.",
+        "Before any step, in strategy.scope(): call the model once on a batch, such as model(tf.zeros([1, 28])), if it "
+        "is a class of its own or has no tf.keras.Input; then optimizer.build(model.trainable_variables).",
         reported=("keras-team/keras#23085", "keras-team/keras#20164"),
         example=("--workers", "1"),
     ),
@@ -109,9 +113,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "args-not-a-tuple",
         "ValueError: positional args must be a list or tuple, got <class '…PerReplica'>",
-        r"ValueError: positional args must be a list or tuple, got <class '(?P<type>[\w.]+)'>",
-        "{line} passes one value to run as args, which has to be a tuple of all arguments: (batch) is no tuple.",
-        "strategy.run(step, args=(batch,)), with the comma; strategy.run(step, args=(x, y)) for several.",
+        r"ValueError: positional args must be a list or tuple, got <class|argument after \* must be an iterable, not"
+        r"|StrategyBase\.run\(\) (?:got an unexpected keyword argument|takes from)",
+        "{line} passes the step's arguments in another way than as a tuple of all of them: (batch) is no tuple.",
+        "strategy.run(step, args=(batch,)), with the comma; strategy.run(step, args=(x, y)) for several; and "
+        "coordinator.schedule(step, args=(batches,)).",
+        when=calling(r"\.(?:run|schedule)\("),
         example=_TWO,
     ),
     Row(
@@ -165,7 +172,7 @@ ROWS: tuple[Row, ...] = (
         r"AttributeError: 'PerReplica' object has no attribute '(?P<name>\w+)'",
         "{line} takes a value of all replicas, such as a distributed dataset's batch, for a tensor: it has no {name}.",
         "Use it in a function that strategy.run calls, or take this worker's part: "
-        "strategy.experimental_local_results(value)[0].",
+        "strategy.experimental_local_results(value)[0]. Keras's train_on_batch takes the batches of the plain dataset.",
         reported=("TensorSpeech/TensorFlowTTS#309",),
         example=_TWO,
     ),
@@ -194,7 +201,8 @@ ROWS: tuple[Row, ...] = (
         r"|numpy\(\) is only available when eager execution is enabled",
         "{line} wants the value of a tensor in code that TensorFlow has made a graph of: a @tf.function, a step of "
         "fit, or a function of dataset.map.",
-        "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function.",
+        "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function. Remove "
+        "tf.compat.v1.disable_eager_execution().",
         example=_TWO,
     ),
     Row(
@@ -203,19 +211,27 @@ ROWS: tuple[Row, ...] = (
         "with",
         r"This optimizer can only be called for the variables it was originally built with"
         r"|KeyError: [^\n]{0,4}The optimizer cannot recognize variable",
-        "{line} updates variables that its optimizer does not know: it was built for those of another model, or before "
-        "layers were added.",
-        "Make an optimizer for each model, or call optimizer.build(all_variables) before the first step.",
+        "{line} updates variables that its optimizer does not know: it was built for those of another model, before "
+        "layers were added, or was loaded from an HDF5 file.",
+        "Make an optimizer for each model, or call optimizer.build(all_variables) before the first step. Load a model "
+        "in strategy.scope(), from a .keras file, or with load_model(path, compile=False), and compile it again there.",
+        reported=("tensorflow/tensorflow#35942",),
         example=_ONE,
     ),
     Row(
         "shares-of-different-sizes",
         "InvalidArgumentError: Inputs to operation AddN of type AddN must have the same size and shape, in model.fit",
-        r"Inputs to operation AddN of type AddN must have the same size and shape\.\s+Input 0: \[[\d,]*\] != input 1",
-        "The replicas of {task} got shares of different sizes of a batch at {line}, which fit of Keras 3 cannot join.",
-        "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True).",
+        r"Inputs to operation AddN of type AddN must have the same size and shape\.\s+Input 0: \[[\d,]*\] != input 1"
+        r"|Value for attr 'T' of (?:string|bool) is not in the list of allowed values(?s:.{0,300}?)\{\{node AddN\}\}",
+        "The replicas of {task} got shares of a batch at {line} that fit of Keras 3 cannot add up: they have different "
+        "sizes, or hold texts or booleans.",
+        "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True). Turn texts "
+        "and booleans into numbers in the dataset, not in the model: dataset.map(lambda x, y: (lookup(x), y)), with "
+        "a tf.keras.layers.StringLookup or TextVectorization made before, outside of strategy.scope().",
         when=calling(r"\.(?:fit|evaluate|predict)\("),
+        reported=("keras-team/keras#19246", "tensorflow/tensorflow#80951"),
         example=_ONE,
+        over=("reduce-of-booleans",),
     ),
     Row(
         "summary-without-a-step",
@@ -246,5 +262,25 @@ ROWS: tuple[Row, ...] = (
         "{line} uses a tensor that a @tf.function, or a step, made for itself and kept, as in a list or an attribute.",
         "Return it from that function, or keep the value in a tf.Variable made before.",
         example=_ONE,
+    ),
+    Row(
+        "schedule-of-whole-numbers",
+        "TypeError: Value passed to parameter 'x' has DataType int64 not in list of allowed values: bfloat16, …",
+        r"Value passed to parameter '\w' has DataType int(?:32|64) not in list of allowed values: bfloat16",
+        "{line} computes with the number of the step, which is an integer, as with a float.",
+        "Begin the schedule's __call__(self, step) with step = tf.cast(step, tf.float32).",
+        when=calling(r"\bstep\b"),
+        example=_TWO,
+    ),
+    Row(
+        "break-in-a-distributed-loop",
+        "NotImplementedError: break and return statements are not yet supported in for ... in distributed input loops.",
+        r"break and return statements are not yet supported in for \.\.\. in distributed input loops"
+        r"|enumerate not supported with Distributed",
+        "{line} calls a @tf.function that loops over a distributed dataset with break, return or enumerate, which "
+        "TensorFlow does not support there.",
+        "Loop outside, and make a @tf.function of one step: for number, batch in enumerate(distributed): step(batch). "
+        "To end earlier, shorten the dataset before it is distributed: dataset.take(steps).",
+        example=_TWO,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.frames import frames_of, through
+from clusterkit.explain.frames import calling, frames_of, through
 from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
@@ -17,7 +17,7 @@ _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Ftrl|LossSca
 _V1 = "Call tf.compat.v1.disable_v2_behavior() as a stopgap, without a strategy; for several tasks, "
 _GONE = (
     "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba|reset_states|to_yaml|updates"
-    "|state_updates|get_(?:in|out)put_\\w+_?at|add_update|submodules|name_scope|_distribution_strategy|_make_\\w+"
+    "|state_updates|get_(?:in|out)put_\\w+_?at|add_update|submodules|name_scope|_make_\\w+"
 )
 _MODULES = (
     r"engine|initializers\.\w+|layers\.(?:core|convolutional|normalization|recurrent|pooling|merge|embeddings"
@@ -185,7 +185,9 @@ ROWS: tuple[Row, ...] = (
         rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute '(?P<name>get_weights|weights|"
         r"get_updates|minimize|get_slot\w*|add_slot|compute_gradients|aggregate_gradients|_\w{0,60})'",
         "{name} is a name of older optimizers, which those of Keras 3 do not have.",
-        "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate; to restore a model with its "
+        "For minimize, compute the gradients under tf.GradientTape, and call apply_gradients(zip(gradients, "
+        "variables)); else use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate; to restore "
+        "a model with its "
         "optimizer, load_model in the scope. With --keras 2, tf.keras.optimizers.legacy has the old names.",
         example=_ONE,
     ),
@@ -220,9 +222,10 @@ ROWS: tuple[Row, ...] = (
         "name-of-a-weight",
         "ValueError: `name` must be passed as a keyword argument. Received: add_weight('kernel', ...)",
         r"`name` must be passed as a keyword argument\. Received: add_weight"
-        r"|add_weight\(\) got multiple values for argument 'shape'",
+        r"|add_weight\(\) got multiple values for argument 'shape'"
+        r"|Cannot convert '\w+' to a shape\. Found invalid dimension '\w'",
         "add_weight of Keras 3 takes the shape first, and {line} passes a name.",
-        "self.add_weight(name='kernel', shape=…), with all arguments named",
+        "self.add_weight(name='kernel', shape=…), with all arguments named; in a metric, shape=() for a number",
         example=_ONE,
     ),
     Row(
@@ -252,5 +255,30 @@ ROWS: tuple[Row, ...] = (
         "Call the public methods: callbacks.on_train_begin(), callbacks.on_epoch_end(epoch, logs) and so on.",
         reported=("tensorflow/tensorflow#40374",),
         example=_TWO,
+    ),
+    Row(
+        "own-optimizer",
+        "ValueError: Argument `learning_rate` should be float … Received instead: learning_rate=MyOptimizer",
+        r"ValueError: Argument `learning_rate` should be float(?s:.{0,300}?)Received instead: learning_rate=[A-Za-z]",
+        "{line} makes an optimizer of its own for an older Keras: the constructor of today's takes the learning rate "
+        "first, and calls other methods.",
+        "Run the job with --keras 2, and derive the class from tf.keras.optimizers.legacy.Optimizer; or pass "
+        "learning_rate=… and name=…, and write build(self, variables) and update_step(self, gradient, variable, "
+        "learning_rate) for _create_slots and _resource_apply_dense.",
+        when=calling(r"super\("),
+        reported=("tensorflow/addons#2525",),
+        example=_ONE,
+    ),
+    Row(
+        "arguments-of-a-weight",
+        "ValueError: Invalid value for argument `aggregation`. Expected one of `None`, `'none'`, `'mean'`, `'sum'`, …",
+        r"Invalid value for argument `(?:aggregation|synchronization)`\. Expected one of"
+        r"|add_(?:weight|variable)\(\) got an unexpected keyword argument",
+        "{line} makes a weight with arguments of Keras 2, which has aggregations of TensorFlow, synchronization, "
+        "use_resource and others.",
+        "self.add_weight(name='total', shape=(), initializer='zeros', trainable=False, aggregation='mean'): the "
+        "aggregation is a text in Keras 3 ('mean', 'sum', 'only_first_replica'), and the others are gone; or run the "
+        "job with --keras 2.",
+        example=_ONE,
     ),
 )

@@ -40,7 +40,8 @@ ROWS: tuple[Row, ...] = (
         r"|Socket closed|"
         r"Connection reset by peer|Broken pipe|Stream removed)|(?:failed with|processing closure:) UnavailableError\b"
         r"|PSUnavailableError|Unable to find a context_id matching|Unable to find the relevant tensor remote_handle"
-        r"|AbortedError: Session \w+ is not found",
+        r"|AbortedError: Session \w+ is not found|Timeout waiting for the cluster, timeout is \d+ seconds"
+        r"|The corresponding function (?:was cancelled while attempting to recover|is aborted)",
         "Another task has failed, was restarted, is frozen, or cannot be reached: the error of {task} is only the "
         "consequence.",
         "Look at the task that is named here, or else at the one whose log ends first; if none failed, check that each "

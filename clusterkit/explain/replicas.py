@@ -24,12 +24,18 @@ def _assigns(evidence: Evidence) -> Words | None:
     return {"where": "a tf.function that a step calls", "move": move}
 
 
+def _calls_the_step(evidence: Evidence) -> Words | None:
+    """Condition: the program passes the result of a step, instead of the step, to a strategy or a coordinator."""
+    run = r"(?:(?i:strat)\w*\.run|\.schedule)\("
+    return (calling(run) if "is not callable" in evidence.first.text else showing(rf"{run}\w+\("))(evidence)
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         "batch-of-replicas-indexed",
         "TypeError: 'PerReplica' object is not subscriptable ('PerReplica' object is not iterable)",
         r"'PerReplica' object is not (?:subscriptable|iterable)|type 'PerReplica' has no len"
-        r"|TypeError: [^\n]*(?:unsupported operand|not supported between|must be|format string)[^\n]*PerReplica",
+        r"|TypeError: [^\n]*(?:unsupported operand|not supported between|must be|format str|of type)[^\n]*PerReplica",
         "{line} takes a value of all replicas, such as a distributed dataset's batch, for a tensor or a list.",
         "Use it in a function that strategy.run calls, add it up with strategy.reduce, or take this worker's part: "
         "strategy.experimental_local_results(value)[0].",
@@ -38,11 +44,17 @@ ROWS: tuple[Row, ...] = (
     Row(
         "variable-without-aggregation",
         "ValueError: You must specify an aggregation method to update a MirroredVariable in Replica Context.",
-        r"You must specify an aggregation method to update a \w+ in (?:Replica|Tower) Context",
-        "{line} sets a variable in a step, in each replica to its own value, and nothing says how to join the values.",
+        r"You must specify an aggregation method to update a \w+ in (?:Replica|Tower) Context"
+        r"|Could not convert from `tf\.VariableAggregation` VariableAggregation\.NONE to",
+        "At {line}, each replica has or sets a value of its own of a variable, and nothing says how to join them.",
         "Say so where the variable is made: tf.Variable(…, aggregation=tf.VariableAggregation.MEAN), or "
         "self.add_weight(…, aggregation='mean') in a layer; ONLY_FIRST_REPLICA is for values that are the same in all.",
-        reported=("tensorflow/addons#740", "huggingface/transformers#2794", "tensorflow/tensorflow#37834"),
+        reported=(
+            "tensorflow/addons#740",
+            "huggingface/transformers#2794",
+            "tensorflow/tensorflow#37834",
+            "google-research/seed_rl#16",
+        ),
         example=_ONE,
     ),
     Row(
@@ -97,7 +109,9 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Only input tensors may be passed as positional arguments. … PerReplica:{…}",
         r"(?:Only input tensors may be passed as positional arguments\.[^\n]*|Unrecognized data type: x=)PerReplica:",
         "{line} calls a model on the batch of all replicas, and not on the share of one.",
-        "Call it in a function: strategy.run(lambda x: model(x), args=(batch,)).",
+        "Put it into one function with the loss: def share(x, y): return tf.reduce_mean(loss(y, model(x))); then, in a "
+        "@tf.function, strategy.reduce('MEAN', strategy.run(share, args=(x, y)), axis=None). For the outputs alone: "
+        "strategy.gather(strategy.run(lambda x: model(x), args=(x,)), axis=0).",
         example=_TWO,
     ),
     Row(
@@ -106,15 +120,16 @@ ROWS: tuple[Row, ...] = (
         r"failed due to `'PerReplica' object has no attribute|Python inputs incompatible with input_signature[^\n]*\n?"
         r"(?s:.{0,400}?)PerReplica",
         "{line} passes a batch of all replicas to a tf.function whose input_signature describes tensors.",
-        "Leave input_signature out, or make it of the distributed dataset: [dataset.element_spec], or "
-        "list(dataset.element_spec) if the function takes the parts of an element.",
+        "Leave input_signature out, and pass a number as tf.constant(number). Or make it of the distributed dataset: "
+        "[dataset.element_spec] for a batch, [*dataset.element_spec, tf.TensorSpec([], tf.int64)] for the parts of a "
+        "batch and a number.",
         example=_TWO,
         over=("attribute-of-a-batch-of-replicas",),
     ),
     Row(
         "batch-unpacked-by-run",
         "TypeError: step() takes 1 positional argument but 2 were given, from strategy.run(step, args=batch)",
-        r"TypeError: (?P<function>[\w.<>]+)\(\) (?:takes \d+ positional arguments? but \d+ were given"
+        r"TypeError: (?!Strategy|Replica)(?P<function>[\w.<>]+)\(\) (?:takes \d+ positional arguments? but \d+ were"
         r"|missing \d+ required positional argument)",
         "{line} runs {function} with another number of arguments than it takes: run passes each element of args as one "
         "argument.",
@@ -162,8 +177,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-of-booleans",
         "InvalidArgumentError: Value for attr 'T' of bool is not in the list of allowed values … CollectiveReduceV2",
-        r"Value for attr 'T' of (?P<type>\w+) is not in the list of allowed values(?s:.{0,200}?)CollectiveReduce",
-        "{line} reduces values of type {type} over the workers, which only numbers can be.",
+        r"Value for attr 'T' of (?P<type>\w+) is not in the list of allowed values"
+        r"(?s:.{0,300}?)(?:CollectiveReduce|node AddN)",
+        "{line} reduces values of type {type} over the replicas, which only numbers can be.",
         "tf.cast(value, tf.float32) before; a string has to be looked up after numbers were reduced.",
         example=_TWO,
     ),
@@ -209,11 +225,14 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "scope-without-call",
-        "TypeError: 'method' object does not support the context manager protocol, at with strategy.scope:",
-        r"'method' object does not support the context manager protocol|^AttributeError: __enter__",
-        "{line} enters the method scope itself, and not the scope that it makes.",
-        "with strategy.scope():",
-        when=calling(r"with \w[\w.]*\.scope\b(?!\()"),
+        "TypeError: 'method' object does not support the context manager protocol, at with strategy.scope: or with "
+        "strategy:",
+        r"'(?:method|function|type|\w*Strategy\w*)' object does not support the context manager protocol"
+        r"|^AttributeError: __enter__|\w\.scope\(\) missing 1 required positional argument: 'self'",
+        "{line} enters the strategy, its class or the method scope itself, and not the scope that it makes.",
+        "Make a strategy, with the parentheses of its class, and enter its scope(): strategy = "
+        "tf.distribute.MultiWorkerMirroredStrategy(), then with strategy.scope():",
+        when=calling(r"with (?:\w[\w.]*\.scope\b|[\w.]*(?i:strat)\w*(?:\(\))?:)"),
         example=_TWO,
     ),
     Row(
@@ -242,6 +261,30 @@ ROWS: tuple[Row, ...] = (
         "{line} reduces {value}, which is no tensor that each replica has computed.",
         "Let the step return a tensor, such as tf.constant(1); a value that is the same in all replicas needs no "
         "reduce.",
+        example=_ONE,
+    ),
+    Row(
+        "result-instead-of-a-function",
+        "TypeError: 'EagerTensor' object is not callable, from strategy.run(step(batch))",
+        r"TypeError: '[\w.]+' object is not callable|using a PerReplica object while not inside a replica context",
+        "At {line}, the program calls the step itself, and passes on its result instead of the function.",
+        "Pass the function, and its arguments beside it: strategy.run(step, args=(batch,)), or coordinator.schedule("
+        "step, args=(batches,)).",
+        when=_calls_the_step,
+        example=_TWO,
+        over=("per-replica-value-as-a-tensor",),
+    ),
+    Row(
+        "scatter-into-a-variable",
+        "NotImplementedError: scatter_update is only supported for mirrored variable … with NONE or "
+        "`ONLY_FIRST_REPLICA` aggregation",
+        r"is only supported for mirrored variable \(variable created within|^ *NotImplementedError\s*$"
+        r"|NotImplementedError: Variables with `synchronization=ON_READ` doesn't support",
+        "{line} changes single rows of a variable that each replica has, which TensorFlow does not support there.",
+        "Assign the whole: variable.assign(tf.tensor_scatter_nd_add(variable, indices, updates)), with the variable "
+        "made in strategy.scope() as tf.Variable(…, aggregation=tf.VariableAggregation.MEAN).",
+        when=calling(r"scatter_"),
+        reported=("tensorflow/tensorflow#30056", "tensorflow/tensorflow#23687"),
         example=_ONE,
     ),
 )

@@ -32,18 +32,6 @@ def _creates_it_everywhere(evidence: Evidence) -> Words | None:
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "dataset-outside-its-function",
-        "InvalidArgumentError: Failed copying input tensor from /job:chief … Unable to parse tensor proto",
-        r"Failed copying input tensor from /job:(?:chief|localhost)\S* to /job:worker\S* in order to run \S+ "
-        "Unable to parse tensor proto",
-        "The dataset is made outside of the function for create_per_worker_dataset, so that it is in the chief, and a "
-        "dataset cannot be copied to a worker.",
-        "Make the dataset in that function, or in the one that distribute_datasets_from_function gets: from "
-        "tf.data.Dataset.from_tensor_slices(…) to batch(…).",
-        reported=("tensorflow/tensorflow#34391", "tensorflow/datasets#832"),
-        example=("--workers", "1", "--ps", "1", "--servers", "builtin"),
-    ),
-    Row(
         "finite-data-on-parameter-servers",
         "OutOfRangeError: End of sequence, from a worker of ParameterServerStrategy",
         r"End of sequence(?s:.{0,600}?)remote target /job:worker/replica:0/task:(?P<worker>\d{1,6})",
@@ -151,7 +139,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "batch-in-the-coordinator",
         "NotImplementedError: Iterating over an `AsyncDistributedIterator` is not supported right now",
-        r"NotImplementedError: Iterating over an `AsyncDistributedIterator` is not supported",
+        r"NotImplementedError: Iterating over an `AsyncDistributedIterator` is not supported"
+        r"|'IteratorSpec' object has no attribute",
         "{line} takes a batch in the coordinator, but the batches are on the workers.",
         "Call next(batches) in the step, and pass the iterator: coordinator.schedule(step, args=(batches,)).",
         example=_COORDINATED,
@@ -171,7 +160,8 @@ ROWS: tuple[Row, ...] = (
         r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call"
         r"|tf\.function-decorated function tried to create variables on non-first call"
         r"|Creating variables on a non-first call to a function decorated with tf\.function"
-        r"|Tensor-typed variable initializers must either be wrapped",
+        r"|Tensor-typed variable initializers must either be wrapped"
+        r"|Tried to create variable \S{1,300} with mismatching name on device",
         "A step makes variables each time it is traced: its own, or those of a model or an optimizer first used in it.",
         "Make variables, and build models and optimizers, before the first step, inside the strategy's scope().",
         example=_COORDINATED,
@@ -268,9 +258,10 @@ ROWS: tuple[Row, ...] = (
         "iterator-of-the-coordinator",
         "InvalidArgumentError: Expects 1 arguments, but 0 is provided [Op:Identity], from a scheduled step",
         r"InvalidArgumentError: .*Expects \d+ arguments, but 0 is provided",
-        "A scheduled step uses something that is in the coordinator's process alone, such as an iterator.",
+        "A scheduled step uses something that is in the coordinator's process alone, such as an iterator or the Python "
+        "function of tf.py_function.",
         "batches = iter(coordinator.create_per_worker_dataset(dataset_function)); pass them: "
-        "coordinator.schedule(step, args=(batches,)).",
+        "coordinator.schedule(step, args=(batches,)). Move tf.py_function into the dataset's map.",
         when=through("/distribute/coordinator/"),
         example=_COORDINATED,
     ),
@@ -280,6 +271,18 @@ ROWS: tuple[Row, ...] = (
         r"ValueError: Unexpected dataset type!",
         "{line} passes something else than a dataset, or a function that makes one, to create_per_worker_dataset.",
         "coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8).repeat())",
+        example=_COORDINATED,
+    ),
+    Row(
+        "dataset-of-the-coordinator",
+        "ClosureInputError: … Failed copying input tensor … Unable to parse tensor proto",
+        r"Unable to parse tensor proto",
+        "The coordinator has made a dataset in its own process, and the function for the workers only returns it: "
+        "a dataset cannot be sent to another task.",
+        "Make it in the function: coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices("
+        "arrays).batch(8).repeat()), with DatasetCreator and distribute_datasets_from_function alike; or pass the "
+        "dataset itself: create_per_worker_dataset(dataset).",
+        reported=("tensorflow/tensorflow#24887", "tensorflow/tensorflow#34391", "tensorflow/datasets#832"),
         example=_COORDINATED,
     ),
 )

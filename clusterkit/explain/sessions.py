@@ -84,4 +84,42 @@ ROWS: tuple[Row, ...] = (
         'json.loads(os.environ["TF_CONFIG"])["task"].',
         example=_TWO,
     ),
+    Row(
+        "table-not-initialized",
+        "FailedPreconditionError: Table not initialized.",
+        r"\bTable not initialized\b",
+        "A lookup table that {line} uses has no entries in this task: it was made or loaded in another one, or nobody "
+        "has run its initializer.",
+        "Make the table, or StringLookup(vocabulary=…), in the function that makes the dataset; in a session of "
+        "TensorFlow 1, run tf.compat.v1.tables_initializer() first.",
+        reported=("tensorflow/tensorflow#57694",),
+        example=_ONE,
+    ),
+    Row(
+        "graph-under-a-strategy",
+        "AssertionError: assert executing_eagerly_outside_functions(), or …grad_fn must accept keyword argument "
+        "'variables'",
+        r"^ *assert [\w.]*\bexecuting_eagerly_outside_functions\(\)\n(?:[ ~^]+\n)?AssertionError"
+        r"|distribute_lib\.py\", line \d+, in all_reduce\n(?s:(?!in user code).){0,3000}@tf\.custom_gradient grad_fn "
+        r"must accept keyword argument 'variables'",
+        "{line} trains under a strategy in graph mode, as after tf.compat.v1.disable_eager_execution(), "
+        "disable_v2_behavior() or in a tf.Graph: strategies need eager execution there.",
+        "Remove that call. fit and train_on_batch need nothing else. In a loop of your own, run the step in a "
+        "@tf.function with strategy.run(step, args=(batch,)) for each batch of "
+        "strategy.experimental_distribute_dataset(dataset), without a session, a placeholder and a one-shot iterator, "
+        "and call optimizer.build(model.trainable_variables) in strategy.scope().",
+        reported=("tensorflow/tensorflow#39670", "tensorflow/tensorflow#41768"),
+        example=_ONE,
+    ),
+    Row(
+        "python-function-of-another-task",
+        "ValueError: Could not find callback with key=pyfunc_0 in the registry.",
+        r"Could not find callback with key=pyfunc_\d+",
+        "A Python function (tf.py_function, tf.numpy_function or from_generator) runs in another task than the one "
+        "that made the graph: only that one has the function.",
+        "Place it in the task that opens the session, such as with tf.device('/job:worker/task:1') in worker:1, or "
+        "write it with operations of TensorFlow.",
+        reported=("tensorflow/tensorflow#27102",),
+        example=_TWO,
+    ),
 )

@@ -12,8 +12,18 @@ _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # no single-process jobs
 _MEMBER = re.compile(r"/job:(?:worker|chief|ps)/")  # the name of a task in a log
-_BATCHES = r"Incompatible shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\] vs\. \[(?P<b>\d{1,9})(?P=rest)\]"
-_BATCHES += r"|reshape is a tensor with (?P<have>\d{1,12}) values, but the requested shape has (?P<want>\d{1,12})"
+_REPLICAS = re.compile(  # the code of a strategy, its names of operations, or its line in a log
+    r"/tensorflow/python/distribute/|(?i:strat)\w*\.run\(|\breplica_\d+/|MirroredStrategy with devices \('[^')]*', '"
+)
+_SIZES = (
+    r"Incompatible shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\] vs\. \[(?P<b>\d{1,9})(?P=rest)\]",
+    r"reshape is a tensor with (?P<a>\d{1,12}) values, but the requested shape has (?P<b>\d{1,12})",
+    r"Cannot reshape a tensor with (?P<a>\d{1,12}) elements to shape \[[\d,]*\] \((?P<b>\d{1,12}) elements\)",
+    r"Dimension 0 in both shapes must be equal, but are (?P<a>\d{1,9}) and (?P<b>\d{1,9})\b",
+    r"Dimension must be (?P<a>\d{1,9}) but is (?P<b>\d{1,9}) for [^\n]*with input shapes: \[(?P=b)[,\]]",
+    r"with input shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\], \[(?P<b>\d{1,9})(?P=rest)\]",
+)
+MOST_REPLICAS = 8  # of a process, as far as two sizes tell them
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
@@ -33,26 +43,33 @@ def _several(evidence: Evidence) -> Words | None:
 
 
 def _share_of_a_batch(evidence: Evidence) -> Words | None:
-    """Check whether, of two sizes that do not fit, one is the other times the number of workers."""
-    found, words = re.search(_BATCHES, evidence.first.text), of_shape(Shape.MULTI_WORKER)(evidence)
-    if found is None or words is None or evidence.job is None:
+    """Check whether, of two sizes that do not fit, one is the other times the number of workers or replicas."""
+    text, job = evidence.first.text, evidence.job
+    found = next(filter(None, (re.search(sizes, text) for sizes in _SIZES)), None)
+    if found is None:
         return None
-    share, whole = sorted(int(found[one] or found[other]) for one, other in (("a", "have"), ("b", "want")))
-    workers = sum(evidence.job.counts.get(kind, 0) for kind in (TaskType.CHIEF, TaskType.WORKER))
-    return {**words, "share": str(share), "whole": str(whole)} if share * workers == whole else None
+    share, whole = sorted((int(found["a"]), int(found["b"])))
+    if job is not None and job.shape is Shape.MULTI_WORKER:
+        workers = sum(job.counts.get(kind, 0) for kind in (TaskType.CHIEF, TaskType.WORKER))
+        divides = share * workers == whole
+    else:
+        several = share > 0 and whole % share == 0 and 2 <= whole // share <= MOST_REPLICAS
+        divides = several and _REPLICAS.search(f"{evidence.first.before}\n{text}") is not None
+    return {"share": str(share), "whole": str(whole)} if divides else None
 
 
 ROWS: tuple[Row, ...] = (
     Row(
         "fixed-batch-size",
         "InvalidArgumentError: Incompatible shapes: [4,1] vs. [8,1], with a batch size of 8 and 2 workers",
-        _BATCHES,
+        r"Incompatible shapes: \[\d|reshape (?:is )?a tensor with \d|Dimension 0 in both|with input shapes: \[\d",
         "The model, its loss or the step at {line} has the size of the global batch built in, but the strategy divides "
-        "each batch among {tasks}: {share} does not fit {whole}.",
+        "each batch among its replicas: {share} does not fit {whole}.",
         "Take the size of the replica's batch: tf.shape(x)[0], or GLOBAL_BATCH // strategy.num_replicas_in_sync, such "
         "as for tf.keras.Input(batch_size=…), or leave it out.",
         _share_of_a_batch,
-        example=_TWO,
+        ("XifengGuo/CapsNet-Keras#14", "tyagi-iiitv/PointPillars#20"),
+        _TWO,
     ),
     Row(
         "prepared-by-each-worker",

@@ -192,4 +192,15 @@ ROWS: tuple[Row, ...] = (
         "Create the metric within `with strategy.scope():`.",
         ("tensorflow/tensorflow#39343",),
     ),
+    Row(
+        "counting-schedule",
+        "MirroredStrategy: a custom LearningRateSchedule does not change the learning rate",
+        "",
+        "The schedule counts its calls in Python, which runs once, when TensorFlow compiles the step.",
+        "Compute the rate from the schedule's argument, step, with operations of TensorFlow.",
+        _found("counting-schedule"),
+        ("tensorflow/tensorflow#44560",),
+        ("--workers", "1"),
+        facts_only=True,
+    ),
 )

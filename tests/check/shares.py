@@ -297,4 +297,21 @@ SHARES = [
         TWO,
         (ONE, SERVED),
     ),
+    Row(
+        "counting-schedule",
+        f"{TF}class Halved(tf.keras.optimizers.schedules.LearningRateSchedule):\n    def __call__(self, step):\n"
+        "        self.calls += 1  # here\n        return 0.1 / self.calls\n"
+        "def step(x):\n    optimizer.apply_gradients(x)\n@tf.function\ndef train(x):\n    strategy.run(step, (x,))\n",
+        (
+            ("0.1 / self.calls", "0.1 / step"),
+            ("self.calls += 1", "self.calls.assign_add(1)"),
+            ("self.calls += 1", "self.last = 1"),
+            ("@tf.function", "@timed"),
+            ("schedules.LearningRateSchedule", "Optimizer"),
+            ("optimizer.apply_gradients(x)", "print(x)"),
+            ("@tf.function", "model.compile(optimizer, run_eagerly=True)\n@tf.function"),
+            ("@tf.function", "tf.config.run_functions_eagerly(True)\n@tf.function"),
+        ),
+        ONE,
+    ),
 ]  # fmt: skip

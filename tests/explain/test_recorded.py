@@ -161,6 +161,7 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "protobuf-without-versions": "TypeError: Descriptors cannot not be created directly.",
     "tensor-of-another-function": "TypeError: An op outside of the function building code is being passed a Graph "
     "tensor.",
+    "graph-under-a-strategy": "    assert tf.compat.v1.executing_eagerly_outside_functions()\nAssertionError",
     "unknown-shapes": '  File "/x/keras/src/layers/a.py", line 1, in b\nValueError: as_list() is not defined on an '
     "unknown TensorShape.",
 }
@@ -229,6 +230,14 @@ NEAR = {  # what looks like a row's text, and is something else
     "a seed": "TypeError: Expected int for argument 'seed' not 'tomorrow'",
     "a service with a state": "ValueError: Stateful sets are not yet supported with this strategy",
     "a resolver": "TypeError: Client.__init__() missing 1 required positional argument: 'cluster_resolver'",
+    "a gradient of one's own": "TypeError: @tf.custom_gradient grad_fn must accept keyword argument 'variables', since "
+    "function uses variables: [a]",
+    "an assertion": "    assert executing\nAssertionError",
+    "a sum in a loop": '    File "/home/u/train.py", line 5, in epoch  *\n        for batch in batches:\n'
+    "    ValueError: 'total' has shape () before the loop, but shape (3,) after one iteration.",
+    "a list": '  File "/home/u/train.py", line 9, in <module>\n    stack.pop()\nIndexError: pop from empty list',
+    "a registry": "ValueError: Could not find callback with key=save in the registry.",
+    "a placeholder": "RuntimeError: the placeholder is not supposed to be executed",
     "a scope": "ValueError: the name is out of scope and cannot be used",
 }
 
@@ -265,3 +274,13 @@ def test_a_file_of_records_that_ends_too_early_is_no_checkpoint() -> None:
     """Both read fewer bytes than they want."""
     (explanation,) = explain(Evidence((TaskEvidence(text=RECORDED["truncated-records"]),)))
     assert explanation.row == "truncated-records"
+
+
+def test_an_input_in_a_loss_is_told_from_one_in_a_model() -> None:
+    """In the loss, no function of Keras helps. The fit of an own class, which makes a model, is no step."""
+    text = RECORDED["input-in-a-loss"]
+    _, _, frame_of_keras, *_ = text.split("  File ")
+    own_fit = text.replace(f"  File {frame_of_keras}", "").replace("model.fit(", "trials.fit(")
+    in_run = text.replace("model.fit(", "strategy.run(")
+    found = [[one.row for one in explain(Evidence((TaskEvidence(text=each),)))] for each in (own_fit, text, in_run)]
+    assert found == [["keras-tensor"], ["input-in-a-loss"], ["input-in-a-loss"]]
