@@ -162,4 +162,15 @@ ROWS: tuple[Row, ...] = (
         when=calling(r"TF_CONFIG"),
         example=_TWO,
     ),
+    Row(
+        "tf-config-of-an-estimator",
+        'ValueError: If "cluster" is set in TF_CONFIG, it must have one "chief" node.',
+        r'If "cluster" is (?:not )?set in TF_CONFIG|is not a valid task_type in the cluster_spec',
+        "The TF_CONFIG of {task} does not have what an estimator of TensorFlow 1 wants: a cluster of chief, worker and "
+        "ps, with one chief, and a task of one of these types.",
+        f'{_LEAVE}{{{{"cluster": {{{{"chief": ["host0:2222"], "worker": ["host1:2222"], "ps": ["host2:2222"]}}}}, '
+        '"task": {{"type": "worker", "index": 0}}}}; clusterkit up --chief --workers 1 --ps 1 has a chief.',
+        reported=("tensorflow/tensorflow#17854", "yahoo/TensorFlowOnSpark#386", "kubeflow/trainer#1763"),
+        example=_TWO,
+    ),
 )

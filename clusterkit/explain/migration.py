@@ -25,7 +25,7 @@ _MODULES = (
     r"multi_gpu_utils|generic_utils)|optimizers\.optimizer_v2|wrappers|objectives|preprocessing\.text"
 )
 
-_OLD = re.compile(r"/tensorflow_core/|/tensorflow/contrib/|/python(?:2\.7|3\.[4-6])/")
+_OLD = re.compile(r"/tensorflow_core/|/tensorflow/contrib/|/python(?:2\.7|3\.[4-8])/")
 _DISTRIBUTES = re.compile(
     r"/tensorflow(?:_core)?/(?:contrib/distribute/|python/(?:distribute/|training/distribute\.py|keras/engine/\w*distrib))"
 )
@@ -43,8 +43,8 @@ ROWS: tuple[Row, ...] = (
         "old-distribute",
         "AssertionError: assert not as_ref, in tensorflow/contrib/distribute/python/values.py",
         r"^\w[\w.]*(?:Error|Exception)\b",
-        "{line} fails inside of tf.distribute of TensorFlow 1 or 2.0 to 2.1, where strategies were an experiment: much "
-        "of what Keras, optimizers, metrics and estimators do under them was not supported, or was a known defect.",
+        "{line} fails inside of tf.distribute of an old TensorFlow, where much of what Keras, optimizers, metrics and "
+        "estimators do under strategies was not supported, or was a known defect.",
         "pip install --upgrade tensorflow, make the strategy as tf.distribute.MirroredStrategy() or "
         "MultiWorkerMirroredStrategy(), and train with fit or strategy.run instead of an estimator.",
         when=_old_distribute,
