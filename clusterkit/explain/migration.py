@@ -232,9 +232,10 @@ ROWS: tuple[Row, ...] = (
         "layer-arguments",
         "ValueError: Unrecognized keyword arguments passed to LSTM: {{'batch_input_shape': …}}",
         r"Unrecognized keyword arguments passed to (?P<layer>\w+): \{'(?P<argument>batch_input_shape|input_length|"
-        r"weights|input_dim|input_shape|autocast|dynamic|mask_zero)'",
+        r"weights|input_dim|input_shape|autocast|dynamic|mask_zero|fused|virtual_batch_size|adjustment)'",
         "{layer} of Keras 3 has no argument {argument}.",
-        "Begin the model with tf.keras.Input(batch_shape=…) or Input(shape=…), set weights with set_weights after the "
+        "Leave it out. Begin the model with tf.keras.Input(batch_shape=…) or Input(shape=…), set weights with "
+        "set_weights after the "
         "layer is built, or run the job with --keras 2.",
         example=_ONE,
     ),
