@@ -83,7 +83,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-not-in-the-cluster",
         "InvalidArgumentError: /job:ps/replica:0/task:1/device:CPU:0 unknown device.",
-        r"InvalidArgumentError: .*/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
+        r"InvalidArgumentError: .*/job:(?!localhost)\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
         r"|assigned to '?/job:(?!localhost)\w+\S*,? but available devices are"
         r"|explicit device specification '/job:\w+/task:\d+' because",
         "{line} uses a device of another task, to which the program is not connected.",
@@ -94,7 +94,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "device-not-there",
         "InvalidArgumentError: Could not satisfy device specification '…/device:GPU:0'",
-        r"Could not satisfy device specification '[^'\n]+'|assigned to /device:\w+:\d+ but available devices are",
+        r"Could not satisfy device specification '[^'\n]+'|assigned to /device:\w+:\d+ but available devices are"
+        r"|/job:localhost/replica:0/task:0/device:\w+:\d+ unknown device",
         "{line} uses a device, such as a GPU, that TensorFlow does not have in {task}.",
         "Look at tf.config.list_physical_devices() in a task and at --gpus-per-task of clusterkit up, or leave out "
         "tf.device.",

@@ -35,7 +35,8 @@ def _old_distribute(evidence: Evidence) -> Words | None:
     """Condition: the code of an old TensorFlow's tf.distribute has raised the error."""
     frames = frames_of(evidence.first.text)
     raised = frames[-1][0] if frames else ""
-    return HOLDS if _DISTRIBUTES.search(raised) and _OLD.search(raised) else None
+    old = _DISTRIBUTES.search(raised) and _OLD.search(raised)
+    return HOLDS if old or "'DistributedCallbackModel' object has no" in evidence.first.text else None
 
 
 ROWS: tuple[Row, ...] = (
