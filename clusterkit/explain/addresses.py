@@ -83,7 +83,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-not-in-the-cluster",
         "InvalidArgumentError: /job:ps/replica:0/task:1/device:CPU:0 unknown device.",
-        r"InvalidArgumentError: .*/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
+        r"InvalidArgumentError: .*/job:(?!localhost)\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
         r"|assigned to '?/job:(?!localhost)\w+\S*,? but available devices are"
         r"|explicit device specification '/job:\w+/task:\d+' because",
         "{line} uses a device of another task, to which the program is not connected.",
@@ -94,7 +94,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "device-not-there",
         "InvalidArgumentError: Could not satisfy device specification '…/device:GPU:0'",
-        r"Could not satisfy device specification '[^'\n]+'|assigned to /device:\w+:\d+ but available devices are",
+        r"Could not satisfy device specification '[^'\n]+'|assigned to /device:\w+:\d+ but available devices are"
+        r"|/job:localhost/replica:0/task:0/device:\w+:\d+ unknown device",
         "{line} uses a device, such as a GPU, that TensorFlow does not have in {task}.",
         "Look at tf.config.list_physical_devices() in a task and at --gpus-per-task of clusterkit up, or leave out "
         "tf.device.",
@@ -160,6 +161,17 @@ ROWS: tuple[Row, ...] = (
         "{line} takes TF_CONFIG for a dictionary, but it is a text of JSON.",
         'config = json.loads(os.environ["TF_CONFIG"]), then config["task"]["index"]',
         when=calling(r"TF_CONFIG"),
+        example=_TWO,
+    ),
+    Row(
+        "tf-config-of-an-estimator",
+        'ValueError: If "cluster" is set in TF_CONFIG, it must have one "chief" node.',
+        r'If "cluster" is (?:not )?set in TF_CONFIG|is not a valid task_type in the cluster_spec',
+        "The TF_CONFIG of {task} does not have what an estimator of TensorFlow 1 wants: a cluster of chief, worker and "
+        "ps, with one chief, and a task of one of these types.",
+        f'{_LEAVE}{{{{"cluster": {{{{"chief": ["host0:2222"], "worker": ["host1:2222"], "ps": ["host2:2222"]}}}}, '
+        '"task": {{"type": "worker", "index": 0}}}}; clusterkit up --chief --workers 1 --ps 1 has a chief.',
+        reported=("tensorflow/tensorflow#17854", "yahoo/TensorFlowOnSpark#386", "kubeflow/trainer#1763"),
         example=_TWO,
     ),
 )

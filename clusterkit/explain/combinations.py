@@ -279,4 +279,15 @@ ROWS: tuple[Row, ...] = (
         ("tensorflow/tensorflow#32099",),
         _TWO,
     ),
+    Row(
+        "clipping-in-the-optimizer",
+        "ValueError: `clipnorm` is not supported with `CenteralStorageStrategy`.",
+        r"Gradient clipping in the optimizer \(by setting clipnorm or clipvalue\) is currently unsupported"
+        r"|`\w*clip\w+` is not supported with `CenteralStorageStrategy`",
+        "The optimizer that {line} uses clips gradients, which this strategy, or this old Keras, does not support.",
+        "Clip them in train_step or in the loop, before apply_gradients: gradients, _ = tf.clip_by_global_norm("
+        "gradients, 1.0); or use MirroredStrategy or MultiWorkerMirroredStrategy with a later Keras.",
+        reported=("TensorSpeech/TensorFlowTTS#657", "tensorflow/tensorflow#33929"),
+        example=("--workers", "1", "--keras", "2"),
+    ),
 )

@@ -14,6 +14,7 @@ LAST = 40  # lines; if a log has no traceback, this much of its end counts as th
 BEFORE = 40  # lines; the maximum number of lines before the error to return
 WAITS = "CreateSession still waiting for response"  # TensorFlow logs the reason why a session hangs at level INFO
 
+_WINDOWS = re.compile(r' *File "[A-Za-z]:\\')  # a frame of a traceback, whose path other patterns expect with slashes
 _CANCELLED = re.compile(r"(?:\w{1,100}\.){0,9}CancelledError: ")
 _CLOSURE_FAILED = re.compile(
     r"ERROR:tensorflow: ?/job:\w+/task:\d{1,6} encountered the following error when processing closure: "
@@ -29,6 +30,7 @@ def error_text(lines: Sequence[str]) -> tuple[str, str]:
     """
     noise = NoiseFilter()
     said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line) or WAITS in line]
+    said = [line.replace("\\", "/") if _WINDOWS.match(line) else line for line in said]
     start = chained_traceback(said)
     if start is None:
         start = max(0, len(said) - LAST)

@@ -10,10 +10,8 @@ from clusterkit.text.spelling import listed
 
 GANG = ("--workers", "2")
 MISMATCH = r"Shape mismatch in the collective instance \d+"
-SHAPES = (
-    rf"{MISMATCH}\. Op at device [^\n]{{0,200}} expected shape (?P<mine>\[[\d,]*\]) but another member in the group "
-)
-SHAPES += r"expected shape (?P<other>\[[\d,]*\])"
+SHAPES = rf"{MISMATCH}\. Op at device [^\n]{{0,200}} expected shape (?P<mine>\[[\d,]*\]) but another member "
+SHAPES += r"in the group expected shape (?P<other>\[[\d,]*\])"
 LEFT = (
     r"Collective ops is aborted|stopped sending heartbeats|[Hh]eartbeat timeout|Socket closed|Connection reset by peer"
 )
@@ -271,10 +269,12 @@ ROWS: tuple[Row, ...] = (
         "one-file-sharded-by-file",
         "InvalidArgumentError: Could not apply FILE based sharding: the dataset only has 1 file(s)",
         r"Could not apply FILE based sharding: the dataset only has \d+ file\(s\), which is not enough for "
-        r"the required \d+ shards|There aren't enough elements in this dataset for each shard to have at least one",
+        r"the required \d+ shards|There aren't enough elements in this dataset for each shard to have at least one"
+        r"|Cannot shard the pipeline with given `input_context`",
         "The data is shared out by file, and there are fewer files than workers.",
-        "Share out its rows: options = tf.data.Options(); options.experimental_distribute.auto_shard_policy = "
-        "tf.data.experimental.AutoShardPolicy.DATA; data = data.with_options(options).",
+        "Share out its rows (and none by input_context of tfds.ReadConfig): options = tf.data.Options(); options."
+        "experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA; "
+        "data = data.with_options(options).",
         reported=("tensorflow/tensorflow#36846",),
         example=GANG,
     ),

@@ -149,10 +149,12 @@ ROWS: tuple[Row, ...] = (
         "experimental-arguments",
         "TypeError: Trainer.compile() got an unexpected keyword argument 'experimental_run_tf_function'",
         r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
-        r"'(?P<argument>experimental_\w+|skip_gradients_aggregation)'",
-        "{method} of Keras 3 has no argument {argument}: that was one of Keras 2, as examples for Horovod use it.",
+        r"'(?P<argument>experimental_\w+|skip_gradients_aggregation|name|global_step|distribute|cloning|"
+        r"sample_weight_mode|target_tensors)'",
+        "{method} of Keras 3 has no argument {argument}: that was one of an older Keras, as for Horovod.",
         "Leave the argument out, or run the job with --keras 2. Keras 3 sums the gradients over the replicas by "
-        "itself: a program that sums them before apply_gradients must leave that out, too.",
+        "itself: a program that sums them before apply_gradients must leave that out, too. For distribute=strategy, "
+        "make and compile the model in strategy.scope().",
         example=_TWO,
     ),
     Row(
@@ -179,7 +181,8 @@ ROWS: tuple[Row, ...] = (
         "ValueError: File format not supported: filepath=… Keras 3 only supports V3 `.keras` files",
         r"ValueError: File format not supported: filepath=(?P<path>\S+?)\. Keras 3 only supports",
         "{path} is a SavedModel of Keras 2, or another file that load_model of Keras 3 cannot read.",
-        "Run the job with --keras 2, load it with tf.keras.layers.TFSMLayer, or save the model as .keras.",
+        "Run the job with --keras 2, load it with tf.keras.layers.TFSMLayer, or save the model as .keras; restore a "
+        "checkpoint with tf.train.Checkpoint(model).restore(path).",
         reported=("keras-team/keras#18709", "cbrnr/sleepecg#214"),
         example=_TWO,
     ),
@@ -213,10 +216,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "two-learning-rate-schedules",
         "TypeError: This optimizer was created with a `LearningRateSchedule` object as its `learning_rate`",
-        r"TypeError: This optimizer was created with a `LearningRateSchedule` object",
-        "A callback, such as LearningRateScheduler or ReduceLROnPlateau, sets the learning rate of an optimizer that "
-        "has a schedule of its own.",
-        "Leave out the callback, or make the optimizer with a number.",
+        r"TypeError: This optimizer was created with a `LearningRateSchedule` object"
+        r"|learning_rate\.assign\((?s:.{0,800}?)Tensor' object has no attribute 'assign'",
+        "A callback, such as LearningRateScheduler or ReduceLROnPlateau, or the program itself, sets the learning rate "
+        "of an optimizer that has a schedule of its own.",
+        "Leave out the callback or the assignment, or make the optimizer with a number.",
         example=_TWO,
     ),
     Row(

@@ -25,7 +25,7 @@ _MODULES = (
     r"multi_gpu_utils|generic_utils)|optimizers\.optimizer_v2|wrappers|objectives|preprocessing\.text"
 )
 
-_OLD = re.compile(r"/tensorflow_core/|/tensorflow/contrib/|/python(?:2\.7|3\.[4-6])/")
+_OLD = re.compile(r"/tensorflow_core/|/tensorflow/contrib/|/python(?:2\.7|3\.[4-8])/")
 _DISTRIBUTES = re.compile(
     r"/tensorflow(?:_core)?/(?:contrib/distribute/|python/(?:distribute/|training/distribute\.py|keras/engine/\w*distrib))"
 )
@@ -35,7 +35,8 @@ def _old_distribute(evidence: Evidence) -> Words | None:
     """Condition: the code of an old TensorFlow's tf.distribute has raised the error."""
     frames = frames_of(evidence.first.text)
     raised = frames[-1][0] if frames else ""
-    return HOLDS if _DISTRIBUTES.search(raised) and _OLD.search(raised) else None
+    old = _DISTRIBUTES.search(raised) and _OLD.search(raised)
+    return HOLDS if old or "'DistributedCallbackModel' object has no" in evidence.first.text else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -43,8 +44,8 @@ ROWS: tuple[Row, ...] = (
         "old-distribute",
         "AssertionError: assert not as_ref, in tensorflow/contrib/distribute/python/values.py",
         r"^\w[\w.]*(?:Error|Exception)\b",
-        "{line} fails inside of tf.distribute of TensorFlow 1 or 2.0 to 2.1, where strategies were an experiment: much "
-        "of what Keras, optimizers, metrics and estimators do under them was not supported, or was a known defect.",
+        "{line} fails inside of tf.distribute of an old TensorFlow, where much of what Keras, optimizers, metrics and "
+        "estimators do under strategies was not supported, or was a known defect.",
         "pip install --upgrade tensorflow, make the strategy as tf.distribute.MirroredStrategy() or "
         "MultiWorkerMirroredStrategy(), and train with fit or strategy.run instead of an estimator.",
         when=_old_distribute,
@@ -232,9 +233,10 @@ ROWS: tuple[Row, ...] = (
         "layer-arguments",
         "ValueError: Unrecognized keyword arguments passed to LSTM: {{'batch_input_shape': …}}",
         r"Unrecognized keyword arguments passed to (?P<layer>\w+): \{'(?P<argument>batch_input_shape|input_length|"
-        r"weights|input_dim|input_shape|autocast|dynamic|mask_zero)'",
+        r"weights|input_dim|input_shape|autocast|dynamic|mask_zero|fused|virtual_batch_size|adjustment)'",
         "{layer} of Keras 3 has no argument {argument}.",
-        "Begin the model with tf.keras.Input(batch_shape=…) or Input(shape=…), set weights with set_weights after the "
+        "Leave it out. Begin the model with tf.keras.Input(batch_shape=…) or Input(shape=…), set weights with "
+        "set_weights after the "
         "layer is built, or run the job with --keras 2.",
         example=_ONE,
     ),

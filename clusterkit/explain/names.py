@@ -56,10 +56,11 @@ ROWS: tuple[Row, ...] = (
         "dataset-options",
         "AttributeError: Cannot set the property auto_shard on DistributeOptions.",
         r"AttributeError: Cannot set the property (?P<name>\w+) on (?P<options>\w*Options)\."
-        r"|AttributeError: '(?:Optimization|Distribute|Threading)?Options' object has no attribute '\w+'",
-        "{line} sets an option of datasets that the installed TensorFlow does not have.",
-        "Leave it out; for auto_shard=False, write options.experimental_distribute.auto_shard_policy = "
-        "tf.data.experimental.AutoShardPolicy.OFF.",
+        r"|AttributeError: '(?:Optimization|Distribute|Threading)?Options' object has no attribute '\w+'"
+        r"|TypeError: Property \"\w+\" must be of type <",
+        "{line} sets an option of datasets that the installed TensorFlow does not have, or not with such a value.",
+        "Leave it out; shards are options.experimental_distribute.auto_shard_policy = "
+        "tf.data.experimental.AutoShardPolicy.DATA, or .OFF for auto_shard=False.",
         example=_TWO,
     ),
     Row(

@@ -73,12 +73,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "empty-share",
         "ValueError: slice index 0 of dimension 0 out of bounds, … with input shapes: [0,4]",
-        r"slice index -?\d+ of dimension 0 out of bounds[^\n]*input shapes: \[0[,\]]",
+        r"slice index -?\d+ of dimension 0 out of bounds[^\n]*input shapes: \[0[,\]]"
+        r"|nput shape axis 0 must equal \d+, got shape \[0[,\]]",
         "The last global batch at {line} has fewer rows than there are replicas: this one gets none of them.",
         "Drop that batch: dataset.batch(size, drop_remainder=True), before the dataset is distributed; for evaluation, "
         "take a batch size that divides the rows.",
-        through("/tensorflow/python/distribute/"),
-        example=_TWO,
+        showing(r"/tensorflow/python/distribute/|\breplica_\d+/"),
+        ("tensorflow/tensorflow#58809", "tensorflow/models#9858"),
+        _TWO,
     ),
     Row(
         "distributed-dataset-as-a-dataset",

@@ -10,12 +10,13 @@ from clusterkit.check.case import HidingFile
 from clusterkit.check.rules import RULES
 from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
+from tests.check.loops import LOOPS
 from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
 from tests.check.shares import SHARES
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
-ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES]
+ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)

@@ -189,3 +189,10 @@ def test_a_cancelled_closure_is_explained_by_the_closure_that_failed() -> None:
     assert error_text([*gone, *raised]) == ("\n".join(raised), gone[0])
     other = [*raised[:2], "ValueError: mine"]
     assert error_text([*why, *other])[0] == "\n".join(other)
+
+
+def test_a_traceback_from_windows_is_read_with_slashes() -> None:
+    """Rows look for places such as `/keras/`; the rest of the log keeps its backslashes."""
+    frame = '  File "C:\\venv\\keras\\a.py", line 3, in b'
+    text, _ = error_text(["Traceback (most recent call last):", frame, "ValueError: a\\b"])
+    assert text.splitlines()[1:] == ['  File "C:/venv/keras/a.py", line 3, in b', "ValueError: a\\b"]

@@ -30,18 +30,8 @@ from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
 _ROOMS = (
-    addresses,
-    servers,
-    keras,
-    names,
-    migration,
-    sessions,
-    combinations,
-    data,
-    checkpoints,
-    environment,
-    loops,
-    replicas,
+    *(addresses, servers, keras, names, migration, sessions, combinations),
+    *(data, checkpoints, environment, loops, replicas),
 )
 ROWS: dict[str, Row] = {row.id: row for room in _ROOMS for row in room.ROWS}
 _PARTS = (Path(__file__).parent / "recorded.txt").read_text().split("=== ")[1:]
@@ -173,6 +163,23 @@ def test_another_text_of_a_row(id_: str) -> None:
     assert [one.row for one in explain(Evidence((TaskEvidence(text=ALSO[id_]),)))] == [id_]
 
 
+MORE = (  # further ones: of a local device, of both replicas of a task, of tfds, and of a log from Windows
+    ("device-not-there", "InvalidArgumentError: /job:localhost/replica:0/task:0/device:GPU:7 unknown device."),
+    (
+        "empty-share",
+        "InvalidArgumentError: {{node replica_1/model/unstack}} Input shape axis 0 must equal 4, got shape [0,8]",
+    ),
+    ("one-file-sharded-by-file", "ValueError: Cannot shard the pipeline with given `input_context`. `num_shards` was"),
+    ("old-distribute", "AttributeError: 'DistributedCallbackModel' object has no attribute '_compile_metrics'"),
+)
+
+
+@pytest.mark.parametrize(("id_", "text"), MORE)
+def test_a_further_text_of_a_row(id_: str, text: str) -> None:
+    """It gets the same explanation, and no other."""
+    assert [one.row for one in explain(Evidence((TaskEvidence(text=text),)))] == [id_]
+
+
 NEAR = {  # what looks like a row's text, and is something else
     "another number of columns": "ValueError: is incompatible with the layer: expected "
     "shape=(8, 20), found shape=(8, 2)",
@@ -217,6 +224,7 @@ NEAR = {  # what looks like a row's text, and is something else
     "a variable": "KeyError: 'Could not find variable x in the configuration'",
     "a large tensor": "ValueError: the content is larger than 2GB",
     "an operation": "ValueError: Op type not registered: 'resize'",
+    "a batch": "InvalidArgumentError: Input shape axis 0 must equal 4, got shape [0,8] [Op:Unpack]",
     "a device": "ValueError: the task was assigned to /device:GPU:0",
     "torch's nccl": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, unhandled cuda "
     "error",
