@@ -178,15 +178,28 @@ def _dataset_functions(case: Case) -> Iterator[tuple[Source, ast.Call, ast.Funct
 
 
 def _shard_of(source: Source, rows: ast.AST | None, seen: set[str]) -> ast.Call | None:
-    """Return the call of `shard` from which a dataset is made, through methods of datasets and names bound once."""
+    """Return the call of `shard` from which a dataset is made, through its methods and names.
+
+    A name is bound once, or again to the result of its own methods: `dataset = dataset.shard(2, index)`.
+    """
     match rows:
         case ast.Name(id=name) if name not in seen:
-            return _shard_of(source, source.value(name), seen | {name})
+            values = source.values(name)
+            if all(_owner(value) == name for value in values[1:]):
+                found = (_shard_of(source, value, seen | {name}) for value in reversed(values))
+                return next((call for call in found if call is not None), None)
         case ast.Call(func=ast.Attribute(attr="shard"), args=[_, _]):
             return rows
         case ast.Call(func=ast.Attribute(value=owner)):
             return _shard_of(source, owner, seen)
     return None
+
+
+def _owner(node: ast.AST | None) -> str:
+    """Return the name on which a chain of methods is called."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return getattr(node, "id", "")
 
 
 def _looped(iterated: ast.expr) -> str:

@@ -110,6 +110,18 @@ STEPS = [
         (ONE, SERVED),
     ),
     Row(
+        "shard-twice",
+        f"{GANG}data = tf.data.Dataset.range(64)\ndata = data.shard(2, index)  # here\n"
+        "data = data.batch(8)\nmodel.fit(data)\n",
+        (
+            ("data.shard(2, index)", "data.take(2)"),
+            ("data = data.shard", "data = other().shard"),
+            ("data = data.batch(8)", "data = whole.batch(8)"),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
         "tf-config-without-cluster",
         f"{TF}task = {{'type': 'worker'}}\n"
         "os.environ['TF_CONFIG'] = json.dumps({'sparseCluster': {}, 'task': task})  # here\n"
