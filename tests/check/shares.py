@@ -106,6 +106,8 @@ SHARES = [
             ("    coordinator.schedule(train)", "    for part in parts:\n        coordinator.schedule(train)"),
             ("    coordinator.join()", "    if step % 5 == 0: coordinator.join()"),
             ("schedule(train)", "schedule(train)\n    coordinator.schedule(train)"),
+            ("coordinator.schedule(train)", "losses = [coordinator.schedule(train) for _ in range(10)]"),
+            ("coordinator.schedule(train)", "losses = list(map(lambda _: coordinator.schedule(train), range(10)))"),
         ),
         BUILTIN,
         ({**BUILTIN, "workers": 1}, TWO),
