@@ -276,13 +276,15 @@ export class Curves {
   /** The values at the cursor, or the newest. */
   showValues(chart) {
     const t = this.timeline.cursor;
-    const about = chart.isEmpty ? (this.store.isLive() ? "no values yet" : "no values") : chart.metric.name === SPEED ? "30 s mean" : "";
-    say(chart.at, t == null ? about : `at ${clock(t)}`);
+    let isEmpty = chart.isEmpty; // the drawn curves are, but the row of a task may have a newer value
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
       const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`), this.store.get("run")) : valueAt(curve, this.timeline.toU(t)));
+      isEmpty &&= found == null;
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
+    const about = isEmpty ? (this.store.isLive() ? "no values yet" : "no values") : chart.metric.name === SPEED ? "30 s mean" : "";
+    say(chart.at, t == null ? about : `at ${clock(t)}`);
   }
 
   resize() {
