@@ -275,8 +275,7 @@ export class Curves {
 
   /** The values at the cursor, or the newest. */
   showValues(chart) {
-    const t = this.timeline.cursor;
-    let isEmpty = chart.isEmpty; // the drawn curves are, but the row of a task may have a newer value
+    let [t, isEmpty] = [this.timeline.cursor, chart.isEmpty]; // the row of a task may have a value that is not drawn yet
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
       const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`), this.store.get("run")) : valueAt(curve, this.timeline.toU(t)));
