@@ -9,7 +9,6 @@ the closure in a queue, which is read ten times a second.
 from __future__ import annotations
 
 import _thread
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -26,8 +25,9 @@ MOST = 100  # the maximum number of workers in one report, which must fit into o
 class Closures:
     """The finished closures of this process's coordinator."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: Steps, uses_training: Callable[[], bool]) -> None:
         self.steps = steps
+        self.uses_training = uses_training  # returns whether the program reports the steps of its loops itself
         self.counts = False  # whether the closures are the program's steps, which no output of the program shows
         self.times: ClosureTimes | None = None  # None: the workers' times are not reported
         self.base: int | None = None  # the step before the first closure
@@ -80,8 +80,7 @@ class Closures:
         if steps.is_testing:
             return
         self.finished += number
-        # A program that has imported `clusterkit.training` reports the steps of its loops.
-        if "clusterkit.training" not in sys.modules:
+        if not self.uses_training():
             steps.begin_total(steps.step or self.base or 0)
             with steps.lock:
                 steps.count((self.base or 0) + self.finished * self.steps_each)
@@ -116,9 +115,9 @@ def reports_of(workers: dict[int, tuple[int, float]]) -> list[str]:
 def watched(module: Any, load: Any) -> Closures:
     """Return the Closures of this process. The first call patches the coordinator's module."""
     steps, hook = load("task/patches/steps").steps, load("task/patches/hook")
-    closures: Closures = steps.closures or Closures(steps)
-    if steps.closures is None:
-        steps.closures = closures
+    closures: Closures | None = steps.closures
+    if closures is None:
+        closures = steps.closures = Closures(steps, load("task/patches/steps").uses_training)
         hook.replace(module.Worker, "_process_closure", closures.timed(module.Worker._process_closure))
         for name in ("put_back", "mark_failed"):
             hook.before(module._CoordinatedClosureQueue, name, closures.fail)
