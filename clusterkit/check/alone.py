@@ -15,9 +15,9 @@ _RUNS = re.compile("run|experimental_run_v2|call_for_each_replica|schedule|fit|t
 def one_device_alone(case: Case) -> Iterator[Hit]:
     """Find training outside of the replicas: a model that is not in the scope, and steps without strategy.run."""
     replicas = replicas_of(case)
-    names = [str(getattr(node, "attr", "")) for source in case.sources for node in source.nodes]
     if replicas is None:
         return
+    names = [str(getattr(node, "attr", "")) for source in case.sources for node in source.nodes]
     trains = "each worker trains alone" if is_gang(case) else f"of {replicas.text}, only the first one trains"
     if not is_gang(case) and not any(map(_USES.search, names)) and not any(map(_RUNS.fullmatch, set(names) - {"fit"})):
         for source, fit in case.fits():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from collections.abc import Iterator
 
@@ -99,7 +98,7 @@ def one_step_at_a_time(case: Case) -> Iterator[Hit]:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
             ]
             scheduled = [call for call in calls if getattr(call.func, "attr", "") == "schedule"]
-            if any(isinstance(outer, _REPEATS) for call in scheduled for outer in _within(source, call, loop)):
+            if any(isinstance(outer, _REPEATS) for call in scheduled for outer in source.enclosing(call)):
                 continue
             waits = [call for call in calls if getattr(call.func, "attr", "") in ("join", "fetch") and not call.args]
             if len(scheduled) == 1 and waits:
@@ -109,11 +108,6 @@ def one_step_at_a_time(case: Case) -> Iterator[Hit]:
                 )
                 advice = "Schedule several steps, those of an epoch or so, and wait after the loop: coordinator.join()."
                 yield Hit(source.location(waits[0]), what, advice)
-
-
-def _within(source: Source, node: ast.AST, outermost: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that contain the node, the innermost first, up to the outermost, which is left out."""
-    return itertools.takewhile(lambda outer: outer is not outermost, source.enclosing(node))
 
 
 def _adapted(source: Source) -> Iterator[str]:
