@@ -150,8 +150,10 @@ def end_guidance(
     why, advice = _explained(result)
     place, said = error_place(result.cause.tail) if result.cause is not None else ("", "")
     next_ = "resume the run" if again else "start the run again" if anew else ""
-    then = " Read the log, then " if next_ and logs else " Then " if next_ else " Read the log" if logs else ""
-    then += f"{next_}:" if then else ""
+    if next_:
+        then = f" Read the log, then {next_}:" if logs else f" Then {next_}:"
+    else:
+        then = " Read the log:" if logs else ""
     is_error = not why and result.cause is not None and result.cause.exception is not None
     why = why or printable(plain(said))[:LONGEST] or f"{reason_of(replace(result, same=()))}."
     todo = f"{advice or _mend(result, printable(place))}{then}"

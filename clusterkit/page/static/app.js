@@ -61,7 +61,7 @@ async function start() {
   const store = new Store();
   let [page, heardLast] = [null, null];
   source.watch(store, (...news) => (page ? heard(source, page, ...news) : (heardLast = news))); // both are loaded at once
-  document.createElement("canvas").getContext("2d"); // the first one takes a browser 40 ms, which the server needs, too
+  if (source.place.page === "run") document.createElement("canvas").getContext("2d"); // the first one takes a browser 40 ms, which the server needs, too
   let config;
   try {
     config = await configOf(source);
