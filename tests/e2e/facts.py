@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from clusterkit import Cluster
 from clusterkit.words.events import Failed, FaultTook, Verb
 from clusterkit.words.outcome import Exit
 from tests.support import CHILDREN, processes_of, wait_until
 
-PATIENCE = 60.0
+PATIENCE = 120.0
+LAST_LINES = 6  # of a task's log, in the message of a test that waited in vain
 
 PS_JOB = {"program": CHILDREN / "facts_ps.py", "workers": 2, "ps": 1}
 GANG = {"program": CHILDREN / "facts_gang.py", "workers": 2, "args": [1000]}
@@ -82,7 +85,7 @@ class Lab:
         self.cluster = cluster
         self._written: dict[str, int] = {}  # by each task before the newest disturbance
         self._ended: set[str] = set()  # by then
-        wait_until(self.rounds, PATIENCE, lambda: f"the first round; the logs: {self._texts()}")
+        wait_until(self.rounds, PATIENCE, lambda: f"the first round; {self._standing()}")
 
     def freeze(self, task: str) -> Seen:
         """Stop a task."""
@@ -118,7 +121,7 @@ class Lab:
                 self.cluster.fault(f"reset {task}")
             return False
 
-        wait_until(again, PATIENCE, lambda: f"a reset that is noticed; the logs: {self._texts()}")
+        wait_until(again, PATIENCE, lambda: f"a reset that is noticed; {self._standing()}")
         return seen
 
     def ended(self) -> set[str]:
@@ -149,7 +152,7 @@ class Lab:
         def found() -> list[Round]:
             return [one for one in self.rounds() if one.at > after]
 
-        first: Round = wait_until(found, PATIENCE, lambda: f"a round; the logs: {self._texts()}")[0]
+        first: Round = wait_until(found, PATIENCE, lambda: f"a round; {self._standing()}")[0]
         return first
 
     def lasting(self, seen: Seen, seconds: float) -> Seen:
@@ -159,7 +162,9 @@ class Lab:
 
     def ending(self, seen: Seen, *tasks: str) -> Seen:
         """What has come of it, once these tasks have ended by themselves."""
-        wait_until(lambda: {*tasks} <= self._failed().keys(), PATIENCE, lambda: f"their end; the logs: {self._texts()}")
+        wait_until(
+            lambda: {*tasks} <= self._failed().keys(), PATIENCE, lambda: f"the end of {tasks}; {self._standing()}"
+        )
         return self._look(seen)
 
     def over(self, seen: Seen, mended: Seen) -> Seen:
@@ -198,6 +203,33 @@ class Lab:
         }
         seen.alive = {name for name, task in self.cluster.tasks.items() if task.pid is not None}
         return seen
+
+    def _standing(self) -> str:
+        """What each task has done last, and where its threads are now, in lines that a shortened report still has."""
+        now, rounds, failed = time.monotonic(), self.rounds(), self._failed()
+        lines = ["the tasks:"]
+        for name, text in self._texts().items():
+            mine = [one for one in rounds if one.task == name]
+            last = f"step {mine[-1].step}, {now - mine[-1].at:.1f} s ago" if mine else "no round"
+            end = (
+                f"ended: {failed[name].failure.exception or failed[name].failure.exit}"
+                if name in failed
+                else "not ended"
+            )
+            lines += [f"{name}: {last}; {end}"]
+            lines += [f"  | {line[:200]}" for line in text.splitlines() if not is_round(line)][-LAST_LINES:]
+            if name not in failed:
+                lines += self._threads(name)
+        return "\n".join(lines)
+
+    def _threads(self, task: str) -> list[str]:
+        """The state of a task's process, and the innermost functions of its threads in Python."""
+        try:
+            state = psutil.Process(self.cluster.tasks[task].pid).status()
+            threads = self.stacks(task).split("\n\n")
+        except (psutil.Error, AssertionError, OSError) as error:
+            return [f"  stacks: {str(error)[:200]}"]
+        return [f"  process: {state}", *(f"  {' < '.join(thread.split(chr(10))[:4])[:300]}" for thread in threads)]
 
     def _failed(self) -> dict[str, Failed]:
         return {str(e.failure.task): e for e in self.cluster.events() if isinstance(e, Failed)}
