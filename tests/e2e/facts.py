@@ -218,7 +218,7 @@ class Lab:
             )
             lines += [f"{name}: {last}; {end}"]
             lines += [f"  | {line[:200]}" for line in text.splitlines() if not is_round(line)][-LAST_LINES:]
-            if name not in failed:
+            if failure is None:
                 lines += self._threads(name)
         return "\n".join(lines)
 
