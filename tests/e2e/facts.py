@@ -211,11 +211,8 @@ class Lab:
         for name, text in self._texts().items():
             mine = [one for one in rounds if one.task == name]
             last = f"step {mine[-1].step}, {now - mine[-1].at:.1f} s ago" if mine else "no round"
-            end = (
-                f"ended: {failed[name].failure.exception or failed[name].failure.exit}"
-                if name in failed
-                else "not ended"
-            )
+            failure = failed[name].failure if name in failed else None
+            end = "not ended" if failure is None else f"ended: {failure.exception or failure.exit}"
             lines += [f"{name}: {last}; {end}"]
             lines += [f"  | {line[:200]}" for line in text.splitlines() if not is_round(line)][-LAST_LINES:]
             if failure is None:
