@@ -50,6 +50,17 @@ ROWS: tuple[Row, ...] = (
         general=True,
     ),
     Row(
+        "peer-silent",
+        "UnavailableError: … connection attempt timed out before receiving SETTINGS frame",
+        r"connection attempt timed out before receiving SETTINGS frame[^\n]*\n"
+        r"[^\n]*remote target /job:(?P<type>\w+)/replica:\d+/task:(?P<index>\d+)",
+        "{type}:{index} accepted a connection and then did not answer for 20 s: its process is stopped (by SIGSTOP, a "
+        "debugger or a paused container), or gets no CPU time.",
+        "Find out what stopped {type}:{index}, let the process continue with `kill -CONT PID`, and run the job again.",
+        over=("peer-gone",),
+        example=("--workers", "2", "--ps", "1"),
+    ),
+    Row(
         "heartbeats-unanswered",
         "DeadlineExceededError: … CoordinationService/Heartbeat",
         "CoordinationService/Heartbeat",

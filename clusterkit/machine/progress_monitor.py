@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.fault_schedule import FaultSchedule
-from clusterkit.machine.stalls import Stalls, activity_of
+from clusterkit.machine.stalls import Stalls, activity_of, unanswered
 from clusterkit.machine.straggler_monitor import StragglerMonitor
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
@@ -183,12 +183,7 @@ class ProgressMonitor:
         """Warn if a strategy still waits for tasks of its cluster, which the program may have made up."""
         leader = self.state.job.leader
         if leader in vitals and vitals[leader].connects:
-            self.state.warn(
-                f"{activity_of(leader, vitals)}, and a task of its cluster does not answer. If the program gives the "
-                "cluster, leave out the evaluator and tasks that this job does not have, write an IPv6 address as "
-                "[::1]:2222, or run the job with --tf-config ours.",
-                leader,
-            )
+            self.state.warn(unanswered(leader, vitals), leader)
 
     def _unconnected(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
         """Return the tasks that are not connected in time. Time in the debugger is not counted."""

@@ -222,6 +222,18 @@ def activity_of(task: Task, vitals: Mapping[Task, Vitals]) -> str:
     return f"{task} {found[1] if found else vitals[task].doing if task in vitals else ''}".strip()
 
 
+def unanswered(leader: Task, vitals: Mapping[Task, Vitals]) -> str:
+    """Return the warning that the leader's strategy is connecting to a cluster in which a task does not answer."""
+    waits = activity_of(leader, vitals)
+    if halted := halted_task(vitals.keys() - {leader}, vitals):
+        return f"{waits}, and {halted[0]} does not answer, because it {halted[1]}."
+    return (
+        f"{waits}, and a task of its cluster does not answer. If the program gives the cluster, leave out the "
+        "evaluator and tasks that this job does not have, write an IPv6 address as [::1]:2222, or run the job with "
+        "--tf-config ours."
+    )
+
+
 def _furthest_behind(steps: Mapping[Task, int | None]) -> Task | None:
     reported = sorted((step, task) for task, step in steps.items() if step is not None)
     return reported[0][1] if reported else None

@@ -1,8 +1,13 @@
-"""A parameter-server job that says of each round of steps when it was done, and by which of the workers."""
+"""A parameter-server job that says of each round of steps when it was done, and by which of the workers.
+
+With an argument, the first round is one step, and the next begins when a file `go` is in the run's directory.
+"""
 
 import json
+import os
 import sys
 import time
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -35,10 +40,14 @@ def step(iterator):
 
 indices = iter(coordinator.create_per_worker_dataset(per_worker))
 done = 0
+waits = len(sys.argv) > 1
 while True:
-    pending = [coordinator.schedule(step, (indices,)) for _ in range(PER_ROUND)]
+    pending = [coordinator.schedule(step, (indices,)) for _ in range(1 if waits else PER_ROUND)]
     coordinator.join()
-    done += PER_ROUND
+    done += len(pending)
     by = sorted({int(value.fetch()) for value in pending})
     sys.stdout.write(json.dumps({"at": time.monotonic(), "step": done, "by": by}) + "\n")  # see facts_end.py
+    while waits and not Path(os.environ["CLUSTERKIT_RUN_DIR"], "go").exists():
+        time.sleep(0.02)
+    waits = False
     time.sleep(0.02)

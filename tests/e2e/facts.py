@@ -78,14 +78,34 @@ class Seen:
         return {task: found for task, found in lines.items() if found}
 
 
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """What was seen of disturbances that take their time, by the task that was disturbed."""
+
+    ps_job: dict[str, Seen]
+    gang_briefly: dict[str, Seen]
+    gang: dict[str, Seen]  # until its peer ended
+    gang_thawed: dict[str, Seen]
+    sender: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """What was seen of tasks that were cut off from the rest, by the task."""
+
+    ps_job: dict[str, Seen]
+    gang_briefly: dict[str, Seen]
+    gang: dict[str, Seen]  # until all had ended
+
+
 class Lab:
     """A job that trains until it is broken."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, took_part: int) -> None:
         self.cluster = cluster
         self._written: dict[str, int] = {}  # by each task before the newest disturbance
         self._ended: set[str] = set()  # by then
-        wait_until(self.rounds, PATIENCE, lambda: f"the first round; {self._standing()}")
+        self.first_round(took_part)
 
     def freeze(self, task: str) -> Seen:
         """Stop a task."""
@@ -145,6 +165,13 @@ class Lab:
         lines = [(task, line) for task, text in self._texts().items() for line in text.split("\n")[:-1]]
         told = [(task, json.loads(line)) for task, line in lines if is_round(line)]
         return sorted((Round(task, r["at"], r["step"], tuple(r["by"])) for task, r in told), key=lambda one: one.at)
+
+    def first_round(self, workers: int) -> None:
+        """Wait until at least so many workers took part in a round, as far as rounds tell."""
+        wait_until(
+            lambda: any(len(one.by) >= workers for one in self.rounds()), PATIENCE,
+            lambda: f"a round of {workers} workers; {self._standing()}",
+        )  # fmt: skip
 
     def next_round(self, after: float) -> Round:
         """The first round that was done later than a moment."""
@@ -247,12 +274,14 @@ def is_complaint(line: str) -> bool:
 
 @contextmanager
 def laboratory(home: Path) -> Iterator[Callable[..., Lab]]:
-    """Start jobs; at the end they are ended, and nothing of them is left."""
+    """Start jobs that train; at the end they are ended, and nothing of them is left."""
     with ExitStack() as ends:
 
-        def start(job: dict[str, Any], **options: Any) -> Lab:
+        def start(job: dict[str, Any], took_part: int | None = None, **options: Any) -> Lab:
             options = {**job, **ALONE, "grace_period": 0, **options}
-            return Lab(ends.enter_context(Cluster(home=home, patience=PATIENCE, **options)))
+            if took_part is None:  # each worker has to be connected to the ps before it is frozen
+                took_part = 2 if job in (PS_JOB, CUT_PS_JOB) else 0
+            return Lab(ends.enter_context(Cluster(home=home, patience=PATIENCE, **options)), took_part)
 
         yield start
     assert processes_of(home) == {}

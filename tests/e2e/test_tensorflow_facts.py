@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 
 from clusterkit.network.virtual import why_not
-from tests.e2e.facts import CUT_GANG, CUT_PS_JOB, ENDING, GANG, PS_JOB, SENDER, Lab, Seen, laboratory, lines_with
+from tests.e2e import facts
+from tests.e2e.facts import ENDING, GANG, PS_JOB, Cuts, Lab, Seen, Slow, laboratory, lines_with
 from tests.support import CHILDREN, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.matrix, pytest.mark.timeout(240)]
@@ -31,26 +31,6 @@ long = pytest.mark.long
 PEER = {"worker:0": "worker:1", "worker:1": "worker:0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
-    """What was seen of disturbances that take their time, by the task that was disturbed."""
-
-    ps_job: dict[str, Seen]
-    gang_briefly: dict[str, Seen]
-    gang: dict[str, Seen]  # until its peer ended
-    gang_thawed: dict[str, Seen]
-    sender: Seen
-
-
-@dataclass(frozen=True, slots=True)
-class Cuts:
-    """What was seen of tasks that were cut off from the rest, by the task."""
-
-    ps_job: dict[str, Seen]
-    gang_briefly: dict[str, Seen]
-    gang: dict[str, Seen]  # until all had ended
-
-
 @pytest.fixture
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lab]]:
     """Start a job to break."""
@@ -62,7 +42,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lab]
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Slow:
     """All of them at one time, since most of it is waiting."""
     with laboratory(tmp_path_factory.mktemp("slow")) as start:
-        sender = start(SENDER)
+        sender = start(facts.SENDER)
         killed = sender.kill("worker:1")
         ps_jobs = {task: start(PS_JOB) for task in ("chief:0", "worker:1", "ps:0")}
         frozen = {task: job.freeze(task) for task, job in ps_jobs.items()}
@@ -85,7 +65,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Slow:
 def cuts(tmp_path_factory: pytest.TempPathFactory) -> Cuts:
     """The cuts at one time too."""
     with laboratory(tmp_path_factory.mktemp("cuts")) as start:
-        gangs = {task: start(CUT_GANG) for task in PEER}
+        gangs = {task: start(facts.CUT_GANG) for task in PEER}
         briefly = {task: gang.cut(task) for task, gang in gangs.items()}
         healed_soon = {task: (gang.lasting(briefly[task], 2), gang.heal()) for task, gang in gangs.items()}
         for task, gang in gangs.items():
@@ -93,7 +73,7 @@ def cuts(tmp_path_factory: pytest.TempPathFactory) -> Cuts:
         longer = {task: gang.cut(task) for task, gang in gangs.items()}
         for task, gang in gangs.items():
             gang.ending(longer[task], *GANG_OF_3)
-        ps_jobs = {task: start(CUT_PS_JOB) for task in ("chief:0", "worker:1", "ps:0")}
+        ps_jobs = {task: start(facts.CUT_PS_JOB) for task in ("chief:0", "worker:1", "ps:0")}
         cut = {task: job.cut(task) for task, job in ps_jobs.items()}
         # All are healed before any is waited for: after 20 s gRPC gives connections up, and the chief may end of it.
         healed = {task: (job.lasting(cut[task], HEARTBEATS + 2), job.heal()) for task, job in ps_jobs.items()}
@@ -166,6 +146,20 @@ def test_ps_job_a_task_freezes(slow: Slow, task: str) -> None:
     seen = slow.ps_job[task]
     assert seen.lasted > HEARTBEATS
     check_unnoticed(seen, PS_TASKS)
+
+
+@long
+def test_ps_job_a_ps_freezes_to_which_a_worker_connects(lab: Callable[..., Lab]) -> None:
+    """The worker's first call to the ps fails after 20 s, and the chief ends of it."""
+    job = lab(PS_JOB, took_part=1, args=["go"])
+    frozen = job.freeze("ps:0")
+    (job.cluster.directory / "go").touch()
+    seen = job.ending(frozen, "chief:0")
+    chief = seen.ends["chief:0"]
+    assert seen.ends.keys() == {"chief:0"}
+    assert (chief.exit.code, 15 < chief.after < LATE) == (1, True)
+    assert chief.exception.startswith(f"{ERRORS}.UnavailableError: ")
+    assert "connection attempt timed out before receiving SETTINGS frame" in chief.exception
 
 
 @pytest.mark.parametrize("task", PEER)
@@ -269,7 +263,7 @@ def test_gang_a_worker_is_cut_off(cuts: Cuts, task: str) -> None:
 @virtual
 def test_ps_job_connections_are_reset(lab: Callable[..., Lab]) -> None:
     """The coordinator takes the worker for lost if a call was under way, finds it again, and uses it again."""
-    job = lab(CUT_PS_JOB)
+    job = lab(facts.CUT_PS_JOB)
     phrases = ["Worker /job:worker/replica:0/task:", " failed with UnavailableError"]
     seen = job.reset("chief:0", lambda: lines_with(phrases, job.cluster.tasks["chief:0"].logs()))
     lost = time.monotonic()
@@ -293,7 +287,7 @@ def test_ps_job_a_step_is_cancelled() -> None:
 @virtual
 def test_gang_connections_are_reset(lab: Callable[..., Lab]) -> None:
     """The collective that was under way is aborted in both; between two of them nobody notices."""
-    gang = lab({**CUT_GANG, "workers": 2})
+    gang = lab({**facts.CUT_GANG, "workers": 2})
     seen = gang.ending(gang.reset("worker:1", gang.ended), *PEER)
     assert {end.exit.code for end in seen.ends.values()} == {1}
     assert all(end.exception.startswith(f"{ERRORS}.UnavailableError: ") for end in seen.ends.values())

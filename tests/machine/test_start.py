@@ -129,6 +129,17 @@ def test_a_strategy_that_still_waits_for_its_cluster_is_warned_of_once(spec: Job
     assert not run.over
 
 
+@pytest.mark.parametrize(("letter", "state"), [("T", "is stopped (T)"), ("D", "hangs in the kernel (D)")])
+def test_a_task_that_is_stopped_is_named_where_a_strategy_waits_for_its_cluster(letter: str, state: str) -> None:
+    """The user's cluster is not to blame then."""
+    run = History(job(workers=2)).begin()
+    run.vitals["worker:0"] = CONNECTS
+    run.vitals["worker:1"] = ev.Vitals(1, True, letter)
+    run.after(121)
+    waits = "worker:0 waits in MultiWorkerMirroredStrategy()"
+    assert run.warnings[0] == f"{waits}, and worker:1 does not answer, because it {state}."
+
+
 def test_who_makes_steps_is_not_asked_for_whom_it_waits() -> None:
     """A report of progress is enough."""
     run = History(job(workers=1, limits=Limits(stall_warning=0))).begin()
