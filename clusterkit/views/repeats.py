@@ -51,7 +51,7 @@ _HEAD = re.compile(
     r":? (?P<type>\w{1,100})\("
 )
 _FRAMES = re.compile(r"Detected at node |  File \"|\t \[\[|Additional GRPC error information |\s*$")
-_ENDS = (":UNKNOWN:", "This derived error is ignored")  # begin the last line of a closure's error
+_ENDS = (":UNKNOWN:", "This derived error is ignored", "It is treated as a transient")  # begin an error's last lines
 _LONGEST = 120  # lines; the longest error of a closure
 WITHIN = 0.5  # seconds that a line waits for the same line of the other workers
 MOST_HELD = 100  # lines of a stream that are held, at most
@@ -205,7 +205,7 @@ class ClosureErrors:
         if line.startswith(_ENDS):
             self._ended = True
             return True
-        if self._ended:
+        if self._ended and not _TRANSPORT.match(line):
             self._left = 0
             return False
         return _FRAMES.match(line) is not None or self._was_shown(line)
