@@ -114,10 +114,10 @@ def is_own_failure(failure: Failure) -> bool:
 def blame(failures: Sequence[Failure]) -> Blame:
     """Find the cause of failures that happened together; `same` and `collateral` are in chronological order.
 
-    The cause is the first failure that does not look collateral. It need not be the first exit: a program that raises
-    an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
-    raise the same exception; then none of them is collateral. A task that exited with code 0 is the cause only if all
-    other failures look collateral.
+    The cause is the first failure that does not look collateral. It need not be the first exit: peers may notice a
+    program's exception, and exit, before that program has exited. Tasks that run the same program may raise the same
+    exception; then none of them is collateral. A task that exited with code 0 is the cause only if all other failures
+    look collateral.
     """
     by_time = sorted(failures, key=lambda failure: failure.at)
     own_failures = sorted((one for one in by_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)

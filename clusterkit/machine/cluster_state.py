@@ -21,7 +21,7 @@ SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
 EDIT_GRACE = 1.0  # seconds; the grace period after an edit: short, since the edited program trains again
 KILL_TIMEOUT = 10.0  # seconds; the time limit for a process to die after SIGKILL
-HEAD_START = 0  # the reason HeadStart for holding back a start; all other reasons are the numbers of faults
+HEAD_START = 0  # the reason with which HeadStart holds back a start; all other reasons are numbers of faults
 ON_REQUEST = 0  # the reason for pausing a task on request; all other reasons are the numbers of faults, from 1
 
 
@@ -97,7 +97,7 @@ class ClusterState:
         self.cut_hosts: set[str] = set()  # disconnected hosts, which may reconnect or be lost
         self.kept_servers: dict[Task, float] = {}  # deadlines of servers that run until the coordinator is down
         self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
-        self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
+        self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short periods
         self.timers = Timers()
         self.debugger_holds = DebuggerHolds()
         self.actions: list[Action] = []

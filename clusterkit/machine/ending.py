@@ -56,7 +56,7 @@ class Ending:
     unfinished: list[Failure] = field(default_factory=list)  # peers that had not finished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
     diverged_at: int | None = None  # the leader's first step with a non-finite loss; None if the newest loss is finite
-    first_nan: int | None = None  # the same, but kept after a finite loss, until a restart repeats that step
+    first_nan: int | None = None  # like `diverged_at`, but kept after a finite loss, until a restart repeats that step
     warned: bool = False  # True once the user was warned about the loss
     on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 

@@ -20,7 +20,7 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
 PS_EXIT_PATIENCE = 5.0  # seconds without a step after a parameter server's exit until the coordinator is inspected
-PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator takes some to remove its functions from servers
+PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator may first have to remove functions from servers
 
 
 @dataclass(slots=True)

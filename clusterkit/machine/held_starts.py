@@ -54,7 +54,7 @@ class DelayedStarts:
         self.state.release(task, *self.release_times.pop(task, ()))
 
 
-LONGEST_WAIT = 0.5  # seconds; the maximum wait for the last server to be ready, since programs need not report it
+LONGEST_WAIT = 0.5  # seconds; the maximum wait until the last server is ready, which programs need not report
 RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_reconnect_backoff_ms is 1000
 
 
@@ -71,7 +71,7 @@ class HeadStart:
 
     state: ClusterState
     reconnecting: bool = False  # True while surviving workers still have to connect to a new ps
-    reconnected_at: float | None = None  # when the surviving workers will have connected; None until the ps is up
+    reconnected_at: float | None = None  # when the surviving workers will have reconnected; None until the ps is up
 
     def hold_reasons(self, task: Task) -> set[int]:
         """Return HEAD_START if this is the coordinator's start and a ps starts with it."""

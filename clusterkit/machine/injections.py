@@ -103,7 +103,7 @@ class Injections:
             del self.open[number]
 
     def settle(self) -> None:
-        """Inject faults that waited for a process, and heal those whose duration is over."""
+        """Inject faults that waited for a process, and heal faults whose duration is over."""
         for one in list(self.open.values()):
             self._hit_running(one)
             if one.heal_at is not None and self.state.now >= one.heal_at:
@@ -199,7 +199,7 @@ class Suspect:
         return self.ended_at is None or at <= self.ended_at + AFTEREFFECT
 
     def explains_kill(self, failure: Failure) -> bool:
-        """Return whether the fault's signal ended the attempt. After SIGTERM, a program may exit late with any code."""
+        """Return whether the fault's signal ended the attempt. After SIGTERM, it may exit late and with any code."""
         exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
         unasked = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
         return unasked and (failure.task, failure.attempt) in self.hit_attempts

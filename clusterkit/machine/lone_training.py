@@ -70,7 +70,7 @@ class LoneTraining:
         return job.shape is not Shape.SINGLE and not other
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
-        """Return the tasks that train alone; None if any training task, including the leader, does not.
+        """Return the tasks that train alone; None unless all training tasks, including the leader, train alone.
 
         A gang must have at least two such tasks. If the leader's program never calls its main(), return all tasks whose
         programs never call it.

@@ -28,7 +28,7 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: it waits for related failures, then ends the tasks that still run, and restarts all."""
+    """A recovery in progress: it waits for related failures, ends the tasks that still run, and restarts all tasks."""
 
     tasks: frozenset[Task]
     failures: list[Failure]

@@ -1,8 +1,8 @@
 """Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
 
 The tasks are compared over several inspections. A task counts as slower if the inspections together show the
-difference, even when any one of them is left out, and if all or all but one of them show a part of it. So short
-disturbances are ignored.
+difference, and still do if any one of them is left out. Moreover, all of them except at most one have to show a part of
+the difference. So short disturbances are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ THRESHOLDS = {  # in the order in which they are checked; an amount is a differe
     Slowness.BUSY: Threshold(1.5, 0.3),
 }
 LEAST_STEPS = 3  # the minimum number of steps of a worker in a comparison
-LEAST_CPU = 0.3  # CPU seconds per second; the waits of tasks that use and wait for less are not compared
+LEAST_CPU = 0.3  # CPU seconds per second; tasks that want less CPU time, used or waited for, are not compared
 PARTIAL_SHARE = 0.5  # the share of the required difference with which a single inspection confirms the slowness
 MOST_NAMED = 2  # the maximum number of peers that a text names; if there are more, it gives their number
 
@@ -86,7 +86,7 @@ class Comparison:
         if task not in self.values or len(self.values) < 2:
             return None
         own, median = self.values[task], self._median_of_peers(self.values[task])
-        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # the factor compares the rest of the time
+        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # the factor compares the remaining time
             factor = (1 - median) / max(1 - own, self.resolution)
         else:
             factor = own / max(median, self.resolution)
@@ -104,7 +104,7 @@ class Comparison:
         return self.sorted_values[middle + (middle >= self.sorted_values.index(own))]
 
     def _peers_text(self, task: Task, median: float) -> str:
-        """Format the median of the peers: `worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`."""
+        """Format the peers and their median: `worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`."""
         others = len(self.values) - 1
         names = sorted(one for one in self.values if one != task) if others <= MOST_NAMED else []
         return f"{' and '.join(map(str, names)) or f'the {others} others'} {_figure_text(self.slowness, median)}"
@@ -148,14 +148,14 @@ def _slow_by(observations: Sequence[Observation], peers: Peers, slowness: Slowne
 
 
 def _stopped(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the share of the time for which each task is stopped by signals."""
+    """Compare how much of the time each task is stopped by signals."""
     paces = _paces(observations, peers.tasks)
     shares = {task: pace.stopped / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.STOPPED, shares, _resolution(paces))
 
 
 def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the share of its runnable time for which each task waits for a CPU."""
+    """Compare how much of its runnable time each task spends waiting for a CPU."""
     paces = _paces(observations, peers.equal_workers)
     wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
     shares = {
@@ -167,7 +167,7 @@ def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
 
 
 def _busy(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the share of the time for which each task of a gang does not wait for its peers."""
+    """Compare how much of the time each task of a gang does not wait for its peers."""
     paces = _paces(observations, peers.equal_workers) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))

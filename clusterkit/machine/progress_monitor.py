@@ -90,7 +90,7 @@ class ProgressMonitor:
             self.stragglers.interrupt()
 
     def debugger_left(self, record: TaskRecord) -> None:
-        """Note that the task left the debugger or ended. Once no task is held there, progress is expected again."""
+        """Note that the task left the debugger or ended. Once no task is held, progress is expected again."""
         if self.state.debugger_holds.leave(record.task, self.state.now):
             self.stragglers.interrupt()
             self.stalls.phase_ended()
@@ -158,7 +158,7 @@ class ProgressMonitor:
             if seen.listening and event.look is not Look.STALL:  # at a stall, the port may have opened long ago
                 self.ready(records[task])
         halted = {task for task in self.state.slowed & current.keys() if current[task].state == "T"}
-        vitals = current | {task: replace(current[task], state="S") for task in halted}  # slow faults stop them briefly
+        vitals = current | {task: replace(current[task], state="S") for task in halted}  # stopped only for a moment
         if event.look is Look.STARTUP:
             self._fail_startup(vitals, event.report)
         elif event.look is Look.STALL:

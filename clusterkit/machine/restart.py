@@ -9,7 +9,7 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartSc
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Blame, Failure
 
-DISCONNECTION_MARGIN = 1.0  # seconds; a cut-off host is detected at the latest this long after half of its timeout
+DISCONNECTION_MARGIN = 1.0  # seconds; a cut-off host is detected at most this long after half of its timeout
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
@@ -38,7 +38,7 @@ def is_needed(job: JobSpec, task: Task) -> bool:
 
 
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
-    """Return whether the failure of another task, which is then worth waiting for, may have made this task fail."""
+    """Return whether the task may have failed because of another task, whose own failure may arrive only later."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
         return False  # no other task restarts with this one, so waiting is useless
     return job.shape is Shape.MULTI_WORKER or task.type is TaskType.CHIEF

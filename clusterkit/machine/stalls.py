@@ -139,7 +139,7 @@ class Stalls:
         return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Return the time until which a pause is excused, maybe a past time; infinity before the first progress."""
+        """Return the time until which a pause is excused, which may have passed; infinity before the first progress."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -170,7 +170,7 @@ def _is_done(record: TaskRecord) -> bool:
 
 # Letters that denote a process's state in /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
-MOST_NAMED = 3  # the maximum number of tasks named after the first with the same activity; the rest is counted
+MOST_NAMED = 3  # the maximum number of further tasks with the same activity that a text names; it counts the rest
 
 
 def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:

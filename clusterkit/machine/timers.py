@@ -81,7 +81,7 @@ class Timers:
         return None
 
     def pop_due(self, now: float) -> list[Key]:
-        """Remove and return the deadlines that have passed, earliest first. Postpone suspended ones."""
+        """Remove and return the deadlines that have passed, earliest first. Postpone suspended deadlines."""
         keys = []
         while (at := self.next_deadline()) is not None and at <= now:
             _, key = heappop(self._heap)
