@@ -165,7 +165,7 @@ def _length(lines: list[str]) -> int:
 
 
 def _in_order(blocks: Iterable[_Block]) -> tuple[list[TaskEvidence], int]:
-    """Return the failed tasks, the cause first, and the number of tasks that did not fail because of a lost peer."""
+    """Return the failed tasks, the cause first, and how many of them failed without losing a peer."""
     of = dict(enumerate(blocks))
     failures = [
         Failure(

@@ -25,7 +25,7 @@ def _assigns(evidence: Evidence) -> Words | None:
 
 
 def _calls_the_step(evidence: Evidence) -> Words | None:
-    """Check whether the program passes a step's result, instead of its function, to a strategy or a coordinator."""
+    """Check whether the program calls a step and passes the result, not the function, to a strategy or coordinator."""
     run = r"(?:(?i:strat)\w*\.run|\.schedule)\("
     return (calling(run) if "is not callable" in evidence.first.text else showing(rf"{run}\w+\("))(evidence)
 

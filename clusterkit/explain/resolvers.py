@@ -53,7 +53,7 @@ def _same_task(evidence: Evidence) -> Words | None:
 
 
 def _same_task_twice(evidence: Evidence) -> Words | None:
-    """Check whether the run hung with `_same_task`, or TensorFlow reports a second leader (task 0).
+    """Check whether the run hung and `_same_task` holds, or TensorFlow reports a second leader (task 0).
 
     Two leaders can connect to each other if both have opened the same port.
     """
@@ -63,7 +63,7 @@ def _same_task_twice(evidence: Evidence) -> Words | None:
 
 
 def _elsewhere(evidence: Evidence) -> Words | None:
-    """Check whether a task listens only on endpoints that clusterkit did not assign, and no two tasks share one."""
+    """Check whether a task listens only on endpoints that clusterkit did not assign, and no endpoint is shared."""
     away = [task for task in evidence.stuck if task.listens and not task.listening]
     if evidence.state is RunState.TIMED_OUT:  # a task that is not connecting may listen for another purpose
         away = [task for task in away if task.doing.startswith(CONNECTS)]

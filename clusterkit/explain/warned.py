@@ -25,7 +25,7 @@ _NO_GPUS = logged("failed call to cuInit|Could not find cuda drivers|Skipping re
 
 
 def _devices(evidence: Evidence) -> Words | None:
-    """Check whether TensorFlow reports missing devices of a strategy, or a strategy on GPUs hangs without any GPU."""
+    """Check whether a strategy lacks devices: TensorFlow reports this, or found no GPU and a strategy on GPUs hangs."""
     hangs = evidence.stuck and _NO_GPUS(evidence) is not None and found("devices-not-there")(evidence) is not None
     return {"devices": "its GPUs"} if hangs else _NO_DEVICES(evidence)
 
