@@ -23,7 +23,7 @@ _SIZES = (
     r"Dimension must be (?P<a>\d{1,9}) but is (?P<b>\d{1,9}) for [^\n]*with input shapes: \[(?P=b)[,\]]",
     r"with input shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\], \[(?P<b>\d{1,9})(?P=rest)\]",
 )
-MOST_REPLICAS = 8  # the maximum number of replicas in a process that the ratio of two sizes may be
+MOST_REPLICAS = 8  # the maximum ratio of two sizes that may be the number of replicas in a process
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
