@@ -56,7 +56,7 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
 
 
 def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:
-    """Return `check`'s finding with the row's id, preferably for a line in the traceback; None if there is no finding."""
+    """Return `check`'s finding with the row's id, preferably for a line in the traceback; None if not found."""
     lines = {(file.rpartition("/")[2], number) for file, number in frames_of(evidence.first.text)}
 
     def is_in_traceback(finding: Finding) -> bool:
