@@ -1,4 +1,4 @@
-"""Rows about rejected TF_CONFIG values, and tasks and devices that do not exist."""
+"""Rows about rejected TF_CONFIG values, and tasks or devices that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows about checkpoints and saved models that cannot be read, and about training that is over already."""
+"""Rows about checkpoints and saved models that cannot be read, and training that is already complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOADS = showing(r"load_model\b|/saving/|deserializ")
 
 
 def _no_epoch(evidence: Evidence) -> Words | None:
-    """Condition: the error is at a line that reads a history of `fit`, and the task has made no step."""
+    """Check whether the error is at a line that reads a history of `fit`, and the task has made no step."""
     made_none = evidence.first.step is None if evidence.job is not None else "KeyError: 'loss'" in evidence.first.text
     return calling(r"(?i)hist\w*(?:\.history)?\b.*\[")(evidence) if made_none else None
 

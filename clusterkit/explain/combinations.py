@@ -1,4 +1,4 @@
-"""Rows about strategies, models, optimizers and data that cannot be combined in this way."""
+"""Rows about strategies, models, optimizers and data that do not work together."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SIZES = (
     r"|is incompatible with the layer: expected shape=\((?P<built>\d{1,9})(?P<rest>,[^\n)]{0,200})\), found "
     r"shape=\((?P<got>\d{1,9})(?P=rest)\)"
 )
-_IN_A_STEP = (  # the program's call of Keras or of a strategy, and the next frame of the traceback, which is theirs
+_IN_A_STEP = (  # the frame in which the program calls Keras or a strategy, and the next frame, in Keras or TensorFlow
     r"(?:\.(?:fit|evaluate|train_on_batch|test_on_batch)|(?i:strat)\w*\.run)\([^\n]*\n"
     r"(?:(?!  File )[^\n]*\n){0,20}  File \"[^\"\n]*/(?:keras/src|tensorflow/python)/"
 )
 
 
 def _sizes(evidence: Evidence) -> Words | None:
-    """Condition: a model got batches of another size ({got}) than it is built for ({built})."""
+    """Check whether the size of a model's batches, {got}, differs from the size for which it was built, {built}."""
     found = re.search(_SIZES, evidence.first.text)
     if found is None or (found["whole"] or found["built"]) == (found["part"] or found["got"]):
         return None

@@ -20,8 +20,8 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
 from clusterkit.words.reports import Look
 
-LOG = 1 << 18  # bytes; the maximum read from the end of a log
-REPORT = 1 << 20  # bytes; the maximum read from the end of a report about tasks that hang
+LOG = 1 << 18  # bytes; the maximum to read from the end of a log
+REPORT = 1 << 20  # bytes; the maximum to read from the end of an inspection report
 
 _SECTION = re.compile(r"^((?:chief|worker|ps|evaluator):\d{1,9}) (.{1,1000})$", re.MULTILINE)
 _ENDPOINT = re.compile(r"^  endpoint +(\S{1,300})(, not listening)?$", re.MULTILINE)
@@ -38,7 +38,8 @@ def evidence_of(
     failures = [*_overcome(result, job)] if result.cause is None else [result.cause, *result.same, *result.collateral]
     failed = {failure.task for failure in failures}
     rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
-    # Read the log of the first task and, if it ended without an error, of the second, which shows what that waited for.
+    # Read the first task's log. If that task ended without an error, also read the log of the second task, which shows
+    # what it waited for.
     tasks = [
         *(_failed(run, failure, connected, number <= failures[0].exit.ok) for number, failure in enumerate(failures)),
         *(_ended(ended, connected) for ended in rest.values()),
@@ -89,7 +90,7 @@ def _log_of_leader(run: RunDirectory, result: RunResult, job: JobSpec) -> str:
 
 
 def _stuck(run: RunDirectory, result: RunResult) -> tuple[StuckTask, ...]:
-    """Return the tasks as the run's last inspection saw them, if the run hung until that inspection."""
+    """Return the tasks as the run's last inspection saw them; none unless the run ended because it hung."""
     if result.cause is not None:
         return _hung(run, Look.STALL) if result.cause.exit.asked is Asked.STALL else ()
     return _hung(run, Look.TIMEOUT if result.state is RunState.TIMED_OUT else Look.STARTUP)
@@ -125,7 +126,7 @@ def _log(path: Path) -> list[str]:
 
 
 def _hung(run: RunDirectory, look: Look) -> tuple[StuckTask, ...]:
-    """Return the tasks in the inspection reports of all hosts of the kind `look`, each from its newest report."""
+    """Return the tasks in the reports of inspections of the kind `look` on all hosts, each from its newest report."""
     found: dict[Task, StuckTask] = {}
     for path in sorted(run.all_stacks.glob(f"*{look.value}-*.txt"), key=lambda path: (len(path.name), path.name)):
         try:

@@ -1,4 +1,4 @@
-"""Adds explanations to the result of a run that failed, or did not train as meant, for the report and result.json.
+"""Adds explanations to the result of a run that failed or did not train as intended, for the report and result.json.
 
 Reading the log and the program's files has a time limit. If no evidence is found in time, the result stays unchanged.
 """
@@ -21,12 +21,12 @@ WITHIN = 2.0  # seconds; the time limit for reading the log and the program's fi
 def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Account) -> RunResult:
     """Return the result, with explanations if rows of the table match the run.
 
-    A run without a problem is matched only against the rows about runs that succeed but do not train as meant.
+    A run without a problem is matched only against the rows about runs that succeed but do not train as intended.
     """
     if result.state not in (RunState.SUCCEEDED, RunState.FAILED, RunState.TIMED_OUT):
         return result
     wrong = _went_wrong(result)
-    if not wrong and job.program.kind is ProgramKind.COMMAND:  # the imports below would delay the end for nothing
+    if not wrong and job.program.kind is ProgramKind.COMMAND:  # no row can match, so avoid the slow imports below
         return result
     try:  # the time limit does not include these imports
         from clusterkit.check.reading import findings_of

@@ -1,4 +1,4 @@
-"""Recognizes errors about names of TensorFlow 1, Keras 2 and NumPy 1 that their later versions do not have."""
+"""Recognizes errors about names of TensorFlow 1, Keras 2 and NumPy 1 that later versions no longer have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OLDER = "Look for what replaces {name} at keras.io/api: the Keras 2 of --keras 
 
 
 def former(root: str) -> Condition:
-    """Return a condition that holds if a name that was removed from the package `root` caused the error.
+    """Return a condition that holds if the error is about a name that was removed from the package `root`.
 
     The condition's values are {name} and {full}, the name with its module, as in `tf.train.Saver`.
     """
@@ -40,7 +40,7 @@ def former(root: str) -> Condition:
 
 @cache
 def names() -> dict[str, frozenset[str]]:
-    """Return the removed names of each module, as in `tensorflow.train`."""
+    """Return the removed names by module, such as `tensorflow.train`."""
     return _listed(NAMES)
 
 
@@ -49,9 +49,9 @@ def _listed(text: str) -> dict[str, frozenset[str]]:
 
 
 def replaced(root: str, otherwise: str) -> Condition:
-    """Return the condition `former(root)`, which has a value {advice}, too, if a single name replaces the name.
+    """Return the condition `former(root)` with a further value {advice} for names with a replacement or in `OLDER`.
 
-    `otherwise` is a clause with another way, for names that are not `OLDER`.
+    `otherwise` is a clause with an alternative to the replacement; it is left out for names in `OLDER`.
     """
 
     def holds(evidence: Evidence) -> Words | None:
@@ -69,6 +69,6 @@ def replaced(root: str, otherwise: str) -> Condition:
 
 @cache
 def replacements() -> dict[str, str]:
-    """Return what to write instead of a removed name, as in `tf.train.Saver`."""
+    """Return the replacements of removed names such as `tf.train.Saver`."""
     pairs = (line.partition(": ") for line in REPLACED.strip().split("\n"))
     return {name: new for name, _, new in pairs}

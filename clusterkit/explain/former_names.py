@@ -1,4 +1,4 @@
-"""The names that TensorFlow has lost since version 1, Keras since version 2, and NumPy since version 1."""
+"""The names that were removed from TensorFlow after version 1, from Keras after version 2, and from NumPy after 1."""
 
 NAMES = """
 keras: dtensor engine estimator experimental objectives saving
@@ -125,7 +125,7 @@ numpy: DataSource Inf Infinity NINF NaN PINF alltrue asfarray asscalar bool8 byt
   cumproduct deprecate disp find_common_type float float_ in1d infty int int0 issctype issubclass_ issubsctype lookfor
   mat maximum_sctype msort nbytes obj2sctype object object0 product recfromcsv round_ safe_eval sctypes
   set_string_function sometrue source str str0 string_ trapz typeDict uint0 unicode unicode_ who
-"""  # a paragraph for each module: what it had, of the modules that still exist
+"""  # a paragraph for each module that still exists, with the names that were removed from it
 
 OLDER = """
 keras: engine objectives
@@ -135,7 +135,7 @@ keras.layers: BatchNormalizationV1 BatchNormalizationV2 CuDNNGRU CuDNNLSTM Seque
 keras.mixed_precision: experimental
 keras.optimizers: TFOptimizer adadelta adagrad adam adam_v2 adamax gradient_descent_v2 nadam optimizer_v2 rmsprop sgd
 keras.utils: conv_utils data_utils generic_utils layer_utils multi_gpu_model multi_gpu_utils np_utils training_utils
-"""  # those of NAMES that tf_keras, the last Keras 2, does not have either
+"""  # the names in NAMES that tf_keras, the last Keras 2, does not have either
 
 REPLACED = """
 tf.app: absl.app
@@ -206,4 +206,4 @@ tf.keras.optimizers.adam_v2: tf.keras.optimizers.Adam
 tf.keras.optimizers.gradient_descent_v2: tf.keras.optimizers.SGD
 tf.keras.objectives: tf.keras.losses
 tf.keras.utils.np_utils: from tensorflow.keras.utils import to_categorical
-"""  # a line for each name: what to write instead
+"""  # a line for each name, with the code to write instead

@@ -53,7 +53,7 @@ def not_through(code: str) -> Condition:
 
 
 def in_one_worker(pattern: str) -> Condition:
-    """Return a condition that holds if `pattern` matches the first failed worker's error, and no other worker's."""
+    """Return a condition that holds if `pattern` matches the first failed worker's error, but no other worker's."""
 
     def holds(evidence: Evidence) -> Words | None:
         several = evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER and len(evidence.tasks) > 1

@@ -1,4 +1,4 @@
-"""Rows about workers that do different things: collectives, uneven work, and calls in the wrong replica context."""
+"""Rows about workers whose calls or amounts of work differ, and calls in the wrong replica context."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LEFT = (
 )
 CROSS = r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)"
 IN_A_STEP = ("waits in TensorFlow's runtime", "waits in fit", "waits in evaluate", "waits in predict")
-KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # the only frame of Keras that Keras does not hide
+KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # a call, and the only frame that Keras does not hide
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
 
 def left(where: str = "") -> Condition:
     """Return a condition that holds if a worker ended without an error, and a peer's resulting error matches `where`.
 
-    The condition's values are {left} and {waits} (these two workers), {place} (the line of the program at which {waits}
-    waited) and {steps} (a clause with the last step of {left}).
+    The condition's values are {left} (the worker that ended), {waits} (the peer), {place} (the line of the program at
+    which the peer waited) and {steps} (a clause with the last step of {left}).
     """
 
     def holds(evidence: Evidence) -> Words | None:
@@ -51,7 +51,7 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
 
 
 def _waits_alone(evidence: Evidence) -> Words | None:
-    """Condition: all workers but one wait in a step or a collective operation."""
+    """Check whether all workers but one wait in a step or a collective operation."""
     alone = [task for task in evidence.stuck if not task.doing.startswith(IN_A_STEP)]
     waits = [task for task in evidence.stuck if task.doing.startswith(IN_A_STEP)]
     if len(alone) != 1 or not waits:

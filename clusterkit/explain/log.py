@@ -1,4 +1,4 @@
-"""Explains failures from a log of one or several tasks, written by any tool, such as kubectl. Logs are untrusted."""
+"""Explains failures in the log of one or several tasks, written by any tool, such as kubectl. Logs are untrusted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Exit, Failure
 
 # A source is the task or process that a log line names in its prefix; "" for lines without a prefix.
-KEPT = 2000  # lines; only this many of each source's last lines are kept
+KEPT = 2000  # the maximum number of lines kept of each source; the last lines are kept
 MOST_SOURCES = 64  # the maximum number of sources; lines of further sources count as lines without a prefix
 FIRST = 500  # lines; the format of the prefixes is detected from this many lines at the beginning
-WENT_ON = 300  # lines; if more lines follow a traceback, the program is assumed to have handled the exception
+HANDLED = 300  # lines; if more lines follow a traceback, the program is assumed to have handled the exception
 
 _OURS = re.compile(r"(?P<source>(?:chief|worker|ps|evaluator):\d{1,9}) *│ ?")
 _OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # a log line that the final report quotes
@@ -37,7 +37,7 @@ _FORMS = (  # formats of prefixes, each with the tools that write it
     re.compile(r"(?P<source>[A-Za-z][\w.-]{0,80}) +\| ?"),  # docker compose
     re.compile(r"(?P<source>\d{1,6}): ?"),  # tools that write only the number of the task
 )
-_TIME = re.compile(  # not the time with which TensorFlow's C++ code begins its own lines, which ends in a colon
+_TIME = re.compile(  # a timestamp of a tool; the timestamps of TensorFlow itself end in a colon, and do not match
     r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? "
 )
 _COLOR = re.compile(COLOR)
@@ -88,13 +88,13 @@ def explain_log(chunks: Iterable[bytes]) -> LogExplained:
     for number, task in enumerate(tasks[: max(1, own)]):
         evidence = Evidence((task, *tasks[:number], *tasks[number + 1 :]))
         explanations = explain(evidence)
-        if explanations or task.source:  # without a prefix, the program may have handled this error: try the next one
+        if explanations or task.source:  # without a prefix, the program may have handled the error: try the next
             return LogExplained(evidence, explanations)
     return LogExplained(Evidence(tuple(tasks)), [])
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield each line, cut off after LONGEST_LINE characters, but only the last state of each progress bar."""
+    """Yield each line, cut off after LONGEST_LINE characters; of a progress bar, yield only the last state."""
     splitter = LineSplitter()
     for chunk in chunks:
         yield from (text[:LONGEST_LINE] for text, is_bar in splitter.feed(chunk) if not is_bar)
@@ -144,12 +144,12 @@ def _untimed(line: str) -> str:
 
 
 def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
-    """Yield the last error of a source. Without prefixes, yield all errors, as they may come from several tasks."""
+    """Yield the last error of a source. Without a source, yield all errors, since they may come from several tasks."""
     texts = [text for _, text in lines]
     end = len(lines)
     while (start := chained_traceback(texts[:end])) is not None:
         error = texts[start:end]
-        if end == len(lines) and len(error) - _length(error) > WENT_ON:
+        if end == len(lines) and len(error) - _length(error) > HANDLED:
             return
         yield _Block(lines[start][0], source, error, texts[max(0, start - LAST) : start])
         if source:
@@ -165,7 +165,7 @@ def _length(lines: list[str]) -> int:
 
 
 def _in_order(blocks: Iterable[_Block]) -> tuple[list[TaskEvidence], int]:
-    """Return the failed tasks, the cause first, and the number of tasks that did not fail because of a lost peer."""
+    """Return the failed tasks, the cause first, and how many of them failed without losing a peer."""
     of = dict(enumerate(blocks))
     failures = [
         Failure(

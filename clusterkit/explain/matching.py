@@ -13,7 +13,7 @@ from clusterkit.text.printable import printable
 from clusterkit.words.explanation import Explanation
 
 MOST = 3  # the maximum number of explanations of a failure
-LONGEST_WORD = 200  # characters; texts from a log are cut to this length in sentences
+LONGEST_WORD = 200  # characters; the maximum length of a text from a log in a sentence
 
 
 class _Match(NamedTuple):
@@ -26,9 +26,9 @@ class _Match(NamedTuple):
 
 
 def explain(evidence: Evidence, rows: Iterable[Row] | None = None) -> list[Explanation]:
-    """Return the explanations of a failure by these rows, by default by the whole table, the most specific first."""
+    """Return explanations of a failure, the most specific first, from these rows or, by default, the whole table."""
     if rows is None:
-        from clusterkit.explain.table import TABLE  # imported here, since a run without a problem has few rows
+        from clusterkit.explain.table import TABLE  # imported only here, since runs without a problem need few rows
 
         rows = TABLE
     found = sorted((match for row in rows if (match := _match(row, evidence))), key=lambda one: one.rank, reverse=True)
@@ -56,7 +56,7 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
 
 
 def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:
-    """Return the finding of `check` with the row's id, preferably one for a line in the traceback; None without one."""
+    """Return `check`'s finding with the row's id, preferably for a line in the traceback; None if not found."""
     lines = {(file.rpartition("/")[2], number) for file, number in frames_of(evidence.first.text)}
 
     def is_in_traceback(finding: Finding) -> bool:

@@ -32,7 +32,7 @@ _DISTRIBUTES = re.compile(
 
 
 def _old_distribute(evidence: Evidence) -> Words | None:
-    """Condition: the code of an old TensorFlow's tf.distribute has raised the error."""
+    """Check whether the tf.distribute code of an old TensorFlow has raised the error."""
     frames = frames_of(evidence.first.text)
     raised = frames[-1][0] if frames else ""
     old = _DISTRIBUTES.search(raised) and _OLD.search(raised)

@@ -1,6 +1,6 @@
 """Rows about clusters, servers and devices that a program names itself.
 
-The ids are those of rules of `check`, whose findings are shown instead of the sentences of the rows.
+A row's id is that of a rule of `check`. If the rule has a finding, the finding is shown instead of the row's sentences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHIEF_NOT_REACHED = re.compile(
 
 
 def _hangs(id_: str, error: str = "") -> Condition:
-    """Return a condition that holds with this finding if the run ended while a strategy connected, or with `error`."""
+    """Return a condition: `check` has this finding, and the run ended with `error` or while a strategy connected."""
 
     def holds(evidence: Evidence) -> Words | None:
         waits = any(task.doing.startswith(CONNECTS) for task in evidence.stuck)
@@ -27,12 +27,12 @@ def _hangs(id_: str, error: str = "") -> Condition:
 
 
 def _is_nan(evidence: Evidence) -> Words | None:
-    """Condition: the loss is not a number at the end, and the program divides by a sum that may be 0."""
+    """Check whether the last loss is not a number, and the program divides by a sum that may be 0."""
     return found("division-by-no-rows")(evidence) if evidence.diverged else None
 
 
 def _chief_not_reached(evidence: Evidence) -> Words | None:
-    """Condition: a worker cannot read data from the chief; or the coordinator waits, and the cluster has no chief."""
+    """Check whether a worker can't read data from the chief, or the coordinator waits and its cluster has no chief."""
     if _CHIEF_NOT_REACHED.search(evidence.first.text):
         return HOLDS
     waits = any(task.doing.startswith("waits in ClusterCoordinator") for task in evidence.stuck)

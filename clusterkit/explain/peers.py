@@ -1,4 +1,4 @@
-"""Rows about peers that have ended or do not answer, and the errors of the remaining tasks."""
+"""Rows about peers that have ended or do not answer, and the resulting errors of other tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.words.outcome import Asked, Exit, RunState
 
 
 def _ended_with_the_chief(evidence: Evidence) -> Words | None:
-    """Check whether the leader of a gang finished, and clusterkit later ended workers that still ran."""
+    """Check whether the leader of a gang finished, and clusterkit later ended workers that were still running."""
     done, job = evidence.first, evidence.job
     if job is None or job.shape is not Shape.MULTI_WORKER or done.task != job.leader:
         return None

@@ -18,7 +18,7 @@ _SAME_TASK = (
 _ALONE = re.compile(
     r"Single-worker MultiWorkerMirroredStrategy with local_devices|MirroredStrategy with cluster_spec = {}"
 )
-_NO_OTHER_TASK = {  # for a log without a run directory
+_NO_OTHER_TASK = {  # the sentences for a log without a run directory
     "means": "MultiWorkerMirroredStrategy found no other task: there was no TF_CONFIG with a cluster when it was made, "
     "so that each worker trains alone.",
     "advice": "Set TF_CONFIG, with the same cluster in each worker and its own task, before the strategy is made; "
@@ -44,7 +44,7 @@ def hits(id_: str, pattern: str) -> Condition:
 
 
 def alone(*reasons: WhyAlone) -> Condition:
-    """Return a condition that holds if tasks trained alone for one of `reasons`; its values replace both sentences."""
+    """Return a condition that holds if tasks trained alone for one of `reasons`. The values replace both sentences."""
 
     def holds(evidence: Evidence) -> Words | None:
         seen = evidence.undistributed
@@ -58,7 +58,7 @@ def alone(*reasons: WhyAlone) -> Condition:
 
 
 def _no_cluster(evidence: Evidence) -> Words | None:
-    """Condition: tasks trained alone with a strategy for several, and the program's TF_CONFIG has no cluster."""
+    """Check whether tasks with a multi-task strategy trained alone, and the program's TF_CONFIG has no cluster."""
     seen = evidence.undistributed
     if seen is None or seen.why is not WhyAlone.NEVER_CONNECTED or not set(SPANS_TASKS).intersection(seen.strategies):
         return None

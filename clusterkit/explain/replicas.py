@@ -14,7 +14,7 @@ _BRANCHES = showing(r"^ *File \"[^\"\n]*__autograph_generated_file[^\n]*, in (?:
 
 
 def _assigns(evidence: Evidence) -> Words | None:
-    """Condition: the program assigns to a variable. The values say in what, and where to move the assignment."""
+    """Check whether the program assigns to a variable. The values say where it does, and how to move the assignment."""
     if _ASSIGNS(evidence) is None:
         return None
     if _BRANCHES(evidence) is not None:
@@ -25,7 +25,7 @@ def _assigns(evidence: Evidence) -> Words | None:
 
 
 def _calls_the_step(evidence: Evidence) -> Words | None:
-    """Condition: the program passes the result of a step, instead of the step, to a strategy or a coordinator."""
+    """Check whether the program calls a step and passes the result, not the function, to a strategy or coordinator."""
     run = r"(?:(?i:strat)\w*\.run|\.schedule)\("
     return (calling(run) if "is not callable" in evidence.first.text else showing(rf"{run}\w+\("))(evidence)
 

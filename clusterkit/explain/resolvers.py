@@ -1,4 +1,4 @@
-"""Rows about tasks that do not find each other: resolvers, flags, TF_CONFIG, addresses and strategies."""
+"""Rows about tasks that do not find each other, because of resolvers, flags, TF_CONFIG, addresses or strategies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANKS = (
 
 
 def stuck(holds: Condition) -> Condition:
-    """Return a condition that holds if the run hung before its first step, and the condition `holds` holds."""
+    """Return a condition that holds if the run hung before its first step, and the condition `holds` also holds."""
 
     def hangs(evidence: Evidence) -> Words | None:
         begun = any(task.step is not None for task in evidence.tasks)
@@ -35,7 +35,7 @@ def stuck(holds: Condition) -> Condition:
 
 
 def _same_task(evidence: Evidence) -> Words | None:
-    """Check whether several tasks listen at the same endpoint or port, which cannot belong to all of them."""
+    """Check whether several tasks listen on the same endpoint or port, which can't belong to all of them."""
     places: dict[str, list[StuckTask]] = {}
     for task in evidence.stuck:
         for place in task.listens:
@@ -53,7 +53,7 @@ def _same_task(evidence: Evidence) -> Words | None:
 
 
 def _same_task_twice(evidence: Evidence) -> Words | None:
-    """Check whether `_same_task` holds at the startup timeout, or TensorFlow reports a second leader (task 0).
+    """Check whether the run hung and `_same_task` holds, or TensorFlow reports a second leader (task 0).
 
     Two leaders can connect to each other if both have opened the same port.
     """
@@ -63,9 +63,9 @@ def _same_task_twice(evidence: Evidence) -> Words | None:
 
 
 def _elsewhere(evidence: Evidence) -> Words | None:
-    """Check whether a task listens, but not at the endpoint that clusterkit assigned; no two tasks share a port."""
+    """Check whether a task listens only on endpoints that clusterkit did not assign, and no endpoint is shared."""
     away = [task for task in evidence.stuck if task.listens and not task.listening]
-    if evidence.state is RunState.TIMED_OUT:  # a task that does not connect may listen for something else
+    if evidence.state is RunState.TIMED_OUT:  # a task that is not connecting may listen for another purpose
         away = [task for task in away if task.doing.startswith(CONNECTS)]
     if not away or _same_task(evidence) is not None:
         return None

@@ -14,7 +14,7 @@ from clusterkit.words.model import Shape, Task, number_of
 from clusterkit.words.outcome import Exit, RunState
 
 Words = Mapping[str, str]  # values for the placeholders of a row's sentences
-HOLDS: Words = MappingProxyType({})  # the result of a condition that holds and has no values
+HOLDS: Words = MappingProxyType({})  # the result of a condition that holds, but has no values
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class StuckTask:
     doing: str = ""  # the activity of the main thread, as in `waits in Server.join`
     where: str = ""  # the innermost line of the program's own code in the main thread, as in `train.py:12`
     endpoint: str = ""  # the endpoint that clusterkit assigned to the task
-    listening: bool = False  # True if the task listens at that endpoint
-    listens: tuple[str, ...] = ()  # all endpoints and ports at which the task listens, as in `worker:0` or `port 2222`
+    listening: bool = False  # True if the task listens on `endpoint`
+    listens: tuple[str, ...] = ()  # all endpoints and ports on which the task listens, as in `worker:0` or `port 2222`
     threads: tuple[str, ...] = ()  # innermost lines of the program's code in other threads, as in `data.py:8 in rows`
 
 
@@ -56,14 +56,12 @@ class Evidence:
     job: JobSpec | None = None  # the run's job; None for a log without a run directory
     state: RunState | None = None  # how the run ended; None for a log without a run directory
     reason: str = ""  # the reason why the run failed, if no task failed
-    findings: tuple[Finding, ...] = ()  # the findings of `check`, also in code that a run may not reach
-    stuck: tuple[
-        StuckTask, ...
-    ] = ()  # all inspected tasks, if the startup timeout, a stall or the timeout ended the run
+    findings: tuple[Finding, ...] = ()  # the findings of `check`, including those in code that a run may not reach
+    stuck: tuple[StuckTask, ...] = ()  # all inspected tasks, if a timeout or a stall ended the run
     undistributed: Undistributed | None = None  # the tasks that trained alone, although they have peers
     diverged: bool = False  # True if the leader's last loss is not a number
     short: bool = False  # True if `fit` made fewer steps than it announced
-    log: str = ""  # the end of the log of the leader (without a run: of one task), if no task ended with an error
+    log: str = ""  # the end of the leader's log or, without a run, of a task's log, if no task ended with an error
 
     @property
     def first(self) -> TaskEvidence:
@@ -100,9 +98,9 @@ def logged(pattern: str) -> Condition:
 
 
 def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
-    """Return a condition that holds if the job has one of these shapes or, if `unknown` is True, is not known.
+    """Return a condition that holds if the job has one of these shapes, or if it is not known and `unknown` is True.
 
-    The condition's value {tasks} lists the numbers of tasks, as in `2 workers and 1 ps`.
+    The condition's value {tasks} is the number of tasks of each type, as in `2 workers and 1 ps`.
     """
 
     def holds(evidence: Evidence) -> Words | None:
@@ -116,7 +114,7 @@ def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way in which a distributed program goes wrong.
+    """A row of the table: one way in which a distributed program goes wrong.
 
     The sentences `means` and `advice` may contain placeholders: {task}, {line} (the last line of the program's own code
     in the traceback), the named groups of `seen`, and the values of the condition `when`. If the condition has a value

@@ -19,7 +19,7 @@ _TRAINS = (
 
 
 def _creates_it_everywhere(evidence: Evidence) -> Words | None:
-    """Condition: always holds; both sentences name the other tasks if they run the program, too."""
+    """Hold always. If the workers and parameter servers run the program, too, replace both sentences."""
     if evidence.job is None or evidence.job.servers is Servers.BUILTIN:
         return HOLDS
     return {

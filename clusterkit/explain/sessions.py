@@ -30,7 +30,7 @@ ROWS: tuple[Row, ...] = (
         "restarted.",
         "Run tf.compat.v1.global_variables_initializer() in the chief before the first step, or let "
         "MonitoredTrainingSession do it; after a restart, restore a checkpoint.",
-        when=not_through("/horovod/_keras/"),  # those mix two Kerases, each with a session of its own
+        when=not_through("/horovod/_keras/"),  # errors from there are due to two Kerases, each with its own session
         example=_ONE,
     ),
     Row(

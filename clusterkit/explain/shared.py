@@ -10,9 +10,9 @@ from clusterkit.words.model import Shape, TaskType
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
-_TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # no single-process jobs
-_MEMBER = re.compile(r"/job:(?:worker|chief|ps)/")  # the name of a task in a log
-_REPLICAS = re.compile(  # the code of a strategy, its names of operations, or its line in a log
+_TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # excludes single-process jobs
+_MEMBER = re.compile(r"/job:(?:worker|chief|ps)/")  # a task in TensorFlow's device names
+_REPLICAS = re.compile(  # signs of a strategy: its code, its operations' names, or its line in a log
     r"/tensorflow/python/distribute/|(?i:strat)\w*\.run\(|\breplica_\d+/|MirroredStrategy with devices \('[^')]*', '"
 )
 _SIZES = (
@@ -23,7 +23,7 @@ _SIZES = (
     r"Dimension must be (?P<a>\d{1,9}) but is (?P<b>\d{1,9}) for [^\n]*with input shapes: \[(?P=b)[,\]]",
     r"with input shapes: \[(?P<a>\d{1,9})(?P<rest>[,\d]*)\], \[(?P<b>\d{1,9})(?P=rest)\]",
 )
-MOST_REPLICAS = 8  # of a process, as far as two sizes tell them
+MOST_REPLICAS = 8  # the maximum ratio of two sizes that may be the number of replicas in a process
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
@@ -31,7 +31,7 @@ EXISTS = r"^(?:FileExistsError: \[Errno 17\]|OSError: \[Errno 39\] Directory not
 
 
 def _bus_error(evidence: Evidence) -> Words | None:
-    """Check whether SIGBUS killed the first task, and clusterkit had not stopped that task."""
+    """Check whether SIGBUS killed the first task, and clusterkit had not asked that task to end."""
     exit_ = evidence.first.exit
     return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
 
@@ -43,7 +43,7 @@ def _several(evidence: Evidence) -> Words | None:
 
 
 def _share_of_a_batch(evidence: Evidence) -> Words | None:
-    """Check whether, of two sizes that do not fit, one is the other times the number of workers or replicas."""
+    """Check whether the ratio of two sizes that do not match is the number of workers, or may be that of replicas."""
     text, job = evidence.first.text, evidence.job
     found = next(filter(None, (re.search(sizes, text) for sizes in _SIZES)), None)
     if found is None:

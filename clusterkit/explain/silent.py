@@ -1,7 +1,7 @@
-"""Rows about runs that succeed although they do not train as meant: their data, losses and steps.
+"""Rows about runs that succeed, but do not train as intended because of their data, losses or steps.
 
-These rows explain only runs that succeeded. Except for `data-ran-out`, their ids are those of rules of `check`, whose
-finding is shown instead of the row's sentences.
+These rows explain only runs that succeeded. Except for `data-ran-out`, a row's id is that of a rule of `check`,
+whose finding is shown instead of the row's sentences.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from clusterkit.explain.row import Condition, Evidence, Row, Words, found, logged
 from clusterkit.words.outcome import RunState
 
-_RAN_OUT = logged("input ran out of data")  # in a warning of Keras
+_RAN_OUT = logged("input ran out of data")  # a warning of Keras
 
 _TWO = ("--workers", "2")
 _SERVED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
 
 
 def _failed(evidence: Evidence) -> bool:
-    """Return whether a task ended with an error that nobody had asked for."""
+    """Return whether a task failed without having been asked to end."""
     ends = [task.exit for task in evidence.tasks if task.exit is not None]
     return any(not exit_.ok and exit_.asked is None for exit_ in ends)
 
@@ -33,7 +33,7 @@ def _found(id_: str) -> Condition:
 
 
 def _ran_out(evidence: Evidence) -> Words | None:
-    """Condition: Keras's warning that the data ended is in the log of a run that made too few steps, or in a log."""
+    """Check whether Keras warned that the data ran out and, if the run is known, `fit` made too few steps."""
     first, job = evidence.first, evidence.job
     if _RAN_OUT(evidence) is None or (job is not None and (not evidence.short or _failed(evidence))):
         return None

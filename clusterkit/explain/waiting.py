@@ -15,7 +15,7 @@ _WAITS = "waits in MultiWorkerMirroredStrategy()"
 
 
 def _late(evidence: Evidence) -> Words | None:
-    """Check whether, at the startup timeout, some tasks wait in the strategy for tasks that still run other code."""
+    """Check whether some tasks wait in the strategy for tasks that still run other code."""
     waits = [str(task.task) for task in evidence.stuck if task.doing.startswith(_WAITS)]
     late = [task for task in evidence.stuck if not task.doing.startswith(_WAITS) and task.where and not task.listens]
     if not waits or not late:
@@ -33,7 +33,7 @@ def _left(evidence: Evidence) -> Words | None:
 
 
 def _only_serves(evidence: Evidence) -> Words | None:
-    """Check whether the leader of the job waits in Server.join, so that no task trains."""
+    """Check whether the leader of the job waits in Server.join, so no task trains."""
     serves = [str(task.task) for task in evidence.stuck if task.doing.startswith("waits in Server.join")]
     if evidence.job is None or str(evidence.job.leader) not in serves:
         return None
@@ -42,7 +42,7 @@ def _only_serves(evidence: Evidence) -> Words | None:
 
 
 def _no_data(evidence: Evidence) -> Words | None:
-    """Check whether all main threads wait, and just one task runs the program's code in another thread."""
+    """Check whether every main thread waits, and only one task runs code of the program in another thread."""
     stuck = evidence.stuck
     if len(stuck) < 2 or not all(task.doing.startswith((*IN_A_STEP, _WAITS_FOR_DATA)) for task in stuck):
         return None
@@ -69,7 +69,7 @@ def _for_a_fork(evidence: Evidence) -> Words | None:
 
 
 def _never_ends(evidence: Evidence) -> Words | None:
-    """Check whether a run made steps until its timeout, and `check` has found data without an end."""
+    """Check whether the run's timeout ended it, and `check` has found endless data."""
     return found("endless-epoch")(evidence) if evidence.state is RunState.TIMED_OUT else None
 
 

@@ -1,4 +1,4 @@
-"""Rows about runs without an error, of which only a warning of TensorFlow or Keras shows what went wrong."""
+"""Rows about runs without an error, in which only a warning of TensorFlow or Keras shows what went wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_METRIC = logged(
 
 
 def _metric(evidence: Evidence) -> Words | None:
-    """Condition: a callback of Keras warns that a metric is missing, and no epoch shows it."""
+    """Check whether a Keras callback warns that a metric is missing, and no epoch's output shows the metric."""
     words = _NO_METRIC(evidence)
     return words if words is not None and f" {words['metric']}: " not in evidence.log else None
 
@@ -25,7 +25,7 @@ _NO_GPUS = logged("failed call to cuInit|Could not find cuda drivers|Skipping re
 
 
 def _devices(evidence: Evidence) -> Words | None:
-    """Condition: TensorFlow misses devices of a strategy; or it found no GPU, and a strategy of GPUs hangs."""
+    """Check whether a strategy lacks devices: TensorFlow reports this, or found no GPU and a strategy on GPUs hangs."""
     hangs = evidence.stuck and _NO_GPUS(evidence) is not None and found("devices-not-there")(evidence) is not None
     return {"devices": "its GPUs"} if hangs else _NO_DEVICES(evidence)
 
@@ -34,7 +34,7 @@ _NO_SERVICE = logged(r"Failed to [\w ]{1,40} dispatcher at (?P<address>\S{1,200}
 
 
 def _service(evidence: Evidence) -> Words | None:
-    """Condition: the run hung, and TensorFlow tries again and again to reach a dispatcher of tf.data service."""
+    """Check whether the run hung while TensorFlow kept trying to reach a dispatcher of tf.data service."""
     return _NO_SERVICE(evidence) if evidence.stuck or evidence.job is None else None
 
 

@@ -1,4 +1,4 @@
-"""Handles the events of attempts, from the start of a process until all of its processes and output have ended."""
+"""Handles the events of an attempt, from its start until all its processes have ended and its output is complete."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AttemptEvents:
                 assert_never(event)
 
     def on_timer(self, timer: Timer, record: TaskRecord) -> None:
-        """Handle a deadline of the task, which has passed."""
+        """Handle an expired deadline of the task."""
         if timer is Timer.KILL and record.task in self.state.kept_servers:
             end_kept_server(self.state, record.task)
         elif timer is Timer.KILL and record.state is TaskState.STOPPING:
@@ -133,9 +133,9 @@ class AttemptEvents:
         self.state.move(record, TaskState.DRAINING)
 
     def _abandon_unreachable(self, record: TaskRecord) -> None:
-        """Stop waiting for a task whose host is cut off: it is unknown whether SIGKILL ended the task.
+        """Stop waiting for a task whose host is cut off, since SIGKILL may not reach the task.
 
-        Do so only if the run is ending. The agent ends its tasks by itself when its lease expires.
+        This happens only while the run is ending. The host's agent ends its tasks by itself when its lease expires.
         """
         if not self.ending.begun:
             return
@@ -145,7 +145,7 @@ class AttemptEvents:
         self._finish_attempt(record)
 
     def _abandon_unkillable(self, record: TaskRecord) -> None:
-        """Fail the job, and leave behind a task that SIGKILL did not end. The task still holds its port."""
+        """Fail the job, and abandon a task that survived SIGKILL. The task still holds its port."""
         what = f"{record.task} ({record.process_name}) did not die within {KILL_TIMEOUT:g} s of SIGKILL"
         self.state.warn(
             f"{what}: a debugger holds it, or it waits in the kernel, for example for a disk or a network file system. "
@@ -197,7 +197,7 @@ class AttemptEvents:
             self.recoveries.failed(record)
             self.exits.blame_early_exits(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
-            self.ending.succeed(record)  # the leader finished before it received the signal that the allocation ends
+            self.ending.succeed(record)  # the leader finished before SIGTERM reached it
         elif self.ending.begun or self.state.awaits_change or asked:
             self.exits.peer_ended(record)
         elif record.task == self.state.job.leader:
@@ -208,7 +208,7 @@ class AttemptEvents:
             self.exits.exited_early(record)
 
     def _warn_of_early_success(self, leader: TaskRecord) -> None:
-        """Warn if the leader's exit code 0 soon after SIGTERM may mean that it stopped before the job was done."""
+        """Warn if the leader exited with code 0 soon after SIGTERM: it may have stopped before the job was done."""
         if leader.sigterm_at is None or SIGTERM not in leader.signals:
             return
         seconds = leader.exited - leader.sigterm_at

@@ -1,4 +1,4 @@
-"""Blame: sorts failures that happened together into the cause, failures with the same error, and collateral ones."""
+"""Blame: finds the cause among failures that happened together; the others have the same error or are collateral."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _VARYING = re.compile(
 )
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # numbers, such as counts, seconds and steps
 
-# TensorFlow's errors when the workers of a gang make different calls; raised by the first worker that notices.
+# TensorFlow's errors if the workers of a gang call different collective operations. The first worker that notices
+# the difference raises the error.
 _MISMATCH = re.compile(
     r"Shape mismatch in the collective instance|Collective (?:instance|group) \S+ expected |but that group has size"
 )
 
 _FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
-_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that the program itself causes; all others are sent to it
-SHELL_SIGNAL_BASE = 128  # a shell's exit code is this plus the number of the signal that killed its command
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that the program itself causes; others are sent to it
+SHELL_SIGNAL_BASE = 128  # a shell exits with this number plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
 
 def last_error(failure: Failure) -> str | None:
-    """Return the exception that ended the attempt, or else the last line of its log without TensorFlow's noise.
+    """Return the exception that ended the attempt or, without an exception, the last line of its log that is not noise.
 
-    For a crash, return the signal's name with the program's innermost stack frame.
+    For a crash, the line names the signal and the program's innermost stack frame.
     """
     noise = NoiseFilter()
     lines = [line for line in failure.tail if not noise.is_noise(line)]
@@ -61,14 +62,14 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    For a task that was killed for a stall, the text does not depend on the log. Numbers in the error are ignored,
-    unless `numbers` is True because nothing else shows how far the attempt came.
+    For a task that was killed because it stalled, the text does not depend on the log. Numbers in the error are ignored
+    unless `numbers` is True, which is for attempts whose progress nothing else shows.
     """
     exit_, error = failure.exit, last_error(failure)
     if exit_.asked is Asked.STALL:
         return f"{failure.task} {exit_}"
     if exit_.ok:
-        return str(exit_)  # its last output is not an error
+        return str(exit_)  # the last output of a successful attempt is not an error
     if error is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
         return None
     if exit_.preempted or was_killed(exit_):
@@ -85,7 +86,7 @@ _FROM_PEER = re.compile(f"{PEER_GONE.pattern}|grpc_status|GRPC error")  # for th
 
 
 def looks_collateral(failure: Failure) -> bool:
-    """Return whether the attempt failed like a TensorFlow task whose peer is gone, or could not reach a peer."""
+    """Return whether the attempt could not reach a peer, or failed like a TensorFlow task whose peer is gone."""
     if failure.exit.unreached:
         return True
     if is_mismatch(failure) or failure.exit.ok:
@@ -100,7 +101,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own_failure(failure: Failure) -> bool:
-    """Return whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
+    """Return whether the attempt failed on its own: neither a peer nor a signal explains the failure."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
@@ -111,12 +112,12 @@ def is_own_failure(failure: Failure) -> bool:
 
 
 def blame(failures: Sequence[Failure]) -> Blame:
-    """Find the cause of failures that happened together; `same` and `collateral` are in order of time.
+    """Find the cause of failures that happened together; `same` and `collateral` are in chronological order.
 
-    The cause is the first failure that does not look collateral. It need not be the first exit: a program that raises
-    an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
-    raise the same exception; then none of them is collateral. A task that exited with code 0 is the cause only if all
-    other failures look collateral.
+    The cause is the first failure that does not look collateral. It need not be the first exit: peers may notice a
+    program's exception, and exit, before that program has exited. Tasks that run the same program may raise the same
+    exception; then none of them is collateral. A task that exited with code 0 is the cause only if all other failures
+    look collateral.
     """
     by_time = sorted(failures, key=lambda failure: failure.at)
     own_failures = sorted((one for one in by_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
@@ -130,24 +131,24 @@ def blame(failures: Sequence[Failure]) -> Blame:
 
 SILENT_LIFETIME = 120.0  # seconds; an attempt that lived longer may have made steps even though no task reported any
 
-# Errors that come from outside of the program, and may not occur in the next attempt.
+# Errors with a cause outside the program, which may not occur in the next attempt.
 _TRANSIENT = re.compile(
     r"MemoryError|ResourceExhaustedError|TimeoutError|BrokenPipeError|Connection\w*Error"
     r"|No space left on device|Disk quota exceeded|Cannot allocate memory|Too many open files"
     r"|Resource temporarily unavailable|Address already in use|Temporary failure in name resolution"
-    r"|incarnation|context_id"  # in TensorFlow's errors about a peer that has restarted
+    r"|incarnation|context_id"  # words in TensorFlow's errors about a peer that has restarted
 )
 
 # Failed allocations of memory. If the next attempt fails to allocate the same amount, every attempt will.
 _NO_MEMORY = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
-# Errors in the program's text or in the installation, which the next attempt reads again.
+# Errors in the program's source or in the installation, so the next attempt would fail, too.
 _PROGRAM_ERROR = re.compile(
     r"(?:NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError): "
     r"|AttributeError: (?:partially initialized )?(?:module|type object) '"
     r"|TypeError: .*(?: got an unexpected keyword argument | missing \d+ required | positional arguments? but )"
 )
-# Errors about a path, which another task may still create, as the leader does for its peers.
+# Errors about a path that another task may still create: often the leader creates files for its peers.
 _PATH_ERROR = re.compile(
     r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
     r"|[\w.]*\.NotFoundError: .*; No such file or directory"
@@ -158,9 +159,9 @@ _USAGE_EXIT_CODE = 2  # the exit code of argparse, click and most commands for w
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
-    """Return whether the failure is due to a wrong program, argument or path, so that a restart would fail, too.
+    """Return whether the failure is due to a wrong program, argument or path, so a restart would fail, too.
 
-    For a missing file, this holds only if the leader misses it, too: otherwise the leader may be about to write it.
+    A missing file counts only if the leader misses it, too: otherwise the leader may be about to write it.
     """
     cause = blamed.cause
     error = cause.exception or ""
@@ -173,7 +174,7 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
 
 
 def is_bug(failure: Failure) -> bool:
-    """Return whether an error that is due to the program's text, raised in a line of the program, ended the task."""
+    """Return whether a bug in the program's source ended the task: a line of the program raised a typical error."""
     frames = [frame[1] for frame in map(_RAISED.match, failure.tail[last_traceback(failure.tail) or 0 :]) if frame]
     error, chain = failure.exception or "", failure.tail[chained_traceback(failure.tail) or 0 :]
     if not frames or not is_own_file(frames[-1]) or not is_own_failure(failure) or failure.exit.code != 1:
@@ -186,8 +187,8 @@ def is_bug(failure: Failure) -> bool:
 def repeats(previous: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Return whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came.
-    Numbers in errors about a failed allocation of memory always have to be equal.
+    With `numbers`, the numbers in the errors have to be equal, too; pass it if nothing else shows how far the attempts
+    got. Numbers in errors about a failed allocation of memory always have to be equal.
     """
     if previous is None or failure.attempt != previous.attempt + 1 or looks_collateral(failure):
         return False

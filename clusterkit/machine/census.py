@@ -17,7 +17,8 @@ class Census:
     | unready | tasks of the cluster that are not connected |
     | idle | training tasks that are not running and have not exited with code 0 |
     | starting | tasks whose process does not exist yet |
-    | forked, cold | running tasks that are not ready, by the way their processes were started |
+    | forked | running tasks that are not ready, and whose processes were forked from a warm server |
+    | cold | all other running tasks that are not ready |
     """
 
     def __init__(self, job: JobSpec) -> None:

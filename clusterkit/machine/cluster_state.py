@@ -19,10 +19,10 @@ from clusterkit.words.outcome import Asked, Exit, Failure
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
-EDIT_GRACE = 1.0  # seconds; short, since the edited program will replace the result of the task's training
-KILL_TIMEOUT = 10.0  # seconds; the time that a process has to die after SIGKILL
-HEAD_START = 0  # a reason for holding back the coordinator's start; other reasons are the numbers of faults
-ON_REQUEST = 0  # the reason for pausing a task on request; other reasons are the numbers of faults, from 1
+EDIT_GRACE = 1.0  # seconds; the grace period after an edit: short, since the edited program trains again
+KILL_TIMEOUT = 10.0  # seconds; the time limit for a process to die after SIGKILL
+HEAD_START = 0  # the reason with which HeadStart holds back a start; all other reasons are numbers of faults
+ON_REQUEST = 0  # the reason for pausing a task on request; all other reasons are the numbers of faults, from 1
 
 
 @dataclass(slots=True)
@@ -32,8 +32,8 @@ class TaskRecord:
     task: Task
     state: TaskState = TaskState.WAITING
     attempt: int = 0
-    held_by: set[int] = field(default_factory=set)  # reasons for holding back the next start: faults, HEAD_START
-    held_reason: str = ""  # the value of CLUSTERKIT_RESTART_REASON in the held-back start
+    held_by: set[int] = field(default_factory=set)  # reasons for holding back the start: numbers of faults, HEAD_START
+    held_reason: str = ""  # the value of CLUSTERKIT_RESTART_REASON for the start that is held back
     process_name: str = ""  # the backend's name for the process
     forked: bool = False
     started: float = 0.0
@@ -45,7 +45,7 @@ class TaskRecord:
     grace: float = 0.0
     sigterm_at: float | None = None  # when SIGTERM was last sent
     signals: tuple[int, ...] = ()  # the signals that were sent before the process exited
-    sigterm_handled: bool = True  # assumed until the task reports it
+    sigterm_handled: bool = True  # whether the task handles SIGTERM; True until the task reports it
     swept: bool = False
     drained: bool = False
     tail: tuple[str, ...] = ()
@@ -53,17 +53,17 @@ class TaskRecord:
     ready: bool = False
     ready_at: float | None = None
     port_was_open: bool = False  # True once the task's port was seen open
-    trains_with: TrainsWith | None = None  # the last report of the task's runtime
+    trains_with: TrainsWith | None = None  # the latest report of the task's runtime on how it trains
     phases: dict[str, float] = field(default_factory=dict)  # the current phases without steps, and when each began
-    paused_by: set[int] = field(default_factory=set)  # the reasons for the task's pause: faults, and BY_HAND
+    paused_by: set[int] = field(default_factory=set)  # the reasons for pausing the task: numbers of faults, ON_REQUEST
     first_step: int | None = None
     last_step: int | None = None
-    steps_total: int | None = None  # the number of steps that the program will make in all, if the program reports it
+    steps_total: int | None = None  # the total number of steps of the training, if the program reports it
     resumed_step: int | None = None
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    unverified_step: int | None = None  # the attempt's first step, while its checkpoint is unknown; or None
+    unverified_step: int | None = None  # the first step, while it is unknown whether a checkpoint exists; else None
 
     @property
     def alive(self) -> bool:
@@ -82,7 +82,7 @@ class TaskRecord:
 
 
 class ClusterState:
-    """The mutable state, with the methods that change it; decisions are made elsewhere."""
+    """The mutable state of the cluster, with the methods that change the state; decisions are made elsewhere."""
 
     def __init__(self, job: JobSpec, seed: int, history: RunHistory) -> None:
         self.job = job
@@ -92,12 +92,12 @@ class ClusterState:
         self.began = history.began or 0.0
         self.records = {task: TaskRecord(task, attempt=history.newest_attempts.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
-        self.hold_rules: tuple[Callable[[Task], set[int]], ...] = ()  # they return reasons to hold back a start
+        self.hold_rules: tuple[Callable[[Task], set[int]], ...] = ()  # rules that return reasons to hold back a start
         self.placement: Mapping[Task, str] = {}  # the host of each task; empty on one machine
-        self.cut_hosts: set[str] = set()  # hosts without connection, which may come back or be lost
+        self.cut_hosts: set[str] = set()  # disconnected hosts, which may reconnect or be lost
         self.kept_servers: dict[Task, float] = {}  # deadlines of servers that run until the coordinator is down
         self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
-        self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
+        self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short periods
         self.timers = Timers()
         self.debugger_holds = DebuggerHolds()
         self.actions: list[Action] = []
@@ -107,7 +107,7 @@ class ClusterState:
         self.newest_checkpoint = history.checkpoint
         self.metrics = dict(history.metrics)  # the newest metrics of each task
         self.program_problem = ""  # why the current files of the program can't run; empty if they can
-        self.awaits_change = False  # True while the failed job, without running tasks, awaits a changed program
+        self.awaits_change = False  # True while no task runs, and the failed job waits for a changed program
         self.omitted: tuple[Task, ...] = ()  # the workers that were given up before the leader started
         self._transitions: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
@@ -125,7 +125,7 @@ class ClusterState:
 
     @property
     def is_leader_done(self) -> bool:
-        """Return whether the leader exited with code 0 by itself, and its remaining processes or output are awaited."""
+        """Return whether the leader exited with code 0 by itself, but some of its processes or output remain."""
         leader = self.records[self.job.leader]
         ok = leader.exit is not None and leader.exit.ok
         return ok and leader.state is TaskState.DRAINING and not self.was_ended_on_request(leader)
@@ -133,8 +133,8 @@ class ClusterState:
     def was_ended_on_request(self, record: TaskRecord) -> bool:
         """Return whether the task exited because the state machine ended it.
 
-        A leader that exited with code 0 and was not reached by SIGTERM was done by itself: SIGKILL leads to no exit
-        code, and a late signal has no effect. The loss of a host is never requested.
+        A leader that exited with code 0 before SIGTERM reached it ended by itself: a process killed by SIGKILL has no
+        exit code, and a signal after the exit has no effect. The loss of a host is never requested.
         """
         if record.exit is not None and record.exit.host is not None:
             return False
@@ -143,7 +143,7 @@ class ClusterState:
         return record.end_request not in (None, Asked.STALL) and not done
 
     def failure(self, record: TaskRecord) -> Failure:
-        """Return the current attempt, which has ended, as a failure."""
+        """Return the task's current attempt, which must have ended, as a failure."""
         assert record.exit is not None
         ended = self.attempts.get((record.task, record.attempt))
         output = record.tail, record.exception, record.last_step, ended.fault if ended else None
@@ -168,7 +168,7 @@ class ClusterState:
         self.record(Changed(record.task, record.attempt, state, request))
 
     def give_up(self, tasks: Collection[Task]) -> None:
-        """Continue the job without these workers. Only the end of their processes is awaited."""
+        """Continue the job without these workers. The run only waits until their processes have ended."""
         self.drop_held(tasks)
         for record in [self.records[task] for task in sorted(tasks)]:
             if record.alive:
@@ -214,12 +214,12 @@ class ClusterState:
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
         self.omitted = self.job.given_up if fresh.task == self.job.leader else self.omitted
-        # On one machine each task sees the newest checkpoint at once, maybe one that is newer than recorded here.
+        # On one machine, each task finds the newest checkpoint itself, and maybe a newer one than is recorded here.
         restore = self.newest_checkpoint[1] if self.newest_checkpoint and self.job.hosts.count else None
         self.actions.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.omitted))
 
     def end(self, record: TaskRecord, request: Asked, grace: float) -> None:
-        """End a task: SIGTERM now, then SIGKILL after `grace` seconds; with 0, SIGKILL now.
+        """End a task: send SIGTERM now, and SIGKILL `grace` seconds later; if `grace` is 0, send SIGKILL now.
 
         The signals go to the whole process group, and the task is stopping until the whole group has ended. If nothing
         in the task handles SIGTERM, the grace period is cut to UNHANDLED_GRACE.
@@ -229,7 +229,7 @@ class ClusterState:
             grace = min(grace, UNHANDLED_GRACE)
         already_ending, record.end_request = record.end_request is not None, record.end_request or request
         if record.state is TaskState.STARTING:
-            # If the process exists already, it gets the signal again after Spawned.
+            # If the process exists already, it receives the signal again after Spawned.
             record.grace = min(record.grace, grace) if already_ending else grace
             self.actions.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:
@@ -241,7 +241,7 @@ class ClusterState:
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
-        elif record.state is TaskState.STOPPING:  # with an earlier, maybe longer grace period
+        elif record.state is TaskState.STOPPING:  # the task already has a grace period, maybe a longer one
             if was_kept:
                 self.signal(record, SIGTERM)
             self.timers.bring_forward(Timer.KILL, self.now + grace, record.task)

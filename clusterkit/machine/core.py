@@ -24,14 +24,14 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import Asked, RunState
 from clusterkit.words.reports import Look
 
-ALLOCATIONS = 100  # the highest number of allocations of one run
+ALLOCATIONS = 100  # the maximum number of allocations of a run
 SIGINT = 2
 
 
 class Machine:
     """The cluster's state machine: a pure function of the job, the seed, the history, and the events so far.
 
-    All times are in seconds of one monotonic clock, and never decrease.
+    All times are in seconds of one monotonic clock, so they never decrease.
     """
 
     def __init__(self, job: JobSpec, seed: int, history: RunHistory | None = None) -> None:
@@ -62,8 +62,8 @@ class Machine:
     def handle(self, event: ev.Happened, now: float) -> list[Action]:
         """Process an event; return the resulting actions in order.
 
-        Consequences that depend on several events are settled after each event. Recoveries are decided before faults,
-        since a fault may wait for a restart. Tasks start after faults, since a fault may hold back a start. The ending
+        Decisions that depend on several events are made after each event. Recoveries come before faults, since a fault
+        may wait for a restart. Faults come before the starts of tasks, since a fault may hold back a start. The ending
         comes last, when nothing else can add work.
         """
         self.state.now, self.state.actions = now, []
@@ -78,7 +78,7 @@ class Machine:
         return self.state.actions
 
     def deadline(self) -> float | None:
-        """Return when Ticked is due, unless another event arrives first; None if no deadline is set."""
+        """Return when the event Ticked is due if no other event arrives first; None if no deadline is set."""
         times = (self.state.timers.next_deadline(), self.recoveries.next_deadline(), self.faults.next_deadline())
         return min((at for at in times if at is not None), default=None)
 
@@ -123,7 +123,7 @@ class Machine:
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
                 self.hosts.handle(event)
             case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
-                pass  # these events change nothing here
+                pass  # these events do not change the state
             case _:
                 self._of_attempt(event)
 
@@ -141,7 +141,7 @@ class Machine:
         self._start("resume" if self.state.job.resume else "")
 
     def _continue(self, event: ev.Continued) -> None:
-        """Start every task again from the newest checkpoint: all processes of the previous allocation are lost."""
+        """Start every task again from the newest checkpoint: all processes of the previous allocation are gone."""
         history = self.state.history
         self.recoveries.restarts = history.restarts
         self.faults.injections.count, self.faults.step = history.fault_count, history.step

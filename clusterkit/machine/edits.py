@@ -10,7 +10,7 @@ from clusterkit.machine.recovery import Recoveries
 from clusterkit.words.events import EditTrains, ProgramChanged, Progressed, WaitsForChange
 from clusterkit.words.outcome import Blame
 
-LONGEST_ERROR = 300  # characters of an exception in a message
+LONGEST_ERROR = 300  # the maximum number of characters of an exception in a message
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Edits:
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    saved_at: float | None = None  # when the newest change was saved; None once training has made a step with it
+    saved_at: float | None = None  # when the newest change was saved; None once the changed program has made a step
     seen_at: float = 0.0
 
     def __post_init__(self) -> None:

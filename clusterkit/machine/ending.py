@@ -1,4 +1,4 @@
-"""The ending of a run: by success, failure, a signal or a timeout; then the teardown until every task is down.
+"""The end of a run, by success, failure, a signal or a timeout, and the teardown until every task is down.
 
 Servers are ended after the coordinator, which may save the servers' state when it receives SIGTERM.
 """
@@ -53,11 +53,11 @@ class Ending:
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
     gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
-    unfinished: list[Failure] = field(default_factory=list)  # gang tasks that had not finished when the leader had
+    unfinished: list[Failure] = field(default_factory=list)  # peers that had not finished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
-    diverged_at: int | None = None  # the step of the leader's first loss that is not a number, if the last is not one
-    first_nan: int | None = None  # the step of the first loss that was not a number, without steps that were repeated
-    warned: bool = False  # True once a warning about the loss was given
+    diverged_at: int | None = None  # the leader's first step with a non-finite loss; None if the newest loss is finite
+    first_nan: int | None = None  # like `diverged_at`, but kept after a finite loss, until a restart repeats that step
+    warned: bool = False  # True once the user was warned about the loss
     on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
     @property
@@ -71,7 +71,7 @@ class Ending:
 
     @property
     def suspending(self) -> bool:
-        """Return whether the run is to continue in another allocation. A later verdict may replace this one."""
+        """Return whether the run is suspended until its next allocation. Another verdict may still replace this one."""
         return self.verdict is not None and self.verdict.state is RunState.SUSPENDED
 
     def succeed(self, leader: TaskRecord) -> None:
@@ -89,7 +89,7 @@ class Ending:
                 self.evaluator_reported(record)
 
     def fail_after_success(self, failure: Failure) -> None:
-        """Note that a task of the leader's gang failed on its own: the job failed although the leader succeeded."""
+        """Note that a task of the leader's gang failed on its own, so the job failed although the leader succeeded."""
         self.gang_failures.append(failure)
         if self.succeeded:
             self.verdict = None
@@ -98,14 +98,14 @@ class Ending:
             self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.gang_failures))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """Fail the job, because a restart does not help. With --watch, wait for a change of the program instead."""
+        """Fail the job because a restart can't help. With --watch, wait for a change of the program instead."""
         if self.on_failure is None:
             self.fail(reason, blame, repeated, usage)
         elif not self.begun:
             self.on_failure(reason, blame)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """Fail the job. `repeated`: it failed twice in the same way without a step between; `usage`: a usage error."""
+        """Fail the job. `repeated`: it failed twice in the same way with no step in between; `usage`: a usage error."""
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated, usage), self.state.job.limits.grace)
 
     def abandon(self, reason: str) -> None:
@@ -113,14 +113,14 @@ class Ending:
         self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
 
     def suspend(self, why: str, grace: float) -> None:
-        """Suspend the run, since the allocation ends. After success, only end the remaining tasks sooner."""
+        """Suspend the run, since its allocation is ending. After success, only end the remaining tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, grace)
         self._stop(Verdict(RunState.SUSPENDED, SUSPENDED, why), grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
-        """Finish at once after a failure of clusterkit itself: no part of clusterkit can be relied on to answer."""
+        """Finish at once after an internal error of clusterkit, since no part of it can be relied on any longer."""
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
         for task in self.state.census.unsettled:
@@ -139,7 +139,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def end_remaining_tasks(self) -> None:
-        """End the remaining training tasks like servers: their time to finish after the leader's exit is over."""
+        """End the remaining training tasks, whose time to finish after the leader's exit is over."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
@@ -147,7 +147,7 @@ class Ending:
     def loss_reported(self, step: int, loss: float | None) -> None:
         """Note the leader's loss; warn the first time that it is NaN or infinite."""
         if self.first_nan is not None and (step < self.first_nan or (step == self.first_nan and loss is not None)):
-            self.first_nan = None  # after a restart, the steps are made again
+            self.first_nan = None  # a restart repeats the steps
         if loss is not None:
             self.diverged_at = None
         elif self.diverged_at is None:
@@ -163,7 +163,7 @@ class Ending:
             self.end_evaluator(record)
 
     def end_evaluator(self, record: TaskRecord) -> None:
-        """End the evaluator, which has evaluated the last checkpoint or whose time is over."""
+        """End the evaluator: it has evaluated the last checkpoint, or its time is over."""
         self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
 
     def settle(self, restarts: int) -> None:
@@ -193,7 +193,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _qualified(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault is missing."""
+        """Return the verdict. Qualify a success if, for example, tasks trained alone or a fault was not injected."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict

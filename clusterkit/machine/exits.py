@@ -1,4 +1,4 @@
-"""Rules for early and overdue exits, and for failures of peers when the leader succeeds."""
+"""Rules for tasks that exit too early or too late, and for peers that fail at the time of the leader's success."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
 PS_EXIT_PATIENCE = 5.0  # seconds without a step after a parameter server's exit until the coordinator is inspected
-PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs a few to remove its functions from servers
+PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator may first have to remove functions from servers
 
 
 @dataclass(slots=True)
 class Exits:
-    """Follows tasks that exited early although other tasks need them: the others soon fail, or wait forever.
+    """Tracks tasks that exited early although other tasks need them: the other tasks soon fail, or wait forever.
 
-    If so, the early exit is the cause, however long ago it was. The other tasks are inspected before this decision:
-    tasks of a program may be independent, and one may just take longer than another.
+    If they do, the early exit is the cause, however long ago it was. Before this decision, the other tasks are
+    inspected: they may be independent of the task that exited, and just take longer.
     """
 
     state: ClusterState
@@ -38,7 +38,7 @@ class Exits:
     injections: Injections
     early: dict[Task, TaskRecord] = field(default_factory=dict)
     requested_at: float | None = None  # when the pending inspection was requested
-    patience: float = 1.0  # factor of the wait before an inspection; doubled whenever the other tasks were at work
+    patience: float = 1.0  # the factor for the wait before an inspection; doubled if the other tasks were at work
 
     def exited_early(self, record: TaskRecord) -> None:
         """Handle a task that exited with code 0 before the job was done."""
@@ -64,7 +64,7 @@ class Exits:
             )
 
     def on_timer(self) -> None:
-        """Inspect whether the other tasks wait for the ones that exited, if no step was made in time."""
+        """Request an inspection if no step was made in time: the other tasks may be waiting for those that exited."""
         left, now = self._current_early(), self.state.now
         if not left or self.ending.begun or self.state.awaits_change:
             return
@@ -129,7 +129,7 @@ class Exits:
     # Overdue exits.
 
     def program_ends(self, record: TaskRecord, event: ProgramEnds) -> None:
-        """Set the deadline for the process's exit when its program has ended; clear it if the program continues."""
+        """Set the exit deadline of a process whose program has ended; clear the deadline if the program continues."""
         if not event.begun:
             self.state.timers.clear(Timer.EXIT, record.task)
         elif record.is_not_ending and not self.state.timers.is_set(Timer.EXIT, record.task):
@@ -146,9 +146,9 @@ class Exits:
         is_away = record.state is not TaskState.RUNNING or bool(record.paused_by)
         return is_away or (record.attempt > 1 and not record.ready)
 
-    # Failures of peers of a successful leader. The leader's exit does not prove that its peers in a gang succeeded:
-    # each has its share of the work. A failure due to the leader's end is ignored; a killed task leads to a
-    # warning.
+    # Peers that fail although the leader succeeds. The leader's exit does not prove that its peers in a gang succeeded,
+    # since each has its own share of the work. A failure that the leader's exit caused is ignored; a peer that was
+    # killed leads to a warning.
 
     @property
     def peers(self) -> frozenset[Task]:
@@ -163,7 +163,7 @@ class Exits:
                 self._judge_peer(failure)
 
     def peer_failed(self, record: TaskRecord) -> None:
-        """Judge a peer that failed after the leader had succeeded, without being asked to end."""
+        """Judge a peer that failed after the leader had succeeded, and that was not asked to end."""
         failure = self.state.failure(record)
         if is_own_failure(failure):
             self.state.record(Failed(failure))
@@ -182,7 +182,7 @@ class Exits:
             self.ending.unfinished.append(failure)
 
     def peer_ended(self, record: TaskRecord) -> None:
-        """Note a task that was ended after the leader's success as unfinished, if it was connected to peers."""
+        """Note as unfinished a peer that had connected, but had to be ended after the leader's success."""
         joined = record.trains_with is not None and record.trains_with.cluster > 1
         if record.end_request is Asked.SUCCESS and joined and record.task in self.peers:
             failure = self.state.failure(record)

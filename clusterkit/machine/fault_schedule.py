@@ -26,7 +26,7 @@ from clusterkit.words.faults import (
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
 
-READINESS_INTERVAL = 1.0  # seconds between two checks of silent tasks, while a fault waits until all are ready
+READINESS_INTERVAL = 1.0  # seconds between checks of the tasks' ports while a fault waits for all tasks to be ready
 RUN_START = Trigger(Moment.TIME, 0)
 WHEN_READY = Trigger(Moment.READY)
 _BEFORE_READY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # faults that make sense before a task is ready
@@ -44,8 +44,8 @@ class ArmedFault:
     is_spent: bool = False
     draw_count: int = 0  # the number of times that chance selected the fault for injection
     targets_given_up: bool = False  # True if the fault's targets had been given up when the fault was due
-    injection_numbers: list[int] = field(default_factory=list)  # the numbers of its injections
-    reached_by: Task | None = None  # the target that has reached the phase
+    injection_numbers: list[int] = field(default_factory=list)  # the numbers of the fault's injections
+    reached_by: Task | None = None  # the target that has reached the trigger's phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TriggeredFault:
 
 @dataclass(slots=True)
 class FaultSchedule:
-    """Tracks the times, steps and events for which faults wait. Times are in seconds of the state machine's clock."""
+    """Tracks the times, steps and events that faults wait for. Times are in seconds of the state machine's clock."""
 
     state: ClusterState
     ending: Ending
@@ -94,7 +94,7 @@ class FaultSchedule:
                 if trigger.every and self.step is not None:
                     at = self._next_multiple(self.step, trigger.at)
             case Moment.PHASE:
-                self.state.actions.append(HurrySteps())  # since a task that reaches the phase waits there
+                self.state.actions.append(HurrySteps())  # so that a task that reaches the phase waits there
             case Moment.CHECKPOINT | Moment.RESTART:
                 at += self.moment_counts[trigger.moment]
         self.armed.append(ArmedFault(len(self.armed), fault, trigger, at))
@@ -115,7 +115,7 @@ class FaultSchedule:
                 armed.reached_by = event.task if event.task in targets_of(armed.fault, self.state.job.tasks) else None
 
     def check_readiness(self) -> None:
-        """Check whether silent tasks have opened their ports. A single task has no port; it only has to run."""
+        """Check whether tasks that reported nothing have opened their ports. A single task only has to run."""
         if len(self.state.job.cluster) > 1:
             self.state.actions.append(Inspect())
         elif self.state.alive():

@@ -1,4 +1,4 @@
-"""Starts that are held back by a fault, or until the workers have connected to a new parameter server."""
+"""Task starts that are held back by a fault, or until the workers have connected to a new parameter server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.machine.cluster_state import HEAD_START, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.model import Shape, Task, TaskType
 
-Delays = dict[Task, dict[int, float]]  # for each task: the delay in seconds by the number of the fault
+Delays = dict[Task, dict[int, float]]  # by task, then by the number of a fault: a delay in seconds, or a time
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class DelayedStarts:
     """Task starts that faults delay. A task starts when the last fault has released it. Faults are given by number."""
 
     state: ClusterState
-    planned_delays: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back
+    planned_delays: Delays = field(default_factory=dict)  # how long each fault will hold back the next start
     release_times: Delays = field(default_factory=dict)  # when each fault releases the current start
     effective_faults: set[int] = field(default_factory=set)  # the faults that have held back a start
 
@@ -54,7 +54,7 @@ class DelayedStarts:
         self.state.release(task, *self.release_times.pop(task, ()))
 
 
-LONGEST_WAIT = 0.5  # seconds; the longest wait after the last server's start, since programs need not report readiness
+LONGEST_WAIT = 0.5  # seconds; the maximum wait until the last server is ready, which programs need not report
 RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_reconnect_backoff_ms is 1000
 
 
@@ -64,14 +64,14 @@ class HeadStart:
 
     A TensorFlow channel whose address had no listener tries again after a second. A worker that survives the restart of
     its ps has such a channel. Until the worker has tried again, every request of the coordinator to the worker fails at
-    once, and the coordinator fails with it.
+    once, and so does the coordinator.
 
     The first start is not held back: in measurements, waiting for the servers did not make training begin sooner.
     """
 
     state: ClusterState
     reconnecting: bool = False  # True while surviving workers still have to connect to a new ps
-    reconnected_at: float | None = None  # when the surviving workers will have connected; None until the ps is up
+    reconnected_at: float | None = None  # when the surviving workers will have reconnected; None until the ps is up
 
     def hold_reasons(self, task: Task) -> set[int]:
         """Return HEAD_START if this is the coordinator's start and a ps starts with it."""
@@ -82,7 +82,7 @@ class HeadStart:
         return {HEAD_START} if self._has_to_wait() else set()
 
     def settle(self) -> None:
-        """Start the coordinator as soon as it need not wait any more."""
+        """Start the coordinator once it no longer has to wait."""
         if HEAD_START in self.state.records[self.state.job.leader].held_by and not self._has_to_wait():
             self.on_timer()
 
@@ -105,7 +105,7 @@ class HeadStart:
         return servers_coming or (self.reconnected_at is not None and now < self.reconnected_at)
 
     def _must_reconnect(self) -> bool:
-        """Return whether a ps is starting that running workers have to connect to again."""
+        """Return whether running workers have to reconnect to a ps that is starting."""
         census = self.state.census
         has_survivors = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
         return has_survivors and any(
@@ -114,5 +114,5 @@ class HeadStart:
 
     def _has_server(self, tasks: set[Task]) -> bool:
         """Return whether the tasks, which are starting or have just started, include a server."""
-        job, others = self.state.job, 2  # tasks that are not servers: the coordinator and an evaluator
+        job, others = self.state.job, 2  # at most two tasks are not servers: the coordinator and an evaluator
         return len(tasks) > others or (bool(tasks) and any(map(job.is_server, tasks)))

@@ -27,8 +27,8 @@ class RunHistory:
     | fault_texts, open_faults, fault_count | texts of injected faults; unhealed faults; the highest fault number |
     | metrics | the newest metrics of each task |
     | successful_task | the task whose success made the job succeed |
-    | stop_reason | the reason for which the run was ended for good |
-    | result | the result of the last allocation: final, or that of a suspension |
+    | stop_reason | the reason why the run was stopped for good |
+    | result | the result of the last allocation, which may be a suspension |
     """
 
     began: float | None = None

@@ -19,7 +19,7 @@ _BY_NUMBER = re.compile(r"host(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A placement rule: tasks, and the hosts over which they are spread; `ps=host0` or `worker:1=n3,n4`.
+    """A placement rule, such as `ps=host0` or `worker:1=n3,n4`: tasks, and the hosts over which they are spread.
 
     A host is given by its name, or by its number in the allocation, as in `host0`.
     """
@@ -29,7 +29,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Parse a rule. Raises ValueError with a sentence for anything else."""
+        """Parse a rule. Raises ValueError, with a sentence as its message, if `text` is not a rule."""
         tasks, equals, hosts = text.partition("=")
         names = tuple(hosts.split(","))
         if not equals or not all(names):
@@ -41,9 +41,9 @@ class Rule:
 
 
 def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[Task, str]:
-    """Return the host of each task, among the `usable` hosts of the `allocation`.
+    """Return the host of each task, chosen from the `usable` hosts of the `allocation`.
 
-    The tasks of a type are spread over the hosts in turn. So workers and parameter servers share hosts. The
+    The tasks of each type are placed on the hosts in turn, so workers and parameter servers share hosts. The
     coordinator, which computes little, is on the first host; if the chief trains, the workers are placed after it. The
     evaluator is on the last host. A rule for one task overrides a rule for its type; a rule without usable hosts does
     not apply.
@@ -69,7 +69,7 @@ def _positions(job: JobSpec) -> dict[Task, int]:
 
 
 def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
-    """Return the usable hosts by the task or type in the rules; the first of equal rules applies."""
+    """Return the usable hosts by the task or type that a rule names; the first rule with usable hosts applies."""
     found: dict[str, list[str]] = {}
     usable_names = set(usable)
     for rule in rules:
@@ -142,10 +142,10 @@ class HostRecords:
                 self._drop_failures_to_reach(host)
 
     def attribute(self, failures: Sequence[Failure]) -> bool:
-        """Attribute failures that happened together to their hosts; return whether a host is newly avoided.
+        """Attribute failures that happened together to their hosts; return whether a further host is now avoided.
 
-        A host is charged once if it caused any of them: the host lacks something that a start needs, can't reach peers
-        that other hosts reach, or killed the attempt for lack of memory.
+        A host is charged once if it caused any of the failures: it lacks something that a start needs, can't reach
+        peers that other hosts reach, or killed the attempt for lack of memory.
         """
         by_host: dict[str, Failure] = {}
         for failure in failures:
@@ -158,12 +158,12 @@ class HostRecords:
         if not (failure.exit.unfit or failure.exit.out_of_memory):
             return False
         ended = self.state.attempts.get((failure.task, failure.attempt))
-        return ended is None or ended.fault is None  # an injected fault explains it, so the host is not charged
+        return ended is None or ended.fault is None  # a host is not charged for an injected fault
 
     def _count_failure(self, host: str, failure: Failure) -> bool:
         peers = frozenset(self.state.placement[task] for task in failure.exit.unreached if task in self.state.placement)
         healthy = self.present - self.state.cut_hosts - self.avoided
-        if host in self.avoided or not peers <= healthy:  # the host of the peer is at fault
+        if host in self.avoided or not peers <= healthy:  # the host is avoided already, or a peer's host is at fault
             return False
         now, since = self.state.now, self.state.now - self.state.job.restart.forgive_after
         self._failures[host] = [mark for mark in self._failures.get(host, ()) if mark.at > since] + [
@@ -181,7 +181,7 @@ class HostRecords:
         return moves
 
     def _wait_for_deaths(self, host: str) -> None:
-        """Set deadlines for tasks on this host that were sent SIGKILL: the signals arrive only now."""
+        """Set new deadlines for the death of tasks on this host, since SIGKILL reaches them only now."""
         for task, where in self.state.placement.items():
             killed = self.state.records[task].state is TaskState.STOPPING
             if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
@@ -203,6 +203,6 @@ class HostRecords:
         self._failures.pop(host, None)
 
     def _drop_failures_to_reach(self, peer: str) -> None:
-        """Drop the failures of other hosts that are explained by this unreachable host."""
+        """Drop failures of other hosts to reach `peer`, since `peer` itself is unreachable."""
         for host, failures in self._failures.items():
             self._failures[host] = [mark for mark in failures if peer not in mark.peers]

@@ -19,7 +19,7 @@ _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, F
 _SIGNALS = {FaultAction.KILL: SIGKILL, FaultAction.TERM: SIGTERM, FaultAction.STOP: SIGSTOP}
 AFTEREFFECT = 15.0  # seconds after the end of a fault in which peers may still time out because of the fault
 _ON_ATTEMPT = frozenset({FaultAction.STOP, FaultAction.MEMORY})
-# The tasks that these faults hit stay alive, but become silent or slow, so that a peer may fail instead.
+# The tasks that these faults hit stay alive, but become silent or slow, so a peer may fail instead.
 _SILENCING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_START}
 
 
@@ -37,7 +37,7 @@ class Injection:
 
 @dataclass(slots=True)
 class Injections:
-    """Injects faults by signals and delayed starts, and orders the backend to inject all others."""
+    """Injects faults that are signals or delayed starts, and has the backend inject all others."""
 
     state: ClusterState
     delayed_starts: DelayedStarts
@@ -46,7 +46,7 @@ class Injections:
     suspects: dict[int, Suspect] = field(default_factory=dict)  # every injected fault by its number
 
     def inject(self, fault: Fault, targets: tuple[Task, ...], others: tuple[Task, ...], step: int | None) -> int:
-        """Inject a fault; return its number. `step` is the newest step, for the record."""
+        """Inject a fault; return its number. `step`, the newest step, is only recorded."""
         self.count += 1
         why = "did not start again" if fault.action is FaultAction.HANG_START else "had no process"
         event = FaultInjected(self.count, str(fault), fault.action, targets, others, fault.seconds, step)
@@ -58,7 +58,7 @@ class Injections:
             one.pending_tasks = set(targets)
             self._hit_running(one)
         elif fault.action is FaultAction.HANG_START:
-            one.heal_at = None  # the fault's duration counts from the start of the task
+            one.heal_at = None  # the fault's duration begins when the task would start
             self.delayed_starts.delay_next_start(one.number, targets, fault.seconds or 0.0)
         else:
             self.state.actions.append(Inject(one.number, fault, targets, others))
@@ -68,7 +68,7 @@ class Injections:
         return one.number
 
     def reported(self, event: FaultTook) -> None:
-        """Note the backend's report on an injection."""
+        """Handle the backend's report on an injection."""
         if event.done:
             self._mark_injected(event.number)
         else:
@@ -103,7 +103,7 @@ class Injections:
             del self.open[number]
 
     def settle(self) -> None:
-        """Inject faults that waited for a process, and heal those whose duration is over."""
+        """Inject faults that waited for a process, and heal faults whose duration is over."""
         for one in list(self.open.values()):
             self._hit_running(one)
             if one.heal_at is not None and self.state.now >= one.heal_at:
@@ -199,7 +199,7 @@ class Suspect:
         return self.ended_at is None or at <= self.ended_at + AFTEREFFECT
 
     def explains_kill(self, failure: Failure) -> bool:
-        """Return whether the fault's signal ended the attempt. A program may exit in any way, long after SIGTERM."""
+        """Return whether the fault's signal ended the attempt. After SIGTERM, it may exit late and with any code."""
         exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
         unasked = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
         return unasked and (failure.task, failure.attempt) in self.hit_attempts
@@ -243,8 +243,9 @@ class Suspect:
 def fault_explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | None) -> int | None:
     """Return the number of the fault that explains a failure; None if no fault does.
 
-    The more certain explanation wins, then (except for signals) the newest fault. `suspects` are in the order of
-    injection. `spawned` is when the attempt's process was created; if None, no fault explains the failure.
+    The more certain explanation wins. Among equally certain explanations, the newest fault wins; among signals, the
+    oldest. `suspects` are in the order of injection. `spawned` is when the attempt's process was created; if None, no
+    fault explains the failure.
     """
     if spawned is None:
         return None

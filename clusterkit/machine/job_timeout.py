@@ -1,4 +1,4 @@
-"""Ends the run at its timeout. If training makes no steps, the tasks are inspected first, to report what they do."""
+"""Ends the run at its timeout. If training makes no steps, an inspection first finds out what the tasks are doing."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import Look, Vitals
 
-WITHIN = 5.0  # seconds; the run ends this long after its timeout although the inspection is not finished
-LATELY = 15.0  # seconds; tasks that have made a step this recently are not inspected
+INSPECTION_TIMEOUT = 5.0  # seconds; the time limit for the inspection, after which the run ends without its result
+RECENT_STEP = 15.0  # seconds; the tasks are not inspected if a step was made this recently
 
 
 @dataclass(slots=True)
 class JobTimeout:
-    """The end of a run by its timeout."""
+    """Ends the run when its timeout has passed."""
 
     state: ClusterState
     ending: Ending
-    awaited: bool = False  # True from the timeout until the end of the inspection
+    awaited: bool = False  # True from the timeout until the inspection is finished
 
     def on_timer(self) -> None:
         """Request the inspection, or end the run."""
         made = self.state.progress_at
-        lately = made is not None and self.state.now < made + LATELY
-        if self.awaited or self.ending.begun or lately or not any(self.state.alive()):
+        is_recent = made is not None and self.state.now < made + RECENT_STEP
+        if self.awaited or self.ending.begun or is_recent or not any(self.state.alive()):
             self._end()
             return
         self.awaited = True
         steps = "no step" if made is None else f"no step for {self.state.now - made:.0f} s"
         self.state.actions.append(Inspect(Look.TIMEOUT, f"{steps} before the job's timeout"))
-        self.state.timers.set(Timer.JOB, self.state.now + WITHIN)
+        self.state.timers.set(Timer.JOB, self.state.now + INSPECTION_TIMEOUT)
 
     def inspected(self, vitals: Mapping[Task, Vitals]) -> None:
-        """End the run, and report what its tasks do."""
+        """End the run, and report what its tasks are doing."""
         if self.awaited:
             self._end(self._activities(vitals))
 
@@ -49,7 +49,7 @@ class JobTimeout:
         self.ending.stop(RunState.TIMED_OUT, 124, f"the job took longer than its timeout of {limit:g} s{doing}")
 
     def _activities(self, vitals: Mapping[Task, Vitals]) -> str:
-        """Return a clause about the task that is stuck, and about those that wait for it; "" if nothing is known."""
+        """Return a clause about the stuck task and the tasks that wait for it; "" if nothing is known."""
         steps = {record.task: record.last_step for record in self.state.alive(self.state.job.steppers)}
         stuck = stuck_task(self.state.job, steps, vitals)
         known = stuck is not None and any(seen.doing for seen in vitals.values())

@@ -34,7 +34,7 @@ class LoneTraining:
         self.schedule_inspection(record)
 
     def schedule_inspection(self, record: TaskRecord) -> None:
-        """Schedule an inspection if the task, which reported its first step or its way of training, may train alone."""
+        """Schedule an inspection if the task, which has just reported on its training, may train alone."""
         if not self.warned and _trains(record) and _why_alone(record) and self._applies():
             timers = self.state.timers
             if not timers.is_set(Timer.LONE_TRAINING) and not self.inspection_pending:
@@ -51,7 +51,7 @@ class LoneTraining:
             self.judge()
 
     def judge(self) -> Undistributed | None:
-        """Find the tasks that train alone, and warn about the first finding. Return the latest finding, or None."""
+        """Find the tasks that train alone, and warn about the first finding. Return the newest finding, or None."""
         if not self._applies():
             return None
         records = [self.state.records[task] for task in self.state.job.tasks if task.type is not TaskType.EVALUATOR]
@@ -70,9 +70,10 @@ class LoneTraining:
         return job.shape is not Shape.SINGLE and not other
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
-        """Return the tasks that train alone; None unless all training tasks do, the leader among them.
+        """Return the tasks that train alone; None unless all training tasks, including the leader, train alone.
 
-        In a gang, there must be two such tasks. If the leader never calls its main(), return all tasks that never do.
+        A gang must have at least two such tasks. If the leader's program never calls its main(), return all tasks whose
+        programs never call it.
         """
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
@@ -98,7 +99,7 @@ def _trains(record: TaskRecord) -> bool:
 
 
 def _is_uncalled(record: TaskRecord) -> bool:
-    """Return whether the task's program has ended without ever calling its main()."""
+    """Return whether the task's program has ended without calling its main()."""
     report, ok = record.trains_with, record.exit is not None and record.exit.ok
     return ok and report is not None and report.training is Training.UNCALLED
 

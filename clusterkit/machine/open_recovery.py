@@ -11,7 +11,7 @@ from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Asked, Blame, Failure
 
 SAVE_PAUSE = 0.1  # seconds without another save, after which the tasks start with the changed program
-LONGEST_SAVES = 1.0  # seconds after the first save; the longest wait for further saves
+LONGEST_SAVES = 1.0  # seconds; the maximum wait for further saves, from the first save on
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: related failures are awaited, the remaining tasks are ended, and all tasks restart."""
+    """A recovery in progress: it waits for related failures, ends the tasks that still run, and restarts all tasks."""
 
     tasks: frozenset[Task]
     failures: list[Failure]
@@ -37,8 +37,8 @@ class OpenRecovery:
     respawn_at: float | None = None  # None until the restart is decided
     key: str = ""
     uncharged: bool = False
-    requested: bool = False  # True for a requested restart: no backoff, not charged
-    shrinks: bool = False  # True if workers are given up: not charged
+    requested: bool = False  # True for a requested restart, which has no backoff and is not charged
+    shrinks: bool = False  # True if workers are given up; the restart is then not charged
     edit: Edit | None = None  # the change of the program that caused the restart
     host: str | None = None  # the host whose departure caused the restart
 
@@ -52,9 +52,9 @@ class OpenRecovery:
         return "preempted" if self.requested or self.uncharged else "failure"
 
     def explains(self, failure: Failure) -> bool:
-        """Return whether this restart is decided and restarts the task of the failure, which changes nothing about it.
+        """Return whether the failure is collateral of this recovery, and its task will restart anyway.
 
-        The process of a peer may have ended by itself before the decision, and its output after it.
+        Such a failure arrives late if a peer's process ended before the restart was decided, but its output did not.
         """
         decided = self.respawn_at is not None and not self.requested and failure.task in self.tasks
         return decided and failure.exit.host is None and failure in blame([*self.failures, failure]).collateral
@@ -66,7 +66,7 @@ class RestartBudget:
 
     used: int = 0
     consecutive: int = 0
-    first_was_immediate: bool = False  # whether the first had no backoff, since the job had made steps
+    first_was_immediate: bool = False  # True if the first restart had no backoff, since the job had made steps
     last_restart_at: float = 0.0
     cause: Failure | None = None  # the cause of the last restart
 

@@ -1,7 +1,8 @@
 """Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
 
-The tasks are compared over several inspections. A task is slower if all inspections together show the difference,
-whichever one is left out, and all but one show at least a part of the difference. Short disturbances are ignored.
+The tasks are compared over several inspections. A task counts as slower if the inspections together show the
+difference, and still do if any one of them is left out. Moreover, all of them except at most one have to show a part of
+the difference. So short disturbances are ignored.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ class Threshold(NamedTuple):
     amount: float
 
 
-THRESHOLDS = {  # in the order in which reasons are checked
-    Slowness.STOPPED: Threshold(1.25, 0.2),  # amount: share of the time
-    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: excess of its share of the time over that of its peers
+THRESHOLDS = {  # in the order in which they are checked; an amount is a difference between shares of the time
+    Slowness.STOPPED: Threshold(1.25, 0.2),
+    Slowness.STARVED: Threshold(3.0, 0.3),
     Slowness.STEPS: Threshold(1.5, 0.0),
-    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: excess of its share of the time over that of its peers
+    Slowness.BUSY: Threshold(1.5, 0.3),
 }
-LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
-LEAST_CPU = 0.3  # CPU seconds per second that a task must use or wait for; otherwise its waits are not compared
-PARTIAL_SHARE = 0.5  # the share of the required difference that suffices in a single inspection, and to remain slow
-MOST_NAMED = 2  # the number of peers that a text lists by name; more are counted
+LEAST_STEPS = 3  # the minimum number of steps of a worker in a comparison
+LEAST_CPU = 0.3  # CPU seconds per second; tasks that want less CPU time, used or waited for, are not compared
+PARTIAL_SHARE = 0.5  # the share of the required difference with which a single inspection confirms the slowness
+MOST_NAMED = 2  # the maximum number of peers that a text names; if there are more, it gives their number
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """An inspection: the tasks' paces, and the steps of a coordinator's workers since the previous inspection.
 
-    An attempt that ends is removed from `paces`.
+    When an attempt ends, its task is removed from `paces`.
     """
 
     at: float
@@ -63,7 +64,7 @@ class Deviation(NamedTuple):
     why: str
 
     def is_slow(self, share: float = 1.0) -> bool:
-        """Whether the task is slower than its peers. A `share` below 1 lowers the required difference."""
+        """Return whether the task is slower than its peers. A `share` below 1 lowers the required difference."""
         threshold = THRESHOLDS[self.slowness]
         return self.factor >= 1 + (threshold.factor - 1) * share and self.amount >= threshold.amount * share
 
@@ -85,7 +86,7 @@ class Comparison:
         if task not in self.values or len(self.values) < 2:
             return None
         own, median = self.values[task], self._median_of_peers(self.values[task])
-        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # compare the remaining shares of the time
+        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # the factor compares the remaining time
             factor = (1 - median) / max(1 - own, self.resolution)
         else:
             factor = own / max(median, self.resolution)
@@ -93,7 +94,7 @@ class Comparison:
         return Deviation(self.slowness, factor, own - median, why)
 
     def _median_of_peers(self, own: float) -> float:
-        """Return the median of the figures without `own`.
+        """Return the median of the peers' figures; `own` is the figure of the task itself.
 
         Of two figures in the middle, return the one that leads to fewer reports. For stops by signals, which are never
         normal, return the one that leads to more reports.
@@ -103,7 +104,7 @@ class Comparison:
         return self.sorted_values[middle + (middle >= self.sorted_values.index(own))]
 
     def _peers_text(self, task: Task, median: float) -> str:
-        """Format the median of the peers: `worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`."""
+        """Format the peers and their median: `worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`."""
         others = len(self.values) - 1
         names = sorted(one for one in self.values if one != task) if others <= MOST_NAMED else []
         return f"{' and '.join(map(str, names)) or f'the {others} others'} {_figure_text(self.slowness, median)}"
@@ -147,14 +148,14 @@ def _slow_by(observations: Sequence[Observation], peers: Peers, slowness: Slowne
 
 
 def _stopped(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the shares of time for which signals stop the tasks."""
+    """Compare how much of the time each task is stopped by signals."""
     paces = _paces(observations, peers.tasks)
     shares = {task: pace.stopped / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.STOPPED, shares, _resolution(paces))
 
 
 def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the shares of time for which the tasks wait for a CPU."""
+    """Compare how much of its runnable time each task spends waiting for a CPU."""
     paces = _paces(observations, peers.equal_workers)
     wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
     shares = {
@@ -166,14 +167,14 @@ def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
 
 
 def _busy(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the shares of time for which the tasks of a gang do not wait for their peers."""
+    """Compare how much of the time each task of a gang does not wait for its peers."""
     paces = _paces(observations, peers.equal_workers) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))
 
 
 def _steps(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the seconds that the workers take for a coordinator's step."""
+    """Compare the mean seconds that each worker takes for a step of the coordinator."""
     count, seconds = dict.fromkeys(peers.equal_workers, 0), dict.fromkeys(peers.equal_workers, 0.0)
     for task, times in (
         (task, times) for observation in observations for task, times in observation.steps.items() if task in count

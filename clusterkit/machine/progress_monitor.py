@@ -39,7 +39,7 @@ class ProgressMonitor:
     startup_overdue: bool = False
     strategy_checked: bool = False  # True once an inspection was requested to find out why no step followed the start
     warned_unreported: bool = False  # True once the user was told that the program reports no steps
-    explained_by_exits: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # do exits explain a stall?
+    explained_by_exits: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # whether exits explain a stall
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -55,13 +55,13 @@ class ProgressMonitor:
             self.stalls.expect_progress()
 
     def checkpoint_found(self, record: TaskRecord, event: CheckpointFound) -> None:
-        """Note the checkpoint that existed when the attempt began, which may be reported after the first step."""
+        """Note the checkpoint that existed when the attempt began; the report may arrive after the first step."""
         record.checkpoint_found = event.path
         if record.unverified_step is not None:
             self._warn_of_lost_steps(record, event.path, record.unverified_step)
 
     def ready(self, record: TaskRecord) -> None:
-        """Note that the task is connected. The time until its first step counts as the first compilation."""
+        """Note that the task is connected. The time from now to its first step counts as compilation."""
         if not record.ready:
             record.ready, record.ready_at = True, self.state.now
             self.state.census.connected(record.task)
@@ -90,7 +90,7 @@ class ProgressMonitor:
             self.stragglers.interrupt()
 
     def debugger_left(self, record: TaskRecord) -> None:
-        """Note that the task left the debugger or ended. After the last release, the next step is awaited again."""
+        """Note that the task left the debugger or ended. Once no task is held, progress is expected again."""
         if self.state.debugger_holds.leave(record.task, self.state.now):
             self.stragglers.interrupt()
             self.stalls.phase_ended()
@@ -115,7 +115,7 @@ class ProgressMonitor:
         self.stragglers.progressed()
 
     def steps_unreported(self, record: TaskRecord) -> None:
-        """Warn once that the program trains but reports no step, unless another task reports for all tasks."""
+        """Warn once that the program trains but reports no step, unless any task has already reported a step."""
         if self.warned_unreported or self.state.progress_at is not None or not record.task.trains:
             return
         self.warned_unreported = True
@@ -127,7 +127,7 @@ class ProgressMonitor:
         )
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
-        """Note the newest checkpoint. After a restart, its step may be lower than an older checkpoint's."""
+        """Note the newest checkpoint. After a restart, its step may be lower than that of an older checkpoint."""
         self.ready(record)
         self.state.newest_checkpoint = (event.step, event.path)
 
@@ -140,7 +140,7 @@ class ProgressMonitor:
             self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_timer(self) -> None:
-        """Request an inspection after a task's start-up deadline, since its server may be listening all the same."""
+        """Request an inspection when a task has reported nothing in time, since its server may already be listening."""
         if not self.startup_overdue:  # one inspection covers all overdue tasks
             self.startup_overdue = True
             self.state.actions.append(Inspect())
@@ -155,7 +155,7 @@ class ProgressMonitor:
             return
         for task, seen in current.items():
             records[task].port_was_open |= seen.listening
-            if seen.listening and event.look is not Look.STALL:  # at a stall, the port may have been open for long
+            if seen.listening and event.look is not Look.STALL:  # at a stall, the port may have opened long ago
                 self.ready(records[task])
         halted = {task for task in self.state.slowed & current.keys() if current[task].state == "T"}
         vitals = current | {task: replace(current[task], state="S") for task in halted}  # stopped only for a moment
@@ -186,7 +186,7 @@ class ProgressMonitor:
             self.state.warn(unanswered(leader, vitals), leader)
 
     def _unconnected(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
-        """Return the tasks that are not connected in time. Time in the debugger is not counted."""
+        """Return the tasks that have not connected in time. Time in the debugger is not counted."""
         limit = self.state.job.limits.startup
         return [
             record.task
@@ -195,7 +195,7 @@ class ProgressMonitor:
             and not record.ready
             and record.end_request is None
             and self.state.job.shape is not Shape.SINGLE
-            and record.task.type is not TaskType.EVALUATOR  # which may wait for a checkpoint
+            and record.task.type is not TaskType.EVALUATOR  # an evaluator may wait for a checkpoint
             and self.state.now >= record.started + limit + self.state.timers.suspended - record.suspended_before
             and self.state.job.listens(record.task)
         ]
@@ -288,7 +288,7 @@ def unreported_steps_warning(job: JobSpec, waiting: Sequence[str], seconds: floa
 
 
 def advice(job: JobSpec) -> str:
-    """Return advice how to make a program report its steps."""
+    """Return advice on how to make a program report its steps."""
     report = "clusterkit.training.report(step=…) or, in Keras, the callback clusterkit.training.ReportProgress()"
     if job.progress_regex is not None:
         return f"No line in the logs matched --progress-regex '{job.progress_regex}'. Change it, or call {report}."

@@ -31,7 +31,7 @@ from clusterkit.words.outcome import Asked, Blame, Failure
 
 @dataclass(slots=True)
 class Recoveries:
-    """Every open recovery. Each task is in one recovery at most."""
+    """The open recoveries. Each task belongs to at most one of them."""
 
     state: ClusterState
     ending: Ending
@@ -59,7 +59,7 @@ class Recoveries:
             self._open([self.state.failure(record)], scope_of(self.state.job, self.state.omitted, record.task), 0.0)
 
     def request_restart(self, tasks: set[Task], host: str | None = None) -> tuple[Task, ...]:
-        """Restart these tasks, and the tasks that have to restart with them, on request. Return all of them.
+        """On request, restart these tasks and the tasks that have to restart with them. Return all of these tasks.
 
         If a `host` is about to leave, its tasks move to other hosts.
         """
@@ -126,7 +126,7 @@ class Recoveries:
             self.open.remove(other)
             other.failures.extend(failures)
             failures = other.failures
-            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # all failures of a gang share one set
+            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # failures of a gang share one set
             decide_at, requested = min(decide_at, other.decide_at), requested or other.requested
             doubtful, edit, host = doubtful and other.doubtful, edit or other.edit, host or other.host
         self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, requested=requested, edit=edit, host=host))
@@ -142,7 +142,7 @@ class Recoveries:
             return
         blamed = blamed_for(self.state, recovery.failures)
         cause = blamed.cause
-        if cause.task in self.state.job.given_up:  # the recovery of another failure has given up the task
+        if cause.task in self.state.job.given_up:  # another recovery has given up the task
             self._restart_shrunk(recovery, blamed)
             return
         rules = self.state.job.restart
@@ -180,7 +180,7 @@ class Recoveries:
         )
 
     def _shrink(self, recovery: OpenRecovery, blamed: Blame, budget: RestartBudget, lost: tuple[Task, ...]) -> None:
-        """Give up workers. The others of a gang restart; a coordinator restarts only if it can't continue otherwise."""
+        """Give up the `lost` workers. The rest of a gang restarts; a coordinator restarts only if it can't continue."""
         state, cause = self.state, blamed.cause
         state.give_up(lost)
         recovery.tasks -= frozenset(lost)
@@ -215,7 +215,7 @@ class Recoveries:
         return stuck and leader.alive and not self.is_restarting(leader.task)
 
     def _extend_to_cluster(self, recovery: OpenRecovery) -> None:
-        """Add all tasks of the cluster, whose endpoints change when tasks move to other hosts; merge recoveries."""
+        """Extend the recovery to the cluster, since endpoints change when tasks move; merge overlapping recoveries."""
         tasks = recovery.tasks | self.state.job.cluster
         for other in [one for one in self.open if one is not recovery and not one.tasks.isdisjoint(tasks)]:
             self.open.remove(other)
@@ -293,7 +293,7 @@ class Recoveries:
         self.changed_files.clear()
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
-        """Return whether the run still waits for one of these tasks. Comparing the numbers decides most cases fast."""
+        """Return whether the run still waits for one of these tasks. For speed, compare the numbers of tasks first."""
         unsettled = self.state.census.unsettled
         other_count = len(self.state.records) - len(tasks)
         return len(unsettled) > other_count or not tasks.isdisjoint(unsettled)

@@ -1,4 +1,4 @@
-"""Rules: which tasks restart together, how often and after what delay, and which are given up instead."""
+"""Restart rules: which tasks restart together, after what delay, and which workers are given up instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartSc
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Blame, Failure
 
-DISCONNECTION_MARGIN = 1.0  # seconds added to half of a host's timeout; after both, a cut-off host has been detected
+DISCONNECTION_MARGIN = 1.0  # seconds; a cut-off host is detected at most this long after half of its timeout
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
@@ -38,7 +38,7 @@ def is_needed(job: JobSpec, task: Task) -> bool:
 
 
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
-    """Return whether the task may have failed because of another task, whose failure is then worth awaiting."""
+    """Return whether the task may have failed because of another task, whose own failure may arrive only later."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
         return False  # no other task restarts with this one, so waiting is useless
     return job.shape is Shape.MULTI_WORKER or task.type is TaskType.CHIEF
@@ -77,7 +77,7 @@ def window(job: JobSpec, failure: Failure) -> float:
 
 
 def _until_disconnection_seen(job: JobSpec) -> float:
-    """Return the seconds after which a cut-off host, a possible cause of the failure, is certain to be detected.
+    """Return the seconds after which a cut-off host, which may have caused the failure, is certain to be detected.
 
     No time is lost: if a task's host is cut off, the task could not restart earlier anyway.
     """
@@ -118,10 +118,10 @@ def _failed_alone(job: JobSpec, blamed: Blame, homeless: Collection[Task]) -> It
 def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -> bool:
     """Return whether the coordinator of a parameter-server job has to restart when a worker is given up.
 
-    `started` is when the current attempt of each remaining task started. TensorFlow connects the coordinator to all of
-    its workers at once: at its start, and whenever a worker comes back. If one worker never comes back, the others are
-    not used either. So the coordinator can continue only if it is connected to all of them by now: it has `stepped`,
-    and none has restarted since the coordinator started.
+    `started` gives the start time of each remaining task's current attempt. TensorFlow connects the coordinator to all
+    of its workers at once: at its start, and whenever a worker comes back. If one worker never comes back, the others
+    are not used either. So the coordinator can continue only if it is connected to all other workers by now: it has
+    `stepped`, and none of them has restarted since the coordinator started.
     """
     servers = [task for task in workers_of(job) if task in started]
     return not stepped or any(started[task] > started[job.leader] for task in servers)

@@ -12,7 +12,7 @@ from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import REFUSED, SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 SHORT_WINDOW = 0.05  # seconds to wait for further tasks that were killed together with the first one
-STEPPING_WITHIN = 1.0  # seconds after its last step in which a job is regarded as making steps
+STEPPING_WITHIN = 1.0  # seconds; a job counts as making steps for this long after its last step
 
 
 def collateral_window(state: ClusterState, failure: Failure) -> float:
@@ -42,10 +42,11 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
-    """Return whether a restart is useless: a refusal, a usage error, or a bug after the last step without a checkpoint.
+    """Return whether a restart is useless: after a refusal, a usage error, or a bug that follows the last step.
 
-    On another host, a missing file or module may exist. A checkpoint that clusterkit does not know of may take training
-    past a bug between steps.
+    With several hosts, only a refusal counts, since a missing file or module may exist on another host. A bug counts
+    only if all steps were made and no checkpoint exists: an unknown checkpoint may take training past a bug between
+    steps.
     """
     job, cause = state.job, blamed.cause
     if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):

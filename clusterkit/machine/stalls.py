@@ -121,9 +121,10 @@ class Stalls:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _no_progress_since(self) -> float | None:
-        """Return since when progress is expected, or None before the leader is ready.
+        """Return the time since which progress has been expected; None before the leader is ready.
 
-        This is now during a recovery, and while a task is in the debugger. A restart of a training task resets it.
+        During a recovery, and while a task is in the debugger, this is the current time. After a restart of a training
+        task, it is not earlier than the restart.
         """
         if self.state.debugger_holds.tasks:
             return self.state.now
@@ -138,7 +139,7 @@ class Stalls:
         return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Return the time until which a pause is excused: in the past without an excuse, infinite before progress."""
+        """Return the time until which a pause is excused, which may have passed; infinity before the first progress."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -169,7 +170,7 @@ def _is_done(record: TaskRecord) -> bool:
 
 # Letters that denote a process's state in /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
-MOST_NAMED = 3  # the number of tasks listed by name after the first with the same activity; more are counted
+MOST_NAMED = 3  # the maximum number of further tasks with the same activity that a text names; it counts the rest
 
 
 def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
@@ -207,7 +208,7 @@ def stuck_task(
 
 
 def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
-    """Describe the stuck task, then who waits: `worker:1 is stopped (T); chief:0 waits in ClusterCoordinator.join`."""
+    """Describe the stuck task, then its peers: `worker:1 is stopped (T); chief:0 waits in ClusterCoordinator.join`."""
     by_activity: dict[str, list[Task]] = {}
     for task in job.steppers:
         if task in vitals and vitals[task].doing and task != stuck[0]:

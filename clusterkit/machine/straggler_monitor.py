@@ -24,19 +24,19 @@ from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTim
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
-SHORT_INTERVAL = 2.0  # seconds between two inspections, once an inspection has shown a difference
-LONG_INTERVAL = 15.0  # seconds between two inspections until one shows a difference; each costs some ms per task
+SHORT_INTERVAL = 2.0  # seconds between inspections once an inspection has shown a difference
+LONG_INTERVAL = 15.0  # seconds between inspections until one shows a difference; each costs some ms per task
 AGREEING = 5  # the number of inspections that have to agree
-SETTLING = 10.0  # seconds after a start in which a task is not compared, since it connects and compiles
-CAUGHT_UP = 10  # inspections without a difference until a task has caught up; many, since a busy host hides differences
-QUIET = 60.0  # seconds between two reports of the same task; doubled with each report
+SETTLING = 10.0  # seconds; a task is not compared for this long after its start, since it connects and compiles
+CAUGHT_UP = 10  # the number of inspections that must show no difference; high, since a busy host hides differences
+QUIET = 60.0  # seconds between reports about the same task; doubled with each report
 ANSWER_TIMEOUT = 60.0  # seconds until an unanswered inspection is abandoned
 BRIEF_PHASE = 0.2  # seconds; an inspection with longer phases is ignored (some jobs save every few seconds)
 
 
 @dataclass(slots=True)
 class ReportedStraggler:
-    """An attempt that was reported as slower than its peers, and since when it is slower."""
+    """An attempt that was reported as slower than its peers, and the time since which it has been slower."""
 
     attempt: int
     slowness: Slowness
@@ -62,7 +62,7 @@ class StragglerMonitor:
     interrupted_at: float = 0.0  # when training was last interrupted
     phase_seconds: float = 0.0  # seconds of finished phases since the last inspection was requested
     phase_since: float | None = None
-    frequent: int = 0  # remaining inspections at short intervals
+    frequent: int = 0  # the number of remaining inspections at short intervals
 
     _peers: tuple[JobSpec, Peers] | None = None
 
@@ -189,7 +189,7 @@ class StragglerMonitor:
 
 
 def peers_of(job: JobSpec) -> Peers:
-    """Return the tasks to compare (all of a gang, or a coordinator's workers), and those to compare for stops."""
+    """Return the tasks whose stops are compared, and the workers of a gang or a coordinator, whose work is compared."""
     if job.shape is Shape.SINGLE:
         return Peers((), (), gang=False)
     gang = job.shape is Shape.MULTI_WORKER

@@ -23,10 +23,10 @@ class Timer(enum.Enum):
     LONE_TRAINING = "the look at tasks that may train alone"
     UNREPORTED_STEPS = "the first step, for which something waits"
     JOB = "the time of the whole job"
-    FINISH = "the time of the others after the leader's success"
-    HEAD_START = "the coordinator's start after its servers'"
+    FINISH = "the time of the other tasks after the leader's success"
+    HEAD_START = "the coordinator's start after the start of its servers"
     EVALUATOR = "the evaluator's time after the leader's success"
-    READINESS = "the next look whether tasks are ready"
+    READINESS = "the next check whether tasks are ready"
     LATE_START = "the start of a task that is held back"
 
 
@@ -50,7 +50,7 @@ class Timers:
         self._deadlines: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._last_number = 0
-        self._suspended_before: dict[Key, float] = {}  # `suspended` when a suspendable deadline was set
+        self._suspended_before: dict[Key, float] = {}  # the value of `suspended` when a deadline was set
         self.suspended = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
@@ -81,7 +81,7 @@ class Timers:
         return None
 
     def pop_due(self, now: float) -> list[Key]:
-        """Remove and return the deadlines that have passed, earliest first. Postpone suspended ones."""
+        """Remove and return the deadlines that have passed, earliest first. Postpone suspended deadlines."""
         keys = []
         while (at := self.next_deadline()) is not None and at <= now:
             _, key = heappop(self._heap)

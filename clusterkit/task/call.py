@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces each code object's file name by this text
+NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each code object with this text
 
 
 def call(path: str) -> Any:

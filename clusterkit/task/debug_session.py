@@ -42,9 +42,9 @@ class DebugSession:
         self.closing = False
         self.interruptible = False  # True once the debugger handles SIGINT, which only the main thread's debugger does
         self.interrupts = 0  # the number of interrupts that the client has sent
-        self.raised = 0  # the number of interrupts, up to the last one that the debugger's thread has handled
-        self.in_flight = False  # True while a SIGINT has been sent to the debugger's thread but not yet handled
-        self.is_receiving = False  # True while the debugger's thread takes a message, which an exception would lose
+        self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
+        self.in_flight = False  # True from the sending of a SIGINT until the debugger's thread has handled it
+        self.is_receiving = False  # True while the debugger's thread takes a message; an exception would lose it
         self.is_incomplete = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
@@ -95,7 +95,7 @@ class DebugSession:
         until = time.monotonic() + 1.0
         while self.in_flight and time.monotonic() < until:  # wait until the main thread has handled SIGINT
             time.sleep(0.001)
-        with suppress(OSError):  # before `left` is sent: the client may then connect to the next session's socket
+        with suppress(OSError):  # before `left` is sent, after which the client may connect to the next session
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)

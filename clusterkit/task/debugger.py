@@ -1,6 +1,6 @@
-"""Decides if a breakpoint or an exception holds the task, which means: stops it for a debugger. Reports each hold.
+"""Decides whether a breakpoint or an exception holds the task, that is, stops the task for a debugger.
 
-A held task waits for its user's commands. The debugger itself is task/debugger_pdb.py.
+A held task waits for the user's commands, and the supervisor gets a report. The debugger is task/debugger_pdb.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-SEND_WITHIN = 2.0  # seconds; the longest wait for room in the supervisor's pipe
+SEND_WITHIN = 2.0  # seconds; the maximum wait for space in the supervisor's pipe
 LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; a report must fit into one atomic write
 muted: list[bool] = []  # not empty once the user has quit the debugger; breakpoints then have no effect
 printed: set[str] = set()
@@ -29,7 +29,7 @@ def stop(load: Any, frame: FrameType, header: object = None) -> None:
     elif "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
             debugger.header = header
-            debugger.set_trace(frame)  # the last statement here: the debugger traces every statement after this call
+            debugger.set_trace(frame)  # must be the last statement here, since the debugger traces all that follow
     elif "off" not in flags:
         say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
 

@@ -1,6 +1,6 @@
 """The debugger of a task: Python's pdb, with `clusterkit debug` as its terminal.
 
-A task that is held loads this file. Whichever command ends the debugger, the task continues.
+A held task loads this file. The task continues, whichever command ends the debugger.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the clusterkit code that runs in a task
 MOST_MATCHES = 200
-LONGEST_PIECE = 1 << 16  # characters; the longest output in one message
+LONGEST_PIECE = 1 << 16  # characters; the maximum length of the output in one message
 turns = threading.Lock()  # a thread holds this lock while it is in the debugger; other threads wait for the lock
 own = threading.local()  # each thread's debugger is its `own.debugger`
 
@@ -145,7 +145,7 @@ class Debugger(pdb.Pdb):
         if self.session is None:
             return False
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is not None:  # None: C code's handler; it can't be restored
+        if is_main and signal.getsignal(signal.SIGINT) is not None:  # None: set by C code, can't be restored
             self.handler = signal.signal(signal.SIGINT, self._interrupted)
             self.session.interruptible = True
         return True
@@ -272,7 +272,7 @@ class Debugger(pdb.Pdb):
         return stack[below:], max(0, index - below)
 
     def matches(self, request: list[Any]) -> list[str]:
-        """Return the completions of a word. `request` is the line, and the start and end of the word in it."""
+        """Return the completions of a word. `request` is the line, and the word's start and end in the line."""
         try:
             line, begin, end = request
             word = line[begin:end]

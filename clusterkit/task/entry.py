@@ -90,7 +90,7 @@ def exec_command(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 def run_script(path: str) -> None:
     """Run a file or archive as `python FILE` does."""
-    file_name = os.path.join(os.getcwd(), path)  # not normalized, like the `__file__` that the interpreter sets
+    file_name = os.path.join(os.getcwd(), path)  # kept unnormalized, as the interpreter does for `__file__`
     if is_archive(file_name):
         if getattr(sys.flags, "safe_path", False):  # even with -P, an archive is the first entry of `sys.path`
             sys.path.insert(0, file_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.machine.job_timeout import WITHIN
+from clusterkit.machine.job_timeout import INSPECTION_TIMEOUT
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
 from clusterkit.words.job import Limits
@@ -31,7 +31,7 @@ def test_the_run_ends_after_the_inspection() -> None:
 def test_an_inspection_that_takes_too_long_is_not_awaited() -> None:
     """The run ends all the same."""
     run = waiting()
-    run.after(WITHIN + 1)
+    run.after(INSPECTION_TIMEOUT + 1)
     assert run.result.state is RunState.TIMED_OUT
 
 

@@ -1,6 +1,6 @@
 """Patches pdb so that `breakpoint()`, `pdb.set_trace()` and `pdb.post_mortem()` hold the task for `clusterkit debug`.
 
-A held task is stopped for the debugger. If PYTHONBREAKPOINT or the program selects another debugger than pdb, that
+A held task is stopped for the debugger. If PYTHONBREAKPOINT or the program selects a debugger other than pdb, that
 debugger is not patched.
 """
 

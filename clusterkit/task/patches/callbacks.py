@@ -1,4 +1,4 @@
-"""Patches Keras's callbacks to write different files in each worker; without patches, all write the same files.
+"""Patches Keras's callbacks to write different files in each worker. Otherwise, all workers write the same files.
 
 Each worker except the chief writes into a directory `workertemp_N` next to the callback's files, and removes the
 directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Every worker has to write, since saving a
@@ -36,7 +36,7 @@ def log_separately(module: Any, load: Any) -> None:
 
 
 def back_up_atomically(module: Any, load: Any) -> None:
-    """Patch the chief's backups to be complete or absent, even if the chief is killed during a save."""
+    """Patch the chief's callback so that a backup is complete or absent, even if the chief is killed during a save."""
     kind = getattr(module, BACKUP)
     save = kind._save_model
 

@@ -1,9 +1,9 @@
-"""Counts the closures that a coordinator's workers finish, and the time that each worker takes for them.
+"""Counts the closures that a coordinator's workers finish, and measures the time that each worker takes for them.
 
 This file imports only standard modules that entry.py has already imported. A closure that fails, or that goes
-back to the queue because its worker was lost, does not count. Each Python call that is added to a closure takes some
-microseconds where all cores are busy. So only the function that runs a closure is patched: the patch stores the time of
-the closure in a queue, which is read ten times a second.
+back to the queue because its worker was lost, does not count. Each Python call that a patch adds to a closure
+takes some microseconds if all cores are busy. So only the function that runs a closure is patched: the patch stores the
+time of the closure in a queue, which is read ten times a second.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-READ_EVERY = 0.1  # seconds; the minimum time between two reads of the queue by the workers' threads
-TIMES_EVERY = 2.0  # seconds; the minimum time between two reports of the workers' times
+READ_EVERY = 0.1  # seconds; the minimum time between reads of the queue by the workers' threads
+TIMES_EVERY = 2.0  # seconds; the minimum time between reports of the workers' times
 MOST = 100  # the maximum number of workers in one report, which must fit into one atomic write
 
 
@@ -28,15 +28,15 @@ class Closures:
     def __init__(self, steps: Steps, uses_training: Callable[[], bool]) -> None:
         self.steps = steps
         self.uses_training = uses_training  # returns whether the program reports the steps of its loops itself
-        self.counts = False  # whether the closures are the program's steps, which no output of the program shows
-        self.times: ClosureTimes | None = None  # None: the workers' times are not reported
+        self.counts = False  # True if closures count as steps, since the program's output shows no steps
+        self.times: ClosureTimes | None = None  # None if the workers' times are not reported
         self.base: int | None = None  # the step before the first closure
-        self.finished = 0  # the number of closures that are steps
-        self.steps_each = 1  # the steps of a closure; greater than 1 with `steps_per_execution`
-        self.queue = deque[tuple[Any, float]]()  # unread closures: the index of the worker, and the seconds
+        self.finished = 0  # the number of finished closures that count as steps
+        self.steps_each = 1  # the number of steps in a closure; greater than 1 with `steps_per_execution`
+        self.queue = deque[tuple[Any, float]]()  # pairs for unread closures: the worker's index, and the duration
         self.unfinished = set[int]()  # the threads whose current closure has failed or gone back to the queue
         self.lock = _thread.RLock()  # held while the queue is read; reentrant for signal handlers
-        self.due = 0.0  # the time from which the next finished closure causes a read
+        self.due = 0.0  # the time after which the next finished closure causes a read
 
     def begin(self, *_: object, **__: object) -> None:
         """Read the optimizers' step before the coordinator schedules its first closure."""
@@ -44,11 +44,11 @@ class Closures:
             self.base = max((count for _, count in self.steps.counts()), default=0)
 
     def fail(self, *_: object, **__: object) -> None:
-        """Record that the closure of this thread is not finished."""
+        """Record that this thread's closure has failed or gone back to the queue."""
         self.unfinished.add(_thread.get_ident())
 
     def timed(self, plain: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return TensorFlow's method that runs a closure on a worker, patched."""
+        """Return a patched version of `plain`, TensorFlow's method that runs a closure on a worker."""
         queue, unfinished = self.queue, self.unfinished
 
         def process(worker: Any, closure: Any) -> None:
@@ -75,7 +75,7 @@ class Closures:
             self.due = time.monotonic() + READ_EVERY
 
     def count(self, number: int) -> None:
-        """Count as many finished closures as steps, unless they belong to an evaluation or a prediction."""
+        """Count this number of finished closures as steps, unless they belong to an evaluation or a prediction."""
         steps = self.steps
         if steps.is_testing:
             return
@@ -95,7 +95,7 @@ class ClosureTimes:
         self.sent_at = time.monotonic()
 
     def add(self, closures: list[tuple[Any, float]]) -> None:
-        """Add closures: pairs of a worker's index and seconds. Send a report if one is due."""
+        """Add closures, given as pairs (the worker's index, seconds). Send a report if it is due."""
         for worker, seconds in closures:
             if isinstance(worker, int):
                 count, total = self.workers.get(worker, (0, 0.0))

@@ -105,7 +105,7 @@ def spans_tasks(extended: Any) -> bool:
 
 
 def trains_otherwise() -> bool:
-    """Return whether the program may train on several tasks with another library than TensorFlow."""
+    """Return whether the program may train on several tasks with a library other than TensorFlow."""
     if any(name in sys.modules for name in OTHERS):
         return True
     try:

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-POLL_EVERY = 0.5  # seconds between two checks whether an editor is attached
+POLL_EVERY = 0.5  # seconds between checks whether an editor is attached
 LISTENS_WITHIN = 5.0  # seconds; the time limit for debugpy's thread to listen
 LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # 127.0.0.1 in /proc/net/tcp
 

@@ -14,7 +14,7 @@ LOOKUPS = (
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Patch the coordinator to report when the program ends: after that, its `__del__` can hang.
+    """Patch the coordinator to report that the program has ended, since the coordinator's `__del__` can then hang.
 
     Python calls `__del__` when the interpreter exits, or when the function that created the coordinator returns.
     """
@@ -54,7 +54,7 @@ def delay_removals(module: Any, load: Any) -> None:
             while True:  # other threads may add names while this thread removes names
                 handle, name = dropped.popleft()
                 if handle == id(context._handle):  # False if the function belonged to a context that has been replaced
-                    # TensorFlow itself ignores that a function could not be removed.
+                    # TensorFlow itself ignores a failure to remove a function.
                     with suppress(Exception):
                         plain(context, name)
 

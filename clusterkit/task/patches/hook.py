@@ -39,7 +39,7 @@ SAVERS = (
     *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
     *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
 )
-# Maps the name of a patch to the modules to patch; maps each module to the file and the function that patch it.
+# Maps the name of each patch to its modules, and each module to the file and the function that patch the module.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {
@@ -201,9 +201,10 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
 
 
 def before_first(owner: Any, name: str, call: Callable[..., object]) -> None:
-    """Patch a method to run `call` first, and to undo the patch then. A later patch of the method prevents the undoing.
+    """Patch a method to run `call` before its first call, and then to undo the patch.
 
-    So `call` may run several times, and has no effect after the first.
+    If the method has been patched again in the meantime, this patch stays. So `call` may run several times, and must
+    have no effect after the first time.
     """
     plain = getattr(owner, name)
 
@@ -217,7 +218,7 @@ def before_first(owner: Any, name: str, call: Callable[..., object]) -> None:
 
 
 def watch(module: ModuleType, after_calls: Calls, before_calls: Calls = NONE, first_calls: Calls = NONE) -> None:
-    """Patch methods, named `Class.method`, to run a call after them, before them or before their first call.
+    """Patch methods, named `Class.method`, to run a function after or before each call, or before the first call.
 
     Skip classes that the module lacks.
     """

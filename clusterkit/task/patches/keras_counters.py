@@ -57,7 +57,7 @@ def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
 
 
 def passed(tensor: Any) -> Any:
-    """Return the tensor of which `tensor` is a copy, or a copy of a copy, etc.; `tensor` itself if it is no copy."""
+    """Return the tensor of which `tensor` is a direct or indirect copy; `tensor` itself if it is not a copy."""
     while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
         tensor = tensor.op.inputs[0]
     return tensor

@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # NAME of each keras_NAME.py that patches every Keras 3
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # the files keras_….py that patch every Keras 3
 
 
 class ProbeCalled(Exception):
@@ -123,7 +123,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    for numbers in (0, 1), (0,):  # two step numbers precede the batches since Keras 3.11, one number before 3.11
+    for numbers in (0, 1), (0,):  # since Keras 3.11, two step numbers precede the batches; earlier, one did
         try:
             trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([ReplicaPart()]))])
         except ProbeCalled:

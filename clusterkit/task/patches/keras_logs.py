@@ -16,7 +16,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
+    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras's internals differ."""
     assert callable(trainer.metrics_module.Metric.stateless_result)
     assert callable(trainer.metrics_module.Mean.update_state)
     assert callable(wrapper().update_state)

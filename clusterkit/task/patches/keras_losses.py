@@ -25,7 +25,7 @@ class OneNumber(Exception):
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
+    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras's internals differ."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
     totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
     assert callable(compiled()._build_nested)
@@ -35,7 +35,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def scale_means(trainer: Any, load: Any) -> None:
-    """Patch Keras to multiply a mean loss by the replica's share of the rows, not by 1 / number of replicas."""
+    """Patch Keras to multiply a mean loss by the replica's share of the rows, instead of by 1 / number of replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution

@@ -15,7 +15,7 @@ UNSCALED = (
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
+    """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras's internals differ."""
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
@@ -164,8 +164,8 @@ def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[An
 
     TensorFlow sums sparse gradients by concatenating the slices of all replicas, so an index may occur once per
     replica. A single process has each index only once in two cases: if the indices do not depend on the rows (such as
-    positions), and if they come from `tf.unique`. Then slices with the same index are added up here, since an optimizer
-    that squares them separately would compute a different update.
+    positions), and if they come from `tf.unique`. In these cases, slices with the same index are added up here, since
+    an optimizer that squares them separately would compute a different update.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):

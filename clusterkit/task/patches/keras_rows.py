@@ -13,7 +13,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return this file's patches. Raises AttributeError or AssertionError if Keras has other internals."""
+    """Return this file's patches. Raises AttributeError or AssertionError if Keras's internals differ."""
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
@@ -22,7 +22,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def count_rows(trainer: Any, load: Any) -> None:
-    """Patch a model's steps to count rows, to compute at least one row, and to return logs of all replicas' rows."""
+    """Patch a model's steps to count rows, to compute at least one row, and to return logs for the whole batch."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
@@ -95,7 +95,7 @@ def next_input(tf: Any, iterator: Any) -> Any:
 
 
 def predict_own_rows(trainer: Any, load: Any) -> None:
-    """Patch `predict_step` to return no rows in a replica without rows, which predicts another replica's row."""
+    """Patch `predict_step` to return no rows in a replica without rows, which computes another replica's row."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
     predict = model.predict_step

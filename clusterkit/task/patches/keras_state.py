@@ -26,7 +26,7 @@ ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return this file's patch. Raises AttributeError, KeyError or AssertionError if Keras has other internals."""
+    """Return this file's patch. Raises AttributeError, KeyError or AssertionError if Keras's internals differ."""
     assert callable(normalization()._moments)
     return (share_statistics,)
 
@@ -36,7 +36,7 @@ def normalization() -> Any:
 
 
 def share_statistics(trainer: Any, load: Any) -> None:
-    """Patch batch normalization to ignore another replica's row, and to average its statistics over all replicas."""
+    """Patch batch normalization to ignore a row of another replica, and to average statistics over all replicas."""
     layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 

@@ -42,7 +42,7 @@ class Step:
 
     @property
     def is_eager(self) -> bool:
-        """Return whether the step runs eagerly, without a graph that shows which tensors depend on marked ones."""
+        """Return whether the step runs eagerly, without a graph that shows which tensors depend on marked tensors."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
@@ -80,7 +80,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Return whether `value` depends on a tensor that fulfils `on`. Ignore inputs of tensors that fulfil `ends`."""
+        """Return whether `value` depends on a tensor that meets `on`. Ignore the inputs of tensors that meet `ends`."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()

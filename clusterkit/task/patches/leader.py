@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-WITHIN = 10.0  # seconds; the longest delay. If the leader takes longer, TensorFlow itself waits for the leader.
+WITHIN = 10.0  # seconds; the maximum delay. If the leader takes longer, TensorFlow itself waits for it.
 EVERY = 0.01
 CONNECT_WITHIN = 1.0
 

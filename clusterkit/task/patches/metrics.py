@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-EVERY = 1.0  # seconds; the minimum time between two reports, except those of epochs
-EPOCH_EVERY = 0.1  # seconds; the minimum average time between two reports of epochs
+EVERY = 1.0  # seconds; the minimum time between reports, except those of epochs
+EPOCH_EVERY = 0.1  # seconds; the minimum average time between reports of epochs
 EPOCHS_AT_ONCE = 50  # the maximum number of reports of epochs in quick succession
 MOST, LONGEST_NAME = 30, 100  # metrics in a report, and bytes of a name: a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
@@ -27,7 +27,7 @@ class Metrics:
         self.steps = steps
         self.unsent: dict[str, str] = {}  # maps the names of unsent metrics to values in JSON
         self.sent_at = 0.0
-        self.epochs_until = 0.0  # moved by EPOCH_EVERY with each report of an epoch; no report before this time
+        self.epochs_until = 0.0  # limits the rate: each report of an epoch adds EPOCH_EVERY, and must not exceed now
         self.late: Any = None  # the last epoch's logs, if EPOCH_EVERY has prevented their report
 
     def keep(self, metrics: Any) -> None:
@@ -144,7 +144,7 @@ def watch_fetches(module: Any, load: Any) -> None:
 
     def fetch(self: Any) -> Any:
         result = plain(self)
-        if not metrics.steps.is_testing:  # the results of `evaluate` are no metrics of the training
+        if not metrics.steps.is_testing:  # the results of `evaluate` are not metrics of the training
             metrics.keep(result if isinstance(result, dict) else {"returned": result})
         return result
 

@@ -18,12 +18,15 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-SEED = "CLUSTERKIT_SEED"  # the variable with the seed of the run that began the training; unset: use the cluster spec
+SEED = "CLUSTERKIT_SEED"  # an environment variable: the seed of the run that began the training, kept when it continues
 _places: Counter[str] = Counter()  # maps a line of the program to the number of seeds that the line has requested
 
 
 def agreed_seed(place: str) -> int:
-    """Return a seed for a line of the program. All workers get the same seed for the line's n-th request."""
+    """Return a seed for a line of the program. All workers get the same seed for the line's n-th request.
+
+    The seed depends on CLUSTERKIT_SEED or, if that is unset, on the cluster spec.
+    """
     _places[place] += 1
     text = os.environ.get(SEED) or json.dumps(json.loads(os.environ["TF_CONFIG"])["cluster"], sort_keys=True)
     digest = hashlib.sha256(f"{text} {place} {_places[place]}".encode()).digest()
@@ -31,7 +34,7 @@ def agreed_seed(place: str) -> int:
 
 
 def recorded_seed() -> int | None:
-    """Return the default seed of TensorFlow in a task that is recorded for an exam; None in other tasks."""
+    """Return the seed that clusterkit gives TensorFlow in a task that is recorded for an exam; None in other tasks."""
     text = os.environ.get(SEED, "") if "CLUSTERKIT_RECORD" in os.environ else None
     return None if text is None else int.from_bytes(text.encode()) % (2**31 - 1)
 
@@ -73,7 +76,7 @@ def _shuffle_differently(kind: Any) -> None:
     def __iter__(self: Any) -> Any:
         if _places and (worker := worker_index()) and not _is_sharded(self):
             for _ in range(worker):
-                plain(self)  # each iterator has a new order, and worker n discards n iterators
+                plain(self)  # each new iterator reshuffles, so worker n gets its own order by discarding n iterators
         return plain(self)
 
     kind.__iter__ = __iter__
@@ -126,7 +129,7 @@ def _share_permutations(kind: Any, name: str, load: Any) -> None:
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Create a dataset with the same permutations in all workers, counted by the variable `adapter.permutations`."""
+    """Create a dataset with the same permutations in all workers. The variable `adapter.permutations` counts them."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if is_seeded():

@@ -1,6 +1,6 @@
 """Reports the phases of a program, in which faults can be injected, and pauses the program if a fault is due.
 
-This file imports only standard modules that entry.py has already imported. Exceptions of its code are only printed.
+This file imports only standard modules that entry.py has already imported. The program never gets its exceptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRIT
 
 
 class Save:
-    """A save that the program makes without TensorFlow's or Keras's functions: of one file, or of files in `place`."""
+    """A save of a file, or of the files in `place`, that the program makes without functions of TensorFlow or Keras."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -37,11 +37,11 @@ class ThreadState(_thread._local):
     """A thread's phases. "Function" here means a function of TensorFlow or Keras that saves, restores or evaluates."""
 
     is_reporting = False
-    save: Save | None = None  # the current save, if the program makes it without such a function
-    read: frozenset[str] = frozenset()  # paths that no function has read, since the last save
+    save: Save | None = None  # the current save, if the program makes it without a function
+    read: frozenset[str] = frozenset()  # paths that have been read outside a function since the last save
 
     def __init__(self) -> None:
-        self.depth: dict[str, int] = {}  # maps a phase to the number of its functions that are running; calls nest
+        self.depth: dict[str, int] = {}  # maps a phase to the number of its running functions, which may be nested
         self.reached = set[str]()  # the phases reported since the outermost running function began
 
 
@@ -186,7 +186,7 @@ class Phases:
         self.reach("restoring")
 
     def concerned(self, path: Any) -> str:
-        """Return a file's absolute path if it is in the checkpoint directory or opened in a function's save, or ""."""
+        """Return a file's absolute path if it is in the checkpoint directory or a function is saving; otherwise ""."""
         name = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else os.path.abspath(os.fsdecode(path))
         is_kept = name.startswith("/") and not name.startswith(("/dev/", "/proc/")) and "/__pycache__/" not in name
         return name if name.startswith(self.directories) or (is_kept and self.inside("saving")) else ""
@@ -221,7 +221,7 @@ class Phases:
             self.save(RENAME)
 
     def descriptor(self, phase: str, file: Any, *_: object, **__: object) -> None:
-        """Report the phase of a function of `os`, such as `fsync`, whose argument is a descriptor or a file object."""
+        """Report the phase of an `os` function, such as `fsync`, whose argument is a descriptor or a file object."""
         number = file if isinstance(file, int) else getattr(file, "fileno", int)()
         if number > 2 and self.find(number):
             self.save(phase)

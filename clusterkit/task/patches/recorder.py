@@ -1,4 +1,4 @@
-"""Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
+"""Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, state of callbacks, logs.
 
 Recording does not change the program's results; errors of the recorder become notes in the record. In Keras's `fit`,
 batches are counted as steps. In other loops, the optimizers' `iterations` are read after each outermost call of a
@@ -18,7 +18,7 @@ from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can kill the task
-TRIES = 20  # calls; before each of the first calls, all variables are read, in case the call makes the first step
+TRIES = 20  # the number of calls before which all variables are read, in case the call makes the first step
 
 
 class Recorder:
@@ -94,7 +94,7 @@ class Recorder:
             self.hold(now)
 
     def hold(self, now: int) -> None:
-        """Pause if the exam has requested this after a step up to `now`, so that the exam's signal arrives in time.
+        """Pause if the exam has requested a pause after a step up to `now`, so that the exam's signal arrives in time.
 
         If the program reports steps, `now` is the newest reported step, which is the one that the supervisor shows.
         """
@@ -104,7 +104,7 @@ class Recorder:
             time.sleep(HOLD)
 
     def begin(self) -> None:
-        """At the first step, register `end` again: exit handlers run last in, first out, so TensorFlow still works."""
+        """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
         self.has_begun = True
         self.keep()
         atexit.unregister(self.end)
@@ -236,7 +236,7 @@ def recorder_of(load: Any) -> Recorder:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the classes and functions of a module whose calls make or show steps."""
+    """Patch the classes and functions of a module whose calls make steps or report steps."""
     hook, recorder = load("task/patches/hook"), recorder_of(load)
 
     def guarded(call: Callable[..., object]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Reads numbers from attributes of callbacks: of Keras's (such as `EarlyStopping.best`) and of the program's own."""
+"""Reads numbers from the attributes of Keras's callbacks, such as `EarlyStopping.best`, and the program's callbacks."""
 
 from __future__ import annotations
 

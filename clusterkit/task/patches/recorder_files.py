@@ -1,4 +1,4 @@
-"""Records which files a task saves or renames, if a file was synced before its rename, and which models it overwrites.
+"""Records the files that a task saves, renames (and whether they were synced before), and overwrites with a model.
 
 Checkpoints that TensorFlow writes in C++ code are not recorded.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 MOST = 50  # the maximum number of recorded files of each kind
-MODEL = "saved_model.pb"  # the last file of a SavedModel, which TensorFlow first writes as `saved_model.pb.tmp…`
+MODEL = "saved_model.pb"  # the last file that a save of a model writes, first as `saved_model.pb.tmp…`
 
 
 class Files:
@@ -80,7 +80,7 @@ def watch(module: Any, load: Any) -> None:
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:
         def patched(*args: Any, **kwargs: Any) -> None:
-            with phases.own():  # do not record the record's own files
+            with phases.own():  # do not record files of the record itself
                 output.guarded("A file is not recorded", partial(call, *args, **kwargs))
 
         return patched

@@ -23,7 +23,7 @@ def steps_of(text: str) -> frozenset[int]:
 
 
 def held_of(text: str, task: str) -> frozenset[int]:
-    """Return the steps after which a task has to pause: step 7 of worker-1 for the word `hold=worker-1/7` in `text`."""
+    """Return the steps after which `task` has to pause: `hold=worker-1/7` in `text` means after step 7 of worker-1."""
     words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
     return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
 

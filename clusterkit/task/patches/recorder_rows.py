@@ -2,7 +2,7 @@
 
 A function that `Strategy.run` runs is a training step if it computes gradients. Keras's `fit` calls `Strategy.run` too,
 even on one worker. Rows that a replica without rows takes from another replica are not recorded. With XLA, no rows are
-recorded, since its code can't call Python. With parameter servers, no rows are recorded, since other tasks run the
+recorded, since compiled code can't call Python. With parameter servers, no rows are recorded, since other tasks run the
 steps.
 """
 
@@ -16,9 +16,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-current = _local()  # data of a thread; `current.computes` is True once its step has computed gradients
+current = _local()  # thread-local; `current.computes` is True once the thread's step has computed gradients
 decorated: dict[int, Any] = {}  # maps the `id` of each `tf.function` passed to `Strategy.run` to the function
-pending: list[list[str]] = []  # a list of digests of rows for each call of a replica since the last counted step
+pending: list[list[str]] = []  # for each call of a replica since the last counted step, the digests of its rows
 
 
 def take(before: int, now: int) -> list[tuple[int, list[str]]]:
@@ -28,7 +28,7 @@ def take(before: int, now: int) -> list[tuple[int, list[str]]]:
 
 
 def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
-    """Distribute the replicas' digests evenly over the steps; if they can't be divided, assign all to the last step."""
+    """Distribute the replicas' digests evenly over the steps. If that is impossible, assign all to the last step."""
     steps = max(now - before, 1)
     per_step, rest = divmod(len(taken), steps)
     if rest:

@@ -18,7 +18,7 @@ Value = tuple[dict[str, object], Any]
 
 
 class NamedVariable:
-    """A variable with a unique name. `role` says which kind of object uses it, such as "optimizer" or "metric"."""
+    """A variable with a unique name. `role` is the kind of object that uses the variable: "optimizer" or "metric"."""
 
     __slots__ = ("base", "name", "number", "role", "variable")
 
@@ -40,7 +40,7 @@ class Registry:
         self.metrics: list[Callable[[], Any]] = []
 
     def add(self, variable: Any, name: str) -> None:
-        """Add a variable. Remove the variables of which it consists, since they are not listed separately."""
+        """Add a variable. Remove the variables that it consists of, since they are not listed separately."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
         entry = self.entries.get(id(variable))
@@ -51,7 +51,7 @@ class Registry:
         self.entries[id(variable)] = NamedVariable(variable, name, self.names[name])
 
     def drop(self, variable: Any) -> None:
-        """Remove a variable and its parts. If its name has the highest number of its base, the number is used again."""
+        """Remove a variable and its parts. If its number is the highest of its base name, use the number again."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
         entry = self.entries.get(id(variable))
@@ -71,7 +71,7 @@ class Registry:
         return [count_of(optimizer) for optimizer in alive(self.optimizers)]
 
     def snapshot(self, note: Callable[[str], None]) -> list[Value]:
-        """Return each variable's description (name, kind, shape) and value; call `note` for variables left out."""
+        """Return each variable's description (name, kind, shape) and value; call `note` for each omitted variable."""
         roles = dict(self.roles())
         values = []
         for entry, variable in self.living():
@@ -120,7 +120,7 @@ def variables_of(owner: Any) -> list[Any]:
 
 
 def count_of(optimizer: Any) -> int:
-    """Return how many steps an optimizer has made; 0 if it does not count them."""
+    """Return how many steps an optimizer has taken; 0 if it does not count them."""
     try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         own = int(read(leaf_of(optimizer._iterations)))
     except Exception:  # a subclass in the program may raise anything
@@ -167,7 +167,7 @@ def sampled(array: Any, largest: int) -> Any:
 
 
 def is_on_read(variable: Any) -> bool:
-    """Return whether a variable has ON_READ synchronization, so that its values may differ between replicas."""
+    """Return whether a variable has ON_READ synchronization, so its values may differ between replicas."""
     every = (variable, *parts_of(variable))
     names = [getattr(one, "_synchronization", None) or getattr(one, "synchronization", None) for one in every]
     return any(str(getattr(name, "name", name)).lower() == "on_read" for name in names)
@@ -213,7 +213,7 @@ def add_plain(variable: Any) -> None:
 
 
 def add_distributed(variable: Any) -> None:
-    """Add a variable of a strategy in place of the replicas' variables."""
+    """Add a distributed variable in place of its replicas' variables."""
     registry.add(variable, variable.name.partition(":")[0])
 
 

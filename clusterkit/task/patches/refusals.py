@@ -34,7 +34,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Exit if this version of Keras trains another model on several workers than in a single process."""
+    """Exit if this version of Keras trains a different model on several workers than in a single process."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
@@ -64,7 +64,7 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
             _, place = library_call(sys._getframe(1))
             stop(
                 f"{place} creates an optimizer of Keras {version}, which does not add up the gradients of workers. "
-                f"Each would train another model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
+                f"Each would train a different model. Upgrade Keras (pip install 'keras>=3.5'), or run the job with "
                 f"--keras 2. --no-patches trains with Keras {version} as it is."
             )
 
@@ -102,7 +102,7 @@ def library_call(frame: FrameType | None) -> tuple[str, str]:
     """Return the name of the library method that the program has called, and the file and line of the call."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # a frame without `self` belongs to a wrapper, which has another name
+        if "self" in frame.f_locals:  # a frame without `self` belongs to a wrapper, not to the method
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:

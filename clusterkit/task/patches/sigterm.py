@@ -2,7 +2,7 @@
 
 In every job of several workers, TensorFlow's preemption notifier handles SIGTERM, but this has no effect unless an
 object waits for the notifier (`PreemptionCheckpointHandler`, `training.on_preemption`). If nothing handles SIGTERM, the
-task can't save its state and the grace period is short.
+task can't save its state, so the grace period is short.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def watch_tensorflow(module: Any, load: Any) -> None:
-    """Patch classes that start or await the preemption notifier: each creation reports whether SIGTERM is handled."""
+    """Patch classes that start or await the preemption notifier: each new object reports whether SIGTERM is handled."""
     after = {"CollectiveAllReduceStrategy.__init__": lambda *args, **kwargs: report(load)}
     for kind in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
         after[f"{kind}.__init__"] = lambda *args, **kwargs: report(load, waits=True)

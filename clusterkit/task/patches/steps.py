@@ -1,10 +1,10 @@
-"""Reports the steps of a program that reports none: of Keras's `fit`, of a coordinator's closures, or of other loops.
+"""Reports steps for a program that reports none: steps of Keras's `fit`, a coordinator's closures, or other loops.
 
 This file imports only standard modules that entry.py has already imported. The reports look like those of
 `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
 are counted in Python, closures by closures.py; for other loops, a thread reads the `iterations` of optimizers. With a
 coordinator, `iterations` are read only once, before the first closure, since a read from a parameter server can hang.
-In `fit`, where batches are counted, no `iterations` are read, because they grow before a batch's callbacks run.
+During `fit`, `iterations` are not read, because they increase before a batch's callbacks run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 Counts = list[tuple[Callable[[], Any], int]]  # pairs: a weak reference to an optimizer, and the optimizer's steps
 NO_REFERENCE = type(None)  # returns None when called, like a weak reference to a deleted object
 
-POLL_EVERY = 0.25  # seconds between two reads of the optimizers' counts
-REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
+POLL_EVERY = 0.25  # seconds between reads of the optimizers' counts
+REPORT_EVERY = 0.1  # seconds; the minimum time between reports by `count`, since each write releases the GIL
 MOST_STEPS = 10**9  # higher counts are invalid data: XLA frees a count's memory if a compiled step fails
-END_WITHIN = 1.0  # seconds; the longest wait for the end of the thread at exit
+END_WITHIN = 1.0  # seconds; the maximum wait at exit for the thread to end
 
 
 class Steps:
@@ -52,7 +52,7 @@ class Steps:
         self.optimizers: list[Callable[[], Any]] = []  # weak references to all optimizers
         self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
         self.read: Counts = []  # the optimizers' counts at the last read
-        self.shown: Counts = []  # the optimizer's count, if any, that was the step before the first `fit`
+        self.shown: Counts = []  # the count, if any, that was reported as the step before the first `fit`
         self.coordinates = False  # True if the program has a coordinator
         self.closures: Closures | None = None  # the coordinator's finished closures
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
@@ -139,11 +139,11 @@ class Steps:
             self.thread_lives.release()
 
     def counts(self) -> Counts:
-        """Return the current counts of the optimizers that still exist and have made steps."""
+        """Return the current counts of the optimizers that still exist and have taken steps."""
         return [(reference, count) for reference in self.optimizers if (count := steps_of(reference()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest count that has changed. After a `fit`, add the largest increase of a count."""
+        """Set the step to the highest count that has changed; after a `fit`, add the largest increase to it instead."""
         before = self.read
         if uses_training() or self.fit() is not None:
             return
@@ -225,7 +225,7 @@ class Steps:
             self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
-        """Report the step of the evaluated weights: the optimizer's count, restored together with the weights."""
+        """Report the step of the evaluated weights: the optimizer's count, which was restored with the weights."""
         if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
             self.step = step
             self.send_step()
@@ -250,7 +250,7 @@ def uses_training() -> bool:
 
 
 def steps_of(optimizer: Any) -> int:
-    """Return how many steps an optimizer has made; 0 if the number is unknown."""
+    """Return how many steps an optimizer has taken; 0 if the number is unknown."""
     try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         count = int(optimizer._iterations.numpy())
         return count if 0 <= count < MOST_STEPS else 0

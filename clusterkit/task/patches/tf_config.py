@@ -31,7 +31,7 @@ def keep(os: Any, load: object) -> None:
 
 
 def warn_once(warned: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Print, only once, that the program's TF_CONFIG is ignored, and which of its lines sets TF_CONFIG."""
+    """Print, only once, that the program's TF_CONFIG is ignored, and which line of the program sets it."""
     if not warned:
         warned.append(True)
         frame = sys._getframe(2)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
 AFTER = 60.0  # seconds; the minimum time from the first observed step to the report
-LEAST = 3  # the minimum number of changes of the count; restoring an optimizer is one change
+LEAST = 3  # the minimum number of changes in the step count before the report; restoring an optimizer is one
 
 
 class Unreported:
