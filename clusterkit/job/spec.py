@@ -26,7 +26,8 @@ MOST_TASKS = 4096  # the maximum number of tasks on one machine; with a mistyped
 MOST_TASKS_ON_HOSTS = 16_384  # the maximum number of tasks in all; a message with all endpoints is at most 1 MiB
 LONGEST_COMMAND = 30_000  # characters; the system limits an argument to 128 KiB
 
-_RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py
+# See task/patches/recorder/recorder.py.
+_RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide which other options are valid. If one is invalid, reports about the others would mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}

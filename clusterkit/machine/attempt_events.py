@@ -9,8 +9,8 @@ from clusterkit.machine.cluster_state import KILL_TIMEOUT, SIGKILL, SIGTERM, Clu
 from clusterkit.machine.ending import Ending, end_kept_server
 from clusterkit.machine.exits import Exits
 from clusterkit.machine.fault_schedule import FaultSchedule
-from clusterkit.machine.lone_training import LoneTraining
-from clusterkit.machine.progress_monitor import ProgressMonitor
+from clusterkit.machine.monitors.lone_training import LoneTraining
+from clusterkit.machine.monitors.progress_monitor import ProgressMonitor
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.timers import Timer
 from clusterkit.words import events as ev

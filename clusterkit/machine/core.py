@@ -12,9 +12,9 @@ from clusterkit.machine.held_starts import DelayedStarts, HeadStart
 from clusterkit.machine.history import RunHistory
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
-from clusterkit.machine.job_timeout import JobTimeout
-from clusterkit.machine.lone_training import LoneTraining
-from clusterkit.machine.progress_monitor import ProgressMonitor, UnreportedSteps
+from clusterkit.machine.monitors.job_timeout import JobTimeout
+from clusterkit.machine.monitors.lone_training import LoneTraining
+from clusterkit.machine.monitors.progress_monitor import ProgressMonitor, UnreportedSteps
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
 from clusterkit.machine.timers import Timer

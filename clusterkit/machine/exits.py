@@ -9,9 +9,9 @@ from clusterkit.machine.blame import SHELL_SIGNAL_BASE, SIGABRT, is_own_failure,
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
+from clusterkit.machine.monitors.stalls import LONGEST_PHASE, Stalls
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.restart import is_needed, restart_scope
-from clusterkit.machine.stalls import LONGEST_PHASE, Stalls
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import CannotExit, Failed, LeftEarly, Look, ProgramEnds, Vitals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.machine.job_timeout import INSPECTION_TIMEOUT
+from clusterkit.machine.monitors.job_timeout import INSPECTION_TIMEOUT
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
 from clusterkit.words.job import Limits

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from clusterkit.machine.pace_comparison import Observation, Peers, compare, slow_tasks
-from clusterkit.machine.straggler_monitor import AGREEING, peers_of
+from clusterkit.machine.monitors.pace_comparison import Observation, Peers, compare, slow_tasks
+from clusterkit.machine.monitors.stragglers import AGREEING, peers_of
 from clusterkit.words.events import Pace, Slowness, StepTimes
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.stalls import activity_of, stuck_task, verdict
+from clusterkit.machine.monitors.stalls import activity_of, stuck_task, verdict
 from clusterkit.words.events import Vitals
 from tests.histories import job, task
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from clusterkit.machine.straggler_monitor import AGREEING, CAUGHT_UP, LONG_INTERVAL, QUIET, SETTLING, SHORT_INTERVAL
+from clusterkit.machine.monitors.stragglers import AGREEING, CAUGHT_UP, LONG_INTERVAL, QUIET, SETTLING, SHORT_INTERVAL
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
 from clusterkit.words.job import JobSpec, Limits

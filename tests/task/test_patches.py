@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import hook, keras_fit
+from clusterkit.task.patches import hook
+from clusterkit.task.patches.keras import fit as keras_fit
 from tests import support
 from tests.task.keras_fakes import Distributed, MultiWorker, keras
 

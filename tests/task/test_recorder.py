@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterkit.task.patches import recorder_output, recorder_rows
-from clusterkit.task.patches.recorder import Recorder
-from clusterkit.task.patches.recorder_output import RecordOutput, steps_of
-from clusterkit.task.patches.recorder_state import Registry
+from clusterkit.task.patches.recorder import output as recorder_output
+from clusterkit.task.patches.recorder import rows as recorder_rows
+from clusterkit.task.patches.recorder.output import RecordOutput, steps_of
+from clusterkit.task.patches.recorder.recorder import Recorder
+from clusterkit.task.patches.recorder.state import Registry
 from tests.support import load
 from tests.task.test_recorder_parts import Own, Plain
 
@@ -82,7 +83,7 @@ def test_a_failure_is_a_note(tmp_path: Path) -> None:
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """A recorder of the steps 0, 2 and 5, with an optimizer whose count is `count[0]` and a variable."""
     recorder = Recorder(load, "0,2,5")
-    monkeypatch.setattr("clusterkit.task.patches.recorder.is_eager_main", lambda: True)
+    monkeypatch.setattr("clusterkit.task.patches.recorder.recorder.is_eager_main", lambda: True)
     monkeypatch.setattr("atexit.register", lambda call: None)
     recorder.output, recorder.registry = output_in(tmp_path), Registry()
     variable, count = Plain(), [0]

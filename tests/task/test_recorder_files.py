@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches.recorder_files import MOST, Files
+from clusterkit.task.patches.recorder.files import MOST, Files
 
 
 class Output:

@@ -12,8 +12,11 @@ import numpy as np
 import numpy.random  # which NumPy imports late
 import pytest
 
-from clusterkit.task.patches import order, recorder_callbacks, recorder_rows, recorder_seeds
-from clusterkit.task.patches.recorder_state import Registry, is_on_read, kind_of, leaf_of, sampled
+from clusterkit.task.patches import order
+from clusterkit.task.patches.recorder import callbacks as recorder_callbacks
+from clusterkit.task.patches.recorder import rows as recorder_rows
+from clusterkit.task.patches.recorder import seeds as recorder_seeds
+from clusterkit.task.patches.recorder.state import Registry, is_on_read, kind_of, leaf_of, sampled
 from tests.support import load
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import keras_fit, refusals
+from clusterkit.task.patches import refusals
+from clusterkit.task.patches.keras import fit as keras_fit
 from clusterkit.words.outcome import REFUSED
 from tests.support import load
 from tests.task.keras_fakes import MultiWorker, keras

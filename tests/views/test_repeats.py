@@ -84,9 +84,7 @@ def test_the_calls_of_an_error_that_went_through_two_tasks_are_hidden() -> None:
     head = (
         "ERROR:tensorflow:Remote function on worker /job:worker/replica:0/task:1 failed with UnavailableError():failed"
     )
-    call = (
-        "Additional GRPC error information from remote target /job:{}/replica:0/task:0 while calling /Enqueue:"
-    )
+    call = "Additional GRPC error information from remote target /job:{}/replica:0/task:0 while calling /Enqueue:"
     calls = [line for job in ("ps", "worker") for line in (call.format(job), ":UNKNOWN:Error received from peer  {}")]
     again = [head, *calls, "It is treated as a transient connectivity failure for now."]
     assert shown(("chief:0", ["step 1", *again, *again, "bye"])) == [["step 1", "bye"]]

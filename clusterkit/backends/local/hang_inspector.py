@@ -14,7 +14,7 @@ from functools import partial
 
 from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
 from clusterkit.backends.local.stacks import Dump, collect, dump_for, request_dump
-from clusterkit.machine.stalls import halted_task
+from clusterkit.machine.monitors.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread

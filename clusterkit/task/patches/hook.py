@@ -43,9 +43,9 @@ SAVERS = (
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {
-        TRAINER: ("keras_fit", "watch"),
+        TRAINER: ("keras/fit", "watch"),
         "keras.src.optimizers.base_optimizer": ("refusals", "refuse_old_optimizers"),
-        "keras.src.trainers.data_adapters.array_data_adapter": ("keras_fit", "disable_autotuner"),
+        "keras.src.trainers.data_adapters.array_data_adapter": ("keras/fit", "disable_autotuner"),
     },
     "order": {
         "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),
@@ -64,7 +64,7 @@ PATCHES = {
     "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
-        "keras.src.backend.tensorflow.core": ("keras_counters", "add_on_the_server"),
+        "keras.src.backend.tensorflow.core": ("keras/counters", "add_on_the_server"),
     },
     "coordinator": dict.fromkeys(
         (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
@@ -105,29 +105,30 @@ PATCHES = {
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
     "recorder": {
-        "sys": ("recorder_seeds", "keep_states"),
-        "os": ("recorder_files", "watch"),
-        "random": ("recorder_seeds", "seed"),
-        "numpy.random": ("recorder_seeds", "seed"),
-        "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
-        "tensorflow": ("recorder_seeds", "seed_tensorflow"),
-        **dict.fromkeys(("keras", "tf_keras"), ("recorder_seeds", "restore_states")),
+        "sys": ("recorder/seeds", "keep_states"),
+        "os": ("recorder/files", "watch"),
+        "random": ("recorder/seeds", "seed"),
+        "numpy.random": ("recorder/seeds", "seed"),
+        "tensorflow.python.ops.stateful_random_ops": ("recorder/seeds", "seed_generators"),
+        "tensorflow": ("recorder/seeds", "seed_tensorflow"),
+        **dict.fromkeys(("keras", "tf_keras"), ("recorder/seeds", "restore_states")),
         **dict.fromkeys(
-            ("keras.src.random.seed_generator", "tf_keras.src.backend"), ("recorder_seeds", "share_layer_seeds")
+            ("keras.src.random.seed_generator", "tf_keras.src.backend"), ("recorder/seeds", "share_layer_seeds")
         ),
-        TRAINER: ("recorder_seeds", "build_from_specs"),
-        "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
+        TRAINER: ("recorder/seeds", "build_from_specs"),
+        "keras.src.backend.tensorflow.random": ("recorder/seeds", "leave_out_dropout"),
         **dict.fromkeys(
             (
                 *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),
                 f"{DISTRIBUTE}.cross_device_utils",
                 *("keras.src.backend.tensorflow.core", "keras.src.metrics.metric", "tf_keras.src.metrics.base_metric"),
             ),
-            ("recorder_state", "watch"),
+            ("recorder/state", "watch"),
         ),
-        **dict.fromkeys((STRATEGIES, "tensorflow.python.eager.backprop"), ("recorder_rows", "watch")),
+        **dict.fromkeys((STRATEGIES, "tensorflow.python.eager.backprop"), ("recorder/rows", "watch")),
         **dict.fromkeys(
-            (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"), ("recorder", "watch")
+            (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"),
+            ("recorder/recorder", "watch"),
         ),
     },
     "step-times": {COORDINATOR: ("closures", "watch_times")},

@@ -73,7 +73,7 @@ class Files:
 
 def watch(module: Any, load: Any) -> None:
     """Patch `os` to record the files of this process from its start."""
-    hook, output = load("task/patches/hook"), load("task/patches/recorder_output").output
+    hook, output = load("task/patches/hook"), load("task/patches/recorder/output").output
     files, phases = Files(output), load("task/patches/phases").phases
     phases.opened = files.opened
     files.exporting = lambda: phases.counts.get("exporting", 0) if phases.inside("exporting") else 0

@@ -30,7 +30,7 @@ def wrapper() -> Any:
 
 def weigh_means(trainer: Any, load: Any) -> None:
     """Patch the metric `Mean` to weight a scalar by this replica's share of the batch's rows."""
-    tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras/step")
     update = kind.update_state
 
     def update_state(self: Any, values: Any, sample_weight: Any = None) -> Any:
@@ -46,7 +46,7 @@ def weigh_means(trainer: Any, load: Any) -> None:
 
 def compute_from_all_rows(trainer: Any, load: Any) -> None:
     """Patch metrics that wrap a function: if the function returns one number, call it with the rows of all replicas."""
-    tf, steps, update = trainer.tf, load("task/patches/keras_step"), wrapper().update_state
+    tf, steps, update = trainer.tf, load("task/patches/keras/step"), wrapper().update_state
 
     def update_state(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         step, function = steps.current(tf), self._fn

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.pace_comparison import (
+from clusterkit.machine.monitors.pace_comparison import (
     PARTIAL_SHARE,
     Deviation,
     Observation,

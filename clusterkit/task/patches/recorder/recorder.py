@@ -26,7 +26,7 @@ class Recorder:
 
     def __init__(self, load: Any, steps: str) -> None:
         files = ("output", "rows", "state", "callbacks")
-        self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder_{f}") for f in files)
+        self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder/{f}") for f in files)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)

@@ -33,7 +33,7 @@ def loss_scaled() -> Any:
 
 def add_gradients(trainer: Any, load: Any) -> None:
     """Patch the summing of gradients: a replica without rows adds zeros, and `_parts` converts sparse gradients."""
-    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras/step")
     add = kind._all_reduce_sum_gradients
 
     def _all_reduce_sum_gradients(self: Any, grads_and_vars: Any) -> Any:
@@ -53,21 +53,21 @@ def add_gradients(trainer: Any, load: Any) -> None:
 
 def notice_unscaled(trainer: Any, load: Any) -> None:
     """Patch the optimizers to print a notice if the gradients that they add up do not come from a Keras loss."""
-    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras/step")
 
     def warn(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         step = steps.current(tf)
         if step is None or step.is_eager or any(step.is_part(_dense(tf, grad)) for grad in grads if grad is not None):
             return
         _, place = load("task/patches/refusals").library_call(sys._getframe(1))
-        load("task/patches/keras_fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
+        load("task/patches/keras/fit").say_once(tf, UNSCALED.format(place.rstrip(",")))
 
     load("task/patches/hook").before(kind, "apply", warn)
 
 
 def clip_sums(trainer: Any, load: Any) -> None:
     """Patch the clipping of gradients to clip the sum over the replicas, not each replica's part."""
-    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras/step")
     clip = kind._clip_gradients
 
     def _clip_gradients(self: Any, grads: Any) -> Any:
@@ -85,7 +85,7 @@ def clip_sums(trainer: Any, load: Any) -> None:
 
 def agree_on_overflow(trainer: Any, load: Any) -> None:
     """Patch the check for overflowing gradients: if they overflow in one replica, all replicas skip the step."""
-    tf, kind, steps = trainer.tf, loss_scaled(), load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, loss_scaled(), load("task/patches/keras/step")
     check = kind.check_finite
 
     def check_finite(self: Any, grads: Any) -> Any:
@@ -93,7 +93,7 @@ def agree_on_overflow(trainer: Any, load: Any) -> None:
         if step is None:
             return finite
         overflows = tf.logical_and(step.rows > 0, tf.logical_not(finite))
-        sum_of_all = load("task/patches/keras_rows").sum_of_all
+        sum_of_all = load("task/patches/keras/rows").sum_of_all
         return tf.equal(sum_of_all(tf, tf.cast(overflows, tf.int32)), 0)
 
     load("task/patches/hook").replace(kind, "check_finite", check_finite)
@@ -101,7 +101,7 @@ def agree_on_overflow(trainer: Any, load: Any) -> None:
 
 def average_in_place(trainer: Any, load: Any) -> None:
     """Patch `ema_overwrite_frequency`: each replica overwrites its own copy of a variable with the moving average."""
-    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras/step")
     overwrite = kind._overwrite_model_variables_with_average_value
 
     def _overwrite_model_variables_with_average_value(self: Any, trainable_variables: Any) -> Any:
@@ -116,7 +116,7 @@ def average_in_place(trainer: Any, load: Any) -> None:
 
 def accumulate(trainer: Any, load: Any) -> None:
     """Patch `gradient_accumulation_steps`: all replicas decide together whether a step updates the variables."""
-    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
+    tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras/step")
     apply = kind._backend_apply_gradients
 
     def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> Any:

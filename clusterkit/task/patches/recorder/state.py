@@ -191,7 +191,7 @@ registry = Registry()
 
 def watch(module: Any, load: Any) -> None:
     """Patch the classes of variables and metrics to register each object that is created."""
-    output = load("task/patches/recorder_output").output
+    output = load("task/patches/recorder/output").output
 
     def guarded(call: Callable[[Any], None]) -> Callable[..., None]:
         return lambda self, *args, **kwargs: output.guarded("A variable is not recorded", lambda: call(self))

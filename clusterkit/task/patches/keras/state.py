@@ -37,7 +37,7 @@ def normalization() -> Any:
 
 def share_statistics(trainer: Any, load: Any) -> None:
     """Patch batch normalization to ignore a row of another replica, and to average statistics over all replicas."""
-    layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
+    layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras/step")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 
     def _moments(self: Any, inputs: Any, mask: Any) -> Any:

@@ -54,7 +54,8 @@ def watch(module: Any, load: Any) -> None:
         for name in ("gradient", "jacobian"):
             hook.before(module.GradientTape, name, lambda *args, **kwargs: setattr(current, "computes", True))
         return
-    output, recorder = load("task/patches/recorder_output").output, load("task/patches/recorder").recorder_of(load)
+    output = load("task/patches/recorder/output").output
+    recorder = load("task/patches/recorder/recorder").recorder_of(load)
     plain = module.StrategyBase.run
 
     def run(self: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:

@@ -24,7 +24,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 def count_rows(trainer: Any, load: Any) -> None:
     """Patch a model's steps to count rows, to compute at least one row, and to return logs for the whole batch."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
-    fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
+    fit, steps, logs, state = (load(f"task/patches/keras/{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
 
     def with_rows(self: Any, step_function: Any) -> Any:
@@ -97,7 +97,7 @@ def next_input(tf: Any, iterator: Any) -> Any:
 def predict_own_rows(trainer: Any, load: Any) -> None:
     """Patch `predict_step` to return no rows in a replica without rows, which computes another replica's row."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
-    fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
+    fit, steps = load("task/patches/keras/fit"), load("task/patches/keras/step")
     predict = model.predict_step
 
     def predict_step(self: Any, data: Any) -> Any:
@@ -113,7 +113,7 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
 def predict_once(trainer: Any, load: Any) -> None:
     """Patch `predict_on_batch` to return each row only once, since every replica computes the whole batch."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
-    fit, predict = load("task/patches/keras_fit"), model.predict_on_batch
+    fit, predict = load("task/patches/keras/fit"), model.predict_on_batch
 
     def predict_on_batch(self: Any, x: Any) -> Any:
         outputs, strategy = predict(self, x), self.distribute_strategy

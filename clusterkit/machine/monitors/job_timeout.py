@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.stalls import stuck_task, verdict
+from clusterkit.machine.monitors.stalls import stuck_task, verdict
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.model import Task

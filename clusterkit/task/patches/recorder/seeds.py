@@ -118,7 +118,7 @@ def build_from_specs(trainer: Any, load: Any) -> None:
     To read a batch, Keras creates an iterator. Each new iterator reshuffles the data, so training would not see
     the first order.
     """
-    fit, model = load("task/patches/keras_fit"), trainer.TensorFlowTrainer
+    fit, model = load("task/patches/keras/fit"), trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build
 
     def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.fault_schedule import FaultSchedule
-from clusterkit.machine.stalls import Stalls, activity_of, unanswered
-from clusterkit.machine.straggler_monitor import StragglerMonitor
+from clusterkit.machine.monitors.stalls import Stalls, activity_of, unanswered
+from clusterkit.machine.monitors.stragglers import StragglerMonitor
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (

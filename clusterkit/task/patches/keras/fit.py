@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # the files keras_….py that patch every Keras 3
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # the files beside this one that patch every Keras 3
 
 
 class ProbeCalled(Exception):
@@ -83,7 +83,7 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
-            due += load(f"task/patches/keras_{name}").fixes(trainer)
+            due += load(f"task/patches/keras/{name}").fixes(trainer)
     except (AssertionError, AttributeError, KeyError) as error:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
@@ -189,7 +189,7 @@ def reduces_scalars_over_rows(trainer: Any) -> bool:
 
 
 def keep_scalars(trainer: Any, load: Load) -> None:
-    """Patch Keras to take a step's results from one replica, since keras_logs.py makes them equal in all replicas."""
+    """Patch Keras to take a step's results from one replica, since logs.py makes them equal in all replicas."""
     plain = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:

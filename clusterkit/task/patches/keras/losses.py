@@ -36,7 +36,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 def scale_means(trainer: Any, load: Any) -> None:
     """Patch Keras to multiply a mean loss by the replica's share of the rows, instead of by 1 / number of replicas."""
-    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
+    steps, replace = load("task/patches/keras/step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
 
@@ -58,7 +58,7 @@ def scale_means(trainer: Any, load: Any) -> None:
 
 def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
     """Patch losses that divide by the sum of a replica's masks or weights to divide by the sum over all replicas."""
-    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
+    steps, replace = load("task/patches/keras/step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
 
@@ -93,7 +93,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
 
 def compute_from_all_rows(trainer: Any, load: Any) -> None:
     """Patch losses: if a loss function returns a single number, call it again with the rows of all replicas."""
-    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
+    steps, replace = load("task/patches/keras/step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
 
@@ -122,7 +122,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 def wrap_calls(trainer: Any, load: Any) -> None:
     """Patch `compile`: if a loss class's own `__call__` returns one number, call it again with all replicas' rows."""
-    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
+    steps, replace = load("task/patches/keras/step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
     plain_call = base.__call__
@@ -170,7 +170,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 def add_parts(trainer: Any, load: Any) -> None:
     """Patch a model's total loss: treat terms that the program's `compute_loss` adds as means over a replica's rows."""
-    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
+    steps, replace = load("task/patches/keras/step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss
 
@@ -184,7 +184,7 @@ def add_parts(trainer: Any, load: Any) -> None:
             return loss
         others = [term for term in terms(loss) if not step.is_part(term)]
         if others:
-            load("task/patches/keras_fit").say_once(tf, ADDED_TERM.format(type(self).__name__))
+            load("task/patches/keras/fit").say_once(tf, ADDED_TERM.format(type(self).__name__))
         for term in others:
             loss += tf.cast(step.as_part(term) - term, loss.dtype)
         return loss

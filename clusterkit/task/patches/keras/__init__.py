@@ -1,0 +1,1 @@
+"""Patches that make Keras 3 train on several workers as in one process."""
