@@ -37,7 +37,7 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
         if wrong:
             from clusterkit.explain.table import TABLE as rows
         else:
-            from clusterkit.explain import silent, warned
+            from clusterkit.explain.rows import silent, warned
 
             rows = (*silent.ROWS, *warned.ROWS)
     except Exception:  # clusterkit may have been reinstalled while the job ran

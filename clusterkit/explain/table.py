@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from clusterkit.explain import (
+from clusterkit.explain.row import Row
+from clusterkit.explain.rows import (
     addresses,
     checkpoints,
     combinations,
@@ -27,7 +28,6 @@ from clusterkit.explain import (
     waiting,
     warned,
 )
-from clusterkit.explain.row import Row
 
 FILES: tuple[ModuleType, ...] = (
     program,

@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.check.reading import doubts_of
 from clusterkit.check.rules import RULES, SILENT
-from clusterkit.explain import silent
+from clusterkit.explain.rows import silent
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 from tests.commands import Clusterkit

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.explain import gangs, shared
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
+from clusterkit.explain.rows import gangs, shared
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunState
 from tests.explain.test_ordinary_bugs import job_of

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.explain import (
+from clusterkit.explain.matching import explain
+from clusterkit.explain.row import Evidence, Row, TaskEvidence
+from clusterkit.explain.rows import (
     addresses,
     checkpoints,
     combinations,
@@ -24,8 +26,6 @@ from clusterkit.explain import (
     servers,
     sessions,
 )
-from clusterkit.explain.matching import explain
-from clusterkit.explain.row import Evidence, Row, TaskEvidence
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 

@@ -9,8 +9,8 @@ import pytest
 
 from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.matching import explain
-from clusterkit.explain.resolvers import ROWS
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
+from clusterkit.explain.rows.resolvers import ROWS
 from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, RunState

@@ -11,9 +11,9 @@ from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.log import explain_log
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
-from clusterkit.explain.silent import ROWS as SILENT
+from clusterkit.explain.rows.silent import ROWS as SILENT
+from clusterkit.explain.rows.warned import ROWS as WARNED
 from clusterkit.explain.table import TABLE
-from clusterkit.explain.warned import ROWS as WARNED
 from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunState

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.gangs import IN_A_STEP
-from clusterkit.explain.resolvers import CONNECTS
 from clusterkit.explain.row import Evidence, Row, Words, found
+from clusterkit.explain.rows.gangs import IN_A_STEP
+from clusterkit.explain.rows.resolvers import CONNECTS
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import Shape, number_of
 from clusterkit.words.outcome import RunState

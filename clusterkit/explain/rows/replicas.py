@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clusterkit.explain.frames import calling, showing, through
-from clusterkit.explain.gangs import CROSS
 from clusterkit.explain.row import Evidence, Row, Words
+from clusterkit.explain.rows.gangs import CROSS
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from clusterkit.explain.frames import calling, showing
-from clusterkit.explain.gangs import MISMATCH
 from clusterkit.explain.row import Evidence, Row, Words
+from clusterkit.explain.rows.gangs import MISMATCH
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")

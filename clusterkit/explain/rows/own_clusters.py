@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.resolvers import CONNECTS, GANG
 from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words, found
+from clusterkit.explain.rows.resolvers import CONNECTS, GANG
 
 _CHIEF_NOT_REACHED = re.compile(
     r"failed to connect to all addresses[^\n]*\n[^\n]*remote target /job:chief/[^\n]*\n"

@@ -1,0 +1,1 @@
+"""The rows of the table of known failures, in a file for each subject."""
