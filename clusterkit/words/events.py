@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from clusterkit.words.decided import AttemptEnded as AttemptEnded
 from clusterkit.words.decided import CannotExit as CannotExit
@@ -71,26 +70,22 @@ NEVER_STARTED = "it was ended before it had started"
 # The events below are posted to the run's inbox by threads, by the backend and for requests of the user.
 
 
-@dataclass(frozen=True, slots=True)
 class Began(Tagged):
     """A new run begins. `warnings` are about its program."""
 
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Continued(Tagged):
     """The run continues in the allocation with this number, under a new supervisor. Earlier live attempts are lost."""
 
     allocation: int
 
 
-@dataclass(frozen=True, slots=True)
 class Ticked(Tagged):
     """The state machine's next deadline has passed."""
 
 
-@dataclass(frozen=True, slots=True)
 class Spawned(Tagged):
     """The process of an attempt exists. `where` describes the process, as `pid 4711`. `forked` means a warm start.
 
@@ -110,7 +105,6 @@ class Spawned(Tagged):
         return int(number) if kind == "pid" and number.isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointFound(Tagged):
     """The checkpoint from which an attempt will probably resume: the newest one at its start. Follows Spawned."""
 
@@ -119,7 +113,6 @@ class CheckpointFound(Tagged):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
 class SpawnFailed(Tagged):
     """The attempt's process was not started: the start failed, a signal arrived first, or the `host` was lost.
 
@@ -136,7 +129,6 @@ class SpawnFailed(Tagged):
     crowded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Noted(Tagged):
     """A message from the backend about its own work. `minor` is True if few users need the message."""
 
@@ -144,7 +136,6 @@ class Noted(Tagged):
     minor: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Exited(Tagged):
     """The attempt's first process ended. Other processes of its group may still run, until Swept.
 
@@ -157,7 +148,6 @@ class Exited(Tagged):
     reached: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Swept(Tagged):
     """Every process of the attempt is certainly dead, except those in `stuck`, which SIGKILL did not end.
 
@@ -172,7 +162,6 @@ class Swept(Tagged):
     unseen: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Drained(Tagged):
     """The attempt's output has ended. `tail` is the end of the log, and `exception` the last uncaught exception."""
 
@@ -182,7 +171,6 @@ class Drained(Tagged):
     exception: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Inspected(Tagged):
     """The answer to Inspect: the vitals of every live task. `report` is the path of a report on a stall or start-up."""
 
@@ -191,14 +179,12 @@ class Inspected(Tagged):
     report: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Interrupted(Tagged):
     """The supervisor received a signal that ends the run."""
 
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
 class AllocationEnding(Tagged):
     """The engine is about to end the supervisor's allocation; `why` is a clause. Tasks have `grace` seconds to end."""
 
@@ -220,7 +206,6 @@ class Verb(enum.StrEnum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True)
 class Requested(Tagged):
     """A client's request on the control socket. The action Answer with the same `request` answers the client.
 
@@ -238,7 +223,6 @@ class Requested(Tagged):
     seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
     """The backend's answer to Inject. `detail` is what the backend did or, if `done` is False, why it did nothing."""
 
@@ -248,21 +232,18 @@ class FaultTook(Tagged):
     file: str | None = None  # path of the damaged checkpoint file, relative to the checkpoint directory
 
 
-@dataclass(frozen=True, slots=True)
 class LifelineLost(Tagged):
     """A process that the run depends on is gone; all tasks are killed at once."""
 
     who: str = "clusterkit's guardian process"
 
 
-@dataclass(frozen=True, slots=True)
 class Impaired(Tagged):
     """A part of clusterkit works less well than usual. `what` is a sentence about this. The run continues."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
     """clusterkit itself failed; all tasks are killed. If a resource is used up, `lack` is a sentence about that."""
 
@@ -277,7 +258,6 @@ class Crashed(Tagged):
         return self.lack.rstrip(".") or f"clusterkit itself failed in {self.where} ({self.error})"
 
 
-@dataclass(frozen=True, slots=True)
 class StorageFailed(Tagged):
     """Writing to the run directory failed."""
 

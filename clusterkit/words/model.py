@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 
+@dataclass_transform(frozen_default=True)
 class Tagged:
-    """The base class of events. An event is encoded together with the name of its class, `kind`."""
+    """The base class of events: makes each a frozen dataclass. It is encoded with the name of its class, `kind`."""
 
-    __slots__ = ()
     kind: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__name__
+        dataclass(frozen=True)(cls)
 
 
 class TaskType(enum.StrEnum):

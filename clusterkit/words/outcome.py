@@ -152,7 +152,6 @@ class FailureRole:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
 class AttemptEnded(Tagged):
     """An attempt has ended: what is known and decided about the attempt. Times are in seconds since the run began.
 

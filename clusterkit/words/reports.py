@@ -73,7 +73,6 @@ MOST_METRICS = 100  # the maximum number of metrics of a task
 EDITOR = "an editor"  # what is shown instead of a line of code for a task to which an editor is attached
 
 
-@dataclass(frozen=True, slots=True)
 class Progressed(Tagged):
     """The task reported a step. `total` is the step at which training will end, or None if unknown."""
 
@@ -99,7 +98,6 @@ def metrics_of_first(tasks: Mapping[Task, Mapping[str, float | None]]) -> Mappin
     return next((metrics for _, metrics in sorted(tasks.items()) if metrics), {})
 
 
-@dataclass(frozen=True, slots=True)
 class Checkpointed(Tagged):
     """The task has completed a checkpoint."""
 
@@ -109,7 +107,6 @@ class Checkpointed(Tagged):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
 class Resumed(Tagged):
     """The program restored the checkpoint `path` of `step`. If there was no checkpoint: step 0, and no path."""
 
@@ -119,7 +116,6 @@ class Resumed(Tagged):
     path: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class Ready(Tagged):
     """The task's server is up."""
 
@@ -127,7 +123,6 @@ class Ready(Tagged):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
 class Reached(Tagged):
     """The task reached a stage of its start-up."""
 
@@ -136,7 +131,6 @@ class Reached(Tagged):
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
 class PhaseChanged(Tagged):
     """The program began or ended a long phase without steps, such as an evaluation."""
 
@@ -146,7 +140,6 @@ class PhaseChanged(Tagged):
     begun: bool
 
 
-@dataclass(frozen=True, slots=True)
 class PhaseReached(Tagged):
     """The task reached a phase at which a fault may be injected, for the `number`th time in this attempt."""
 
@@ -156,7 +149,6 @@ class PhaseReached(Tagged):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
 class ProgramEnds(Tagged):
     """The program has ended, and its process is about to exit. If `begun` is False, the program continues after all."""
 
@@ -165,7 +157,6 @@ class ProgramEnds(Tagged):
     begun: bool = True
 
 
-@dataclass(frozen=True, slots=True)
 class TrainsWith(Tagged):
     """How the program trains. The task's runtime posts the event again after each change.
 
@@ -181,7 +172,6 @@ class TrainsWith(Tagged):
     training: Training
 
 
-@dataclass(frozen=True, slots=True)
 class Profiled(Tagged):
     """The task's answer to BeginProfile: the profile's path and number of steps, or the reason why profiling failed.
 
@@ -196,7 +186,6 @@ class Profiled(Tagged):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class InDebugger(Tagged):
     """The task waits in the debugger at a line. `error` is the exception raised there, or empty at a breakpoint.
 
@@ -219,7 +208,6 @@ class InDebugger(Tagged):
         return EDITOR if self.editor else f"{self.file}:{self.line}{of}"
 
 
-@dataclass(frozen=True, slots=True)
 class LeftDebugger(Tagged):
     """The task left the debugger, and continues or ends."""
 
@@ -227,7 +215,6 @@ class LeftDebugger(Tagged):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
 class EditorAwaited(Tagged):
     """The task runs debugpy at `address`. If `waits` is True, its program begins only when an editor is attached."""
 
@@ -237,7 +224,6 @@ class EditorAwaited(Tagged):
     waits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class SigtermHandled(Tagged):
     """Whether the task handles SIGTERM.
 
@@ -249,7 +235,6 @@ class SigtermHandled(Tagged):
     handled: bool
 
 
-@dataclass(frozen=True, slots=True)
 class StepsUnreported(Tagged):
     """The program has imported clusterkit.training, and has trained for `seconds` without reporting a step."""
 
@@ -266,7 +251,6 @@ class StepTimes:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class StepsTimed(Tagged):
     """A coordinator's report on the steps that its workers have finished since its previous report."""
 
