@@ -73,26 +73,8 @@ class ProgressChannel:
             raise
 
 
-class ObservedChannel(ProgressChannel):
-    """A channel that also passes the step of each report to a callback, after sending it."""
-
-    def __init__(self, plain: ProgressChannel, call: Callable[[int], None]) -> None:
-        self.inner = plain
-        self._call = call
-
-    def progress(self, step: int, total: int | None = None) -> None:
-        self.inner.progress(step, total)
-        self._call(step)
-
-    def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
-        self.inner.progress_with(step, metrics, total)
-        self._call(step)
-
-    def send(self, kind: str, **fields: object) -> None:
-        self.inner.send(kind, **fields)
-
-
 _channel: ProgressChannel | None = None
+_observer: Callable[[int], None] | None = None  # called with the step of each report, after the report is sent
 reported = False  # True once the program itself has reported a step; task/patches/steps.py then stops reporting
 
 
@@ -110,10 +92,8 @@ def channel() -> ProgressChannel:
 
 def on_report(call: Callable[[int], None] | None) -> None:
     """Call `call` with the step of each report from now on; None removes the callback."""
-    global _channel
-    current = channel()
-    inner = current.inner if isinstance(current, ObservedChannel) else current
-    _channel = inner if call is None else ObservedChannel(inner, call)
+    global _observer
+    _observer = call
 
 
 def report(step: int, *, total: Number | None = None, **metrics: Number) -> None:
@@ -143,6 +123,8 @@ def report(step: int, *, total: Number | None = None, **metrics: Number) -> None
         target.progress_with(step, metrics, of)
     else:
         target.progress(step, of)
+    if (observer := _observer) is not None:  # read once, since another thread may remove the callback
+        observer(step)
 
 
 def begin_phase(name: str) -> None:
