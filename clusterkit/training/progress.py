@@ -116,8 +116,8 @@ def report(step: int, *, total: Number | None = None, **metrics: Number) -> None
     global reported
     reported = True
     if type(step) is not int or not 0 <= step < STEP_LIMIT:
-        step = _as_step(step, "step")
-    of = None if total is None else _as_step(total, "total")
+        step = as_step(step, f"training.report(step={step!r})", "step")
+    of = None if total is None else as_step(total, f"training.report(total={total!r})", "total")
     target = _channel or channel()
     if metrics:
         target.progress_with(step, metrics, of)
@@ -164,13 +164,14 @@ def _open() -> ProgressChannel:
     return ProgressChannel(fd, this_task.attempt())
 
 
-def _as_step(number: object, name: str) -> int:
+def as_step(number: object, call: str, name: str) -> int:
+    """Return a number of steps as an `int`. Raises ValueError, with the `call`, if it is negative or not an integer."""
     try:
         value = operator.index(number)  # type: ignore[arg-type]  # raises TypeError for values that are not integers
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
-        raise ValueError(f"training.report({name}={number!r}) is invalid: {name} must be an integer from 0 up.")
+        raise ValueError(f"{call} is invalid: {name} must be an integer from 0 up.")
     return value
 
 
