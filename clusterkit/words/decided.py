@@ -7,17 +7,15 @@ from collections.abc import Mapping
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Tagged, Task, TaskState
+from clusterkit.words.model import AttemptEvent, Tagged, Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.reports import Vitals
 
 
-class Changed(Tagged):
+class Changed(AttemptEvent):
     """A task entered a new state. If the state is STOPPING, `asked` is the reason why the task is being ended."""
 
-    task: Task
-    attempt: int
     state: TaskState
     asked: Asked | None = None
 
@@ -32,19 +30,15 @@ class Failed(Tagged):
     later: float = 0.0
 
 
-class LeftEarly(Tagged):
+class LeftEarly(AttemptEvent):
     """A task exited with code 0 before the job was done. `step` is the last step that the task had reported."""
 
-    task: Task
-    attempt: int
     step: int | None = None
 
 
-class CannotExit(Tagged):
+class CannotExit(AttemptEvent):
     """A task's program ended `seconds` ago, but its process still runs, perhaps to wait for the tasks in `down`."""
 
-    task: Task
-    attempt: int
     seconds: float
     down: tuple[Task, ...] = ()
 
@@ -124,11 +118,9 @@ class RequestRefused(Tagged):
     problem: str
 
 
-class Paused(Tagged):
+class Paused(AttemptEvent):
     """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT."""
 
-    task: Task
-    attempt: int
     paused: bool
 
 
@@ -209,25 +201,21 @@ class Slowness(enum.StrEnum):
     STEPS = "takes longer for a step"  # the coordinator measured longer steps for this worker
 
 
-class Straggling(Tagged):
+class Straggling(AttemptEvent):
     """A task has been about `factor` times as slow as its peers for `seconds` so far.
 
     `why` is the measurement, as a phrase that follows the task's name. KeepsUp follows when the task has caught up.
     """
 
-    task: Task
-    attempt: int
     slowness: Slowness
     factor: float
     seconds: float
     why: str
 
 
-class KeepsUp(Tagged):
+class KeepsUp(AttemptEvent):
     """A task that was slower than its peers for `seconds` has caught up."""
 
-    task: Task
-    attempt: int
     seconds: float
 
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 
 from clusterkit.words.decided import *
-from clusterkit.words.model import Tagged, Task
+from clusterkit.words.model import AttemptEvent, Tagged, Task
 from clusterkit.words.outcome import Exit
 from clusterkit.words.reports import *
 from clusterkit.words.surroundings import *
@@ -32,14 +32,12 @@ class Ticked(Tagged):
     """The state machine's next deadline has passed."""
 
 
-class Spawned(Tagged):
+class Spawned(AttemptEvent):
     """The process of an attempt exists. `where` describes the process, as `pid 4711`. `forked` means a warm start.
 
     In older journals, `checkpoint` is set instead of a separate event CheckpointFound.
     """
 
-    task: Task
-    attempt: int
     where: str = ""
     checkpoint: str | None = None
     forked: bool = False
@@ -51,23 +49,19 @@ class Spawned(Tagged):
         return int(number) if kind == "pid" and number.isdecimal() else None
 
 
-class CheckpointFound(Tagged):
+class CheckpointFound(AttemptEvent):
     """The checkpoint from which an attempt will probably resume: the newest one at its start. Follows Spawned."""
 
-    task: Task
-    attempt: int
     path: str
 
 
-class SpawnFailed(Tagged):
+class SpawnFailed(AttemptEvent):
     """The attempt's process was not started: the start failed, a signal arrived first, or the `host` was lost.
 
     `unfit` is True if the cause is a condition of the host that may pass, such as a full disk. `unreached` are peers
     that the host can't reach. `crowded` is True if the remaining hosts have no room for all tasks.
     """
 
-    task: Task
-    attempt: int
     error: str
     host: str | None = None
     unfit: bool = False
@@ -82,37 +76,31 @@ class Noted(Tagged):
     minor: bool = False
 
 
-class Exited(Tagged):
+class Exited(AttemptEvent):
     """The attempt's first process ended. Other processes of its group may still run, until Swept.
 
     `reached` are the signals that clusterkit has sent to the running process, and that may have ended it.
     """
 
-    task: Task
-    attempt: int
     exit: Exit
     reached: tuple[int, ...] = ()
 
 
-class Swept(Tagged):
+class Swept(AttemptEvent):
     """Every process of the attempt is certainly dead, except those in `stuck`, which SIGKILL did not end.
 
     `left` is the number of processes that outlived the first one. `unseen` is the reason if the processes could not be
     listed, and empty otherwise.
     """
 
-    task: Task
-    attempt: int
     left: int = 0
     stuck: tuple[int, ...] = ()
     unseen: str = ""
 
 
-class Drained(Tagged):
+class Drained(AttemptEvent):
     """The attempt's output has ended. `tail` is the end of the log, and `exception` the last uncaught exception."""
 
-    task: Task
-    attempt: int
     tail: tuple[str, ...] = ()
     exception: str | None = None
 

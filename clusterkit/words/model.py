@@ -68,6 +68,13 @@ def tasks_named(word: str) -> str:
     return word if word in set(TaskType) else str(Task.parse(word))
 
 
+class AttemptEvent(Tagged):
+    """The base class of events about one attempt of a task."""
+
+    task: Task
+    attempt: int
+
+
 class Shape(enum.Enum):
     """The kind of a job. It follows from the numbers of tasks, and determines which tasks restart together."""
 

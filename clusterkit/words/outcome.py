@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
-from clusterkit.words.model import Tagged, Task
+from clusterkit.words.model import AttemptEvent, Task
 
 CRASHED = 70  # exit code if clusterkit itself failed; EX_SOFTWARE in sysexits.h
 PROVED_NOTHING = 3  # exit code of `up` if the job succeeded, but a requested fault was never injected
@@ -152,7 +152,7 @@ class FailureRole:
     attempt: int
 
 
-class AttemptEnded(Tagged):
+class AttemptEnded(AttemptEvent):
     """An attempt has ended: what is known and decided about the attempt. Times are in seconds since the run began.
 
     When more is decided, the event is recorded again and replaces the earlier record. `exit` is None if nobody saw the
@@ -160,8 +160,6 @@ class AttemptEnded(Tagged):
     restart, or the end of the run, is decided.
     """
 
-    task: Task
-    attempt: int
     started: float
     ended: float | None
     exit: Exit | None
