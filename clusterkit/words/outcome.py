@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
@@ -34,30 +34,21 @@ def signal_name(number: int) -> str:
 class Asked(enum.StrEnum):
     """Why clusterkit itself ended an attempt. Journals contain the values. Messages contain `text`."""
 
-    TEARDOWN = "ended by the teardown"
-    SUCCESS = "ended after the job's success"
-    GANG = "ended to restart with its peers"
-    STALL = "ended for its stall"
-    REQUEST = "ended to restart, as asked"
-    EDIT = "ended for a change of the program"
-    SUSPENSION = "ended with its allocation"
-    DRAIN = "ended to move to another host"
+    text: str
 
-    @property
-    def text(self) -> str:
-        return _WHY_STOPPED[self]
+    def __new__(cls, value: str, text: str) -> Self:
+        reason = str.__new__(cls, value)
+        reason._value_, reason.text = value, text
+        return reason
 
-
-_WHY_STOPPED = {
-    Asked.TEARDOWN: "stopped with the run",
-    Asked.SUCCESS: "stopped: the job had succeeded",
-    Asked.GANG: "stopped to restart with its peers",
-    Asked.STALL: "stopped: it had stalled",
-    Asked.REQUEST: "stopped to restart, on request",
-    Asked.EDIT: "stopped: the program had changed",
-    Asked.SUSPENSION: "stopped: its allocation had ended",
-    Asked.DRAIN: "stopped to move to another host",
-}
+    TEARDOWN = "ended by the teardown", "stopped with the run"
+    SUCCESS = "ended after the job's success", "stopped: the job had succeeded"
+    GANG = "ended to restart with its peers", "stopped to restart with its peers"
+    STALL = "ended for its stall", "stopped: it had stalled"
+    REQUEST = "ended to restart, as asked", "stopped to restart, on request"
+    EDIT = "ended for a change of the program", "stopped: the program had changed"
+    SUSPENSION = "ended with its allocation", "stopped: its allocation had ended"
+    DRAIN = "ended to move to another host", "stopped to move to another host"
 
 
 @dataclass(frozen=True, slots=True)
