@@ -80,6 +80,11 @@ def show_frame(text: str) -> None:
     click.echo(f"{HOME}{frame}{CLEAR_BELOW}", nl=False, color=True)
 
 
+def can_ask() -> bool:
+    """Whether a user can be asked: standard input and standard error are a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr)
+
+
 def status_group(quiet: bool) -> int | None:
     """Return this process group if a status line can be shown for it on standard output, else None."""
     group = os.getpgrp()
