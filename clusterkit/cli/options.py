@@ -95,7 +95,6 @@ def job_options(*names: str) -> Decorator:
 
 
 def display_options(command: Function) -> Function:
-    """Add the display options to a command."""
     return _with_options([
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
