@@ -9,7 +9,7 @@ from typing import ClassVar, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Tagged:
-    """The base class of events and actions. Each is a frozen dataclass, encoded with the name of its class, `kind`."""
+    """The base of events, actions and messages: frozen dataclasses that are encoded with the name of their class."""
 
     kind: ClassVar[str]
 
