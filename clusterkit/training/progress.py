@@ -116,8 +116,8 @@ def report(step: int, *, total: Number | None = None, **metrics: Number) -> None
     global reported
     reported = True
     if type(step) is not int or not 0 <= step < STEP_LIMIT:
-        step = as_step(step, f"training.report(step={step!r})", "step")
-    of = None if total is None else as_step(total, f"training.report(total={total!r})", "total")
+        step = as_step(step, "training.report(step={!r})", "step")
+    of = None if total is None else as_step(total, "training.report(total={!r})", "total")
     target = _channel or channel()
     if metrics:
         target.progress_with(step, metrics, of)
@@ -165,13 +165,13 @@ def _open() -> ProgressChannel:
 
 
 def as_step(number: object, call: str, name: str) -> int:
-    """Return a number of steps as an `int`. Raises ValueError, with the `call`, if it is negative or not an integer."""
+    """Return a number of steps as an `int`. Raises ValueError, which shows the number in `call`, if it is invalid."""
     try:
         value = operator.index(number)  # type: ignore[arg-type]  # raises TypeError for values that are not integers
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
-        raise ValueError(f"{call} is invalid: {name} must be an integer from 0 up.")
+        raise ValueError(f"{call.format(number)} is invalid: {name} must be an integer from 0 up.")
     return value
 
 
