@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import cast
+from dataclasses import fields
+from typing import Any
 
 import click
 
@@ -91,18 +92,7 @@ def _batch_script(prepared: Prepared) -> str:
 @option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
 @job_options()
 @program_argument
-def manifests(
-    image: str,
-    namespace: str | None,
-    storage: str | None,
-    storage_size: str | None,
-    claim: str | None,
-    memory: str | None,
-    env_from: tuple[str, ...],
-    secret: str,
-    output: str | None,
-    **values: object,
-) -> None:
+def manifests(secret: str, output: str | None, **values: Any) -> None:
     """Print the job as Kubernetes objects. Starts nothing, and talks to no cluster.
 
     A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks: --hosts
@@ -112,13 +102,13 @@ def manifests(
     from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
     from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private
 
-    hosts = cast(int | None, values.get("hosts"))
-    own = ManifestFlags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
+    flags = {field.name: values[field.name] for field in fields(ManifestFlags) if field.name in values}
+    own = ManifestFlags(**flags, secret=Secret(secret))
     seen = output is None and sys.stdout.isatty()
     job = gather(given(values))
     is_key = own.secret is Secret.ONLY
     text = key_text(key_request(job, own), seen) if is_key else manifest_text(manifest_from(job, own), seen)
-    if output is not None:
-        write_private(output, text)
     if output is None:
         echo(text, nl=False)
+    else:
+        write_private(output, text)

@@ -22,24 +22,20 @@ from clusterkit.words.model import Task
 MOST_NOISE = 1000  # lines to read in addition to --tail, since some lines may be noise
 
 
-@dataclass(frozen=True, slots=True)
-class LogSelection:
-    """Which lines to show; `since` is a wall time, `quiet` leaves out TensorFlow's noise."""
-
-    tasks: tuple[str, ...] = ()
-    attempt: int | None = None
-    since: float | None = None
-    tail: int | None = None
-    grep: re.Pattern[str] | None = None
-    quiet: bool = False
-
-
 @dataclass(slots=True)
 class LogReader:
-    """Reads the wanted lines of a run's logs. `hides` is True once a line of noise was left out."""
+    """Reads the wanted lines of a run's logs; `since` is a wall time, `quiet` leaves out TensorFlow's noise.
+
+    `hides` is True once a line of noise was left out.
+    """
 
     run: RunDirectory
-    wanted: LogSelection
+    tasks: tuple[str, ...]
+    attempt: int | None
+    since: float | None
+    tail: int | None
+    grep: re.Pattern[str] | None
+    quiet: bool
     arrivals: Arrivals = field(init=False)
     parser: LineMaker = field(default_factory=LineMaker)
     hides: bool = False
@@ -70,18 +66,18 @@ class LogReader:
         yield [line for line in self.parser.end_all() if self._matches(line)]
 
     def _select(self, pieces: Iterable[Piece]) -> list[Piece]:
-        of, attempt, since = selector(self.wanted.tasks), self.wanted.attempt, self.wanted.since or 0.0
+        of, attempt, since = selector(self.tasks), self.attempt, self.since or 0.0
         return [p for p in pieces if of(p.task) and attempt in (None, p.attempt) and p.at >= since]
 
     def _shorten(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Cut the pieces to the wanted lines, so that only the end of a large log has to be read."""
-        if self.wanted.tail is not None and self.wanted.grep is None:
-            return self.arrivals.last_lines(pieces, self.wanted.tail + (MOST_NOISE if self.wanted.quiet else 0))
-        return pieces if self.wanted.since is None else self.arrivals.whole_lines(pieces)
+        if self.tail is not None and self.grep is None:
+            return self.arrivals.last_lines(pieces, self.tail + (MOST_NOISE if self.quiet else 0))
+        return pieces if self.since is None else self.arrivals.whole_lines(pieces)
 
     def _last_lines(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
         lines = self._lines(pieces, ended)
-        return lines if self.wanted.tail is None else iter(deque(lines, maxlen=min(self.wanted.tail, sys.maxsize)))
+        return lines if self.tail is None else iter(deque(lines, maxlen=min(self.tail, sys.maxsize)))
 
     def _lines(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
         return filter(self._matches, self._parsed(pieces, ended))
@@ -94,9 +90,9 @@ class LogReader:
                 yield from self.parser.end(piece.task, piece.attempt)
 
     def _matches(self, line: LogLine) -> bool:
-        if self.wanted.grep is not None:
-            return self.wanted.grep.search(line.text) is not None
-        is_noise = self.wanted.quiet and self._noise[line.task, line.attempt].is_noise(line.text)
+        if self.grep is not None:
+            return self.grep.search(line.text) is not None
+        is_noise = self.quiet and self._noise[line.task, line.attempt].is_noise(line.text)
         self.hides |= is_noise
         return not is_noise
 

@@ -67,13 +67,13 @@ def logs(
     grep: re.Pattern[str] | None, timestamps: bool, all_output: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the output of a run's tasks."""
-    from clusterkit.cli.log_reader import LogReader, LogSelection
+    from clusterkit.cli.log_reader import LogReader
 
     chosen = choose(run, finished=True)
     shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
-    reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep, not (all_output or as_json)))
+    reader = LogReader(chosen, tasks, attempt, since, tail, grep, not (all_output or as_json))
     with closing(reader.arrivals):
         for lines in reader.follow() if follow else _batches(reader.lines_so_far(merge)):
             if joined := "".join(map(text.text, lines)):

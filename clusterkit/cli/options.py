@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import DURATION, Command, Parsed, option
-from clusterkit.cli.terminal import color_in, is_screen, say
+from clusterkit.cli.terminal import can_ask, color_in, say
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
 from clusterkit.words.model import tasks_named
 
@@ -96,7 +95,6 @@ def job_options(*names: str) -> Decorator:
 
 
 def display_options(command: Function) -> Function:
-    """Add the display options to a command."""
     return _with_options([
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
@@ -183,7 +181,7 @@ class JobCommand(Command):
 
 def _is_wanted(ctx: click.Context) -> bool:
     """Whether to read ./job.toml: ask the user on a terminal; otherwise print a message and return True."""
-    if sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr):
+    if can_ask():
         return click.confirm(f"No program is given. Read {USUAL_FILE}?", default=True, err=True)
     say(f"No program is given, so {USUAL_FILE} is read: clusterkit {ctx.info_name} -f {USUAL_FILE}")
     return True

@@ -13,7 +13,7 @@ import click
 from clusterkit.cli.addressing import OnRun, choose, end_waiter
 from clusterkit.cli.help import DURATION, Command, json_option, option
 from clusterkit.cli.snapshot import RunSnapshot
-from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, echo_json, show_frame, terminal_width
+from clusterkit.cli.terminal import clear_screen, echo, echo_json, show_frame, terminal_width
 from clusterkit.store.journal import follow
 from clusterkit.store.store import RunStore, newest_first
 from clusterkit.system.procfs import Meter
@@ -53,7 +53,8 @@ def top(run: str | None, interval: float, count: int | None, as_json: bool) -> N
     try:
         look, meter = RunSnapshot(choose(run, finished=False)), Meter()
         looks = follow(look.refresh, end_waiter(look.run).is_over, max(interval, 0.1))
-        act(CLEAR_SCREEN if not as_json else "")
+        if not as_json:
+            clear_screen()
         look.rows(meter)  # CPU usage is measured from one sample to the next
         for _ in islice(looks, 1, None if count is None else min(count, sys.maxsize - 1) + 1):
             rows = look.rows(meter)

@@ -11,7 +11,7 @@ import click
 
 from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import DURATION, Command, json_option, option
-from clusterkit.cli.terminal import echo, echo_json, is_screen, say
+from clusterkit.cli.terminal import can_ask, echo, echo_json, say
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.cleaning import reap_strays, remove
 from clusterkit.store.directory import RunDirectory
@@ -38,18 +38,11 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
     """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
     found = store.find_any(name)
-    if prefix or name == (whole := _id(found)) or _confirm(name, whole):
+    whole = _id(found)
+    question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"
+    if prefix or name == whole or (can_ask() and click.confirm(question, err=True)):
         return found
     raise NoSuchRun(f"{whole} was not removed: {name!r} is the beginning of its id. Give the whole id, or --prefix.")
-
-
-def _confirm(name: str, whole: str) -> bool:
-    question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"
-    return _is_on_terminal() and click.confirm(question, err=True)
-
-
-def _is_on_terminal() -> bool:
-    return sys.stdin.isatty() and is_screen(sys.stderr)
 
 
 @click.command(

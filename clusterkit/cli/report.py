@@ -85,17 +85,13 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
         write_as_it_is(text)
         sys.exit(0)
     write_output(Path(output), text)
-    echo(f"Wrote {output} ({_size(len(text))}): {_name(subject)}.")
+    echo(f"Wrote {output} ({size(len(text))}): {_name(subject)}.")
 
 
 def _name(subject: RunDirectory | CampaignFile) -> str:
     if isinstance(subject, CampaignFile):
         return f"the campaign {subject.campaign_id}"
     return f"the run {subject.run_id}"
-
-
-def _size(count: int) -> str:
-    return size(count)
 
 
 def check_output(output: str, force: bool) -> None:

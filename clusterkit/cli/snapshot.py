@@ -97,10 +97,6 @@ class RunSnapshot:
     def _used(self, meter: Meter) -> Mapping[Task, Use]:
         """Return what each task uses. Of tasks on hosts, it is what their agents sampled last."""
         if self.info is None or not self.info.job.hosts.count:
-            return meter.sample(self.pids())
+            return meter.sample(self.status.pids if self.live else {})
         self._samples.new()
         return present_use(self._samples, self.status, time.time()) if self.live else {}
-
-    def pids(self) -> dict[Task, int]:
-        """Return the pid of each task that has a process; none if the run is not live."""
-        return self.status.pids if self.live else {}

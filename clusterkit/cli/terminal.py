@@ -20,7 +20,6 @@ from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.model import number_of
 
 HOME, CLEAR_TO_THE_RIGHT, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
-CLEAR_SCREEN = f"{HOME}\x1b[2J"
 
 color_in = partial(option, "--color/--no-color", default=None, help=COLORS_HELP, show_default="colors on a terminal")
 color_option = color_in()
@@ -56,10 +55,10 @@ def write_as_it_is(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def act(sequence: str, err: bool = False) -> None:
-    """Send a control sequence, such as `CLEAR_SCREEN`, if the stream is a terminal."""
-    if is_screen(sys.stderr if err else sys.stdout):
-        click.echo(sequence, err=err, nl=False, color=True)
+def clear_screen() -> None:
+    """Clear the screen if standard output is a terminal."""
+    if is_screen(sys.stdout):
+        click.echo(f"{HOME}\x1b[2J", nl=False, color=True)
 
 
 def terminal_width() -> int | None:
@@ -79,6 +78,11 @@ def show_frame(text: str) -> None:
         lines[shown:] = [f"… and {number_of('more line', len(lines) - shown)}"]
     frame = "".join(f"{line}{CLEAR_TO_THE_RIGHT}\n" for line in lines)
     click.echo(f"{HOME}{frame}{CLEAR_BELOW}", nl=False, color=True)
+
+
+def can_ask() -> bool:
+    """Whether a user can be asked: standard input and standard error are a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr)
 
 
 def status_group(quiet: bool) -> int | None:

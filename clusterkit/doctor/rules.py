@@ -6,8 +6,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
 
 from clusterkit.doctor import machine_rules
 from clusterkit.doctor.diagnosis import Diagnosis, Judged, Rating, Topic
@@ -19,7 +17,6 @@ from clusterkit.words.job import JobSpec
 
 OLDEST = (2, 16)  # the oldest TensorFlow that clusterkit supports
 SHOWN = {"keras": "Keras", "tf-keras": "tf_keras", "numpy": "NumPy", "protobuf": "protobuf"}
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +37,9 @@ class Interpreter:
     problem: str | None = None
     version: str = ""
     implementation: str = "cpython"
-    packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # versions by distribution
+    packages: Mapping[str, str] = field(default_factory=dict)  # versions by distribution
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # from a module to True if it is complete
+    modules: Mapping[str, bool] = field(default_factory=dict)  # from a module to True if it is complete
     unmet: tuple[Unmet, ...] = ()
     checked: bool = True  # True if requirements were checked
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from clusterkit.api.supervisor import PUSH, Supervisor
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalReader
+from clusterkit.store.journal import JournalReader, parse_line, read_from
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
@@ -50,9 +50,10 @@ class Interrupter:
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
         """Watch the run, and break it after each step, until the last break or until the run ends."""
         for one in self.breaks:
-            watch = _ReportReader(run, one) if self.by_reports else _HoldReader(run, one)
-            while not watch.is_reached():
-                if supervisor.wait(CHECK_EVERY) and not watch.is_reached():
+            reported = partial(_is_reported, one.step, JournalReader(run))
+            is_reached = reported if self.by_reports else _HoldReader(run, one).is_reached
+            while not is_reached():
+                if supervisor.wait(CHECK_EVERY) and not is_reached():
                     self.missed_breaks = f"{one.task} never reached step {one.step}"
                     return
             if not self._break(one, supervisor, run):
@@ -76,7 +77,7 @@ class _HoldReader:
 
     run: RunDirectory
     one: Interruption
-    _read: dict[Path, int] = field(default_factory=dict)
+    _read: Counter[Path] = field(default_factory=Counter)  # bytes of each file that are read
 
     def is_reached(self) -> bool:
         """Return whether the task has begun to wait after the step since the last call."""
@@ -84,29 +85,16 @@ class _HoldReader:
 
     def _new(self) -> Iterator[object]:
         for path in sorted(self.run.recorded.glob(f"{_file_name(self.one.task)}.*.jsonl")):
-            with suppress(OSError), path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                text = file.read()
-                whole, newline, _ = text.rpartition(b"\n")
-                self._read[path] = self._read.get(path, 0) + len(whole + newline)
-                for line in whole.splitlines():
-                    if line.startswith(MARK) and len(line) < LONGEST:
-                        with suppress(ValueError, RecursionError):
-                            yield json.loads(line).get("step")
+            whole, newline, _ = read_from(path, self._read[path]).rpartition(b"\n")
+            self._read[path] += len(whole + newline)
+            for line in whole.splitlines():
+                if line.startswith(MARK) and len(line) < LONGEST and (message := parse_line(line)) is not None:
+                    yield message.get("step")
 
 
-@dataclass(slots=True)
-class _ReportReader:
-    """Reads the journal for steps that tasks report."""
-
-    run: RunDirectory
-    one: Interruption
-    _reader: JournalReader | None = None
-
-    def is_reached(self) -> bool:
-        """Return whether a task has reported the step, or a later step, since the last call."""
-        self._reader = self._reader or JournalReader(self.run)
-        return any(isinstance(event, Progressed) and event.step >= self.one.step for _, event in self._reader.events())
+def _is_reported(step: int, journal: JournalReader) -> bool:
+    """Return whether a task has reported the step, or a later step, since the last call."""
+    return any(isinstance(event, Progressed) and event.step >= step for _, event in journal.events())
 
 
 def _file_name(task: Task) -> str:

@@ -76,7 +76,7 @@ class Examiner:
 
     def _chapters(self, runs: ExamRuns) -> Iterator[CellResult]:
         unbroken = runs.run("unbroken", {"timeout": self.longest} if self.longest else {})
-        if not unbroken.succeeded:
+        if not unbroken.has_succeeded:
             self.report.invalid_reason = f"it fails even unbroken: {unbroken.failure_text}."
             if self.longest and unbroken.state is RunState.TIMED_OUT:
                 self.report.invalid_reason = TOO_LONG.format(self.longest)
@@ -88,7 +88,7 @@ class Examiner:
             return
         again = runs.run("again", {})
         yield self.report.add(self._repeat(runs, unbroken, again))
-        if again.succeeded:
+        if again.has_succeeded:
             is_exact = self.report.passed(Chapter.REPEAT) and runs.is_synchronous
             yield from self._equality(runs, again)
             yield from self._resume(runs, again, again if is_exact else None)
@@ -112,7 +112,7 @@ class Examiner:
     def _repeat(self, runs: ExamRuns, unbroken: ExaminedRun, again: ExaminedRun) -> CellResult:
         """Compare two unbroken runs of the job, which shows how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
-        if not again.succeeded:
+        if not again.has_succeeded:
             return judge(
                 cell, [ExamFinding("not-recovered", f"The second time it failed: {again.failure_text}.")], *ids
             )
@@ -192,7 +192,7 @@ def _compare(
 ) -> CellResult:
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
     for run, number in ((alone, 1), (several, workers)):
-        if not run.succeeded:
+        if not run.has_succeeded:
             return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.failure_text}", *ids)
     if not runs.is_synchronous:
         return judge(cell, runs.metric(alone), *ids)
@@ -244,15 +244,15 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
     ids = [broken.run_id]
     if broken.missed_breaks:
         return not_reached(plan.cell, broken.missed_breaks, *ids)
-    if broken.succeeded and all(recording.attempt == 1 for recording in broken.tasks):
+    if broken.has_succeeded and all(recording.attempt == 1 for recording in broken.tasks):
         return not_reached(plan.cell, "the training ended before it was stopped", *ids)
     if Phase.SAVED not in broken.phases(attempt=1):
         return not_reached(plan.cell, f"nothing had been saved at step {plan.one.step}, where it was interrupted", *ids)
-    if not plan.one.fault and not broken.succeeded:
+    if not plan.one.fault and not broken.has_succeeded:
         changes = {} if plan.workers is None else with_workers(runs.job, plan.workers)
         last = runs.run(f"{plan.cell.name}-resumed", {**changes, "resume": broken.run_id})
         ids.append(last.run_id)
-    if not last.succeeded:
+    if not last.has_succeeded:
         return judge(plan.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
     reference, continued = None if exact is None else runs.leader(exact), runs.leader(last)
     findings = list[ExamFinding]()
@@ -274,15 +274,15 @@ def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) 
     if one.action is FaultAction.MEMORY and broken.state is RunState.TIMED_OUT:
         return not_reached(one.cell, HANGS, broken.run_id)
     leaks = find_leaks(runs.trials.store, broken.run_id).sentences
-    violated = violations(job, runs.baseline, broken.run.result, broken.run.events, leaks)
+    violated = violations(job, runs.baseline, broken.result, broken.events, leaks)
     differing = ""
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(broken)
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
         differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
-    starts_anew = began_anew(job, broken.run.events)
-    recoveries = ledger_of(job, broken.run.events).incidents.report().recoveries
+    starts_anew = began_anew(job, broken.events)
+    recoveries = ledger_of(job, broken.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
-    findings = [*survival_findings(broken.run.result, violated, starts_anew, differing)]
-    result = judge(one.cell, findings or old_checkpoint_findings(broken.run.events, recoveries), broken.run_id)
+    findings = [*survival_findings(broken.result, violated, starts_anew, differing)]
+    result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
     return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

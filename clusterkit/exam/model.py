@@ -56,10 +56,10 @@ class CellResult:
 
     cell: Cell
     grade: Grade
-    findings: tuple[ExamFinding, ...] = ()
     reason: str = ""
-    runs: tuple[str, ...] = ()
+    findings: tuple[ExamFinding, ...] = ()
     notes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
     seconds: float | None = None
     lost: int | None = None
 
@@ -67,7 +67,8 @@ class CellResult:
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
     """Return the result of a cell that was reached. The cell has passed if there are no findings."""
     mistakes = tuple(findings)
-    return CellResult(cell, Grade.FAILED if mistakes else Grade.PASSED, mistakes, runs=runs, notes=tuple(notes))
+    grade = Grade.FAILED if mistakes else Grade.PASSED
+    return CellResult(cell, grade, findings=mistakes, notes=tuple(notes), runs=runs)
 
 
 def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:

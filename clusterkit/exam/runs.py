@@ -26,43 +26,38 @@ WIDTH = 200  # columns; the maximum width of an error's line
 SPREAD = 3.0  # the allowed difference of a metric, as a multiple of the difference between two unbroken runs
 
 
-@dataclass(frozen=True, slots=True)
-class ExaminedRun:
+@dataclass(slots=True)
+class ExaminedRun(FinishedRun):
     """A finished run, and its tasks' last recordings. `missed_breaks` is the reason if a fault was not injected."""
 
-    run: FinishedRun
     tasks: Sequence[Recording] = ()
     missed_breaks: str = ""
 
     @property
     def run_id(self) -> str:
-        return self.run.run.run_id
-
-    @property
-    def succeeded(self) -> bool:
-        return self.run.has_succeeded
+        return self.run.run_id
 
     @property
     def state(self) -> RunState | None:
         """Return the final state of the run; None if the run left no result."""
-        return None if self.run.result is None else self.run.result.state
+        return None if self.result is None else self.result.state
 
     def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
         """Return the phases that a task (None: any) has reached in an attempt (None: any)."""
-        reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
+        reached = (event for _, event in self.events if isinstance(event, PhaseReached))
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
     def failure_text(self) -> str:
         """Return why the run failed, with an explanation or the error's last line, and the path of the log."""
-        result = self.run.result
+        result = self.result
         if result is None or result.cause is None:
-            return "; ".join(self.run.why).rstrip(".")
+            return "; ".join(self.why).rstrip(".")
         more = [str(one).rstrip(".") for one in result.explanations[:1]]
         if not more and result.cause.exception is not None:
             more = [printable(line) for line in cause_lines(result.cause.tail, WIDTH)[-1:]]
-        log = self.run.run.log(result.cause.task, result.cause.attempt)
-        return "; ".join([*(one.rstrip(".") for one in self.run.why), *more, f"its log: {log}"])
+        log = self.run.log(result.cause.task, result.cause.attempt)
+        return "; ".join([*(one.rstrip(".") for one in self.why), *more, f"its log: {log}"])
 
 
 class ExamRuns:
@@ -97,12 +92,13 @@ class ExamRuns:
         missed = breaking.missed_breaks
         for one in () if run.result is None else run.result.not_injected:
             missed = missed or (one.why if one.fault in faults[1:] else "")
-        return ExaminedRun(run, by_task(recordings(run.run.recorded)), missed)
+        tasks = by_task(recordings(run.run.recorded))
+        return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Compare all later runs with this unbroken run."""
-        assert unbroken.run.result is not None
-        self.baseline = baseline_of(unbroken.run.result, unbroken.run.events)
+        assert unbroken.result is not None
+        self.baseline = baseline_of(unbroken.result, unbroken.events)
         self.trials.limit(self.baseline.duration)
 
     def allow_variation(self, again: ExaminedRun) -> None:
@@ -127,7 +123,7 @@ class ExamRuns:
     def _metric_distance(self, examined: ExaminedRun) -> float | None:
         """Return how much a run's metric differs from the unbroken run's; None if one of them is unknown."""
         name = Measure().metric_in(self.baseline)
-        value = None if name is None else last_metrics(examined.run.events).get(name)
+        value = None if name is None else last_metrics(examined.events).get(name)
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])
 
     def _steps(self) -> list[str]:

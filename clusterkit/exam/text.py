@@ -9,6 +9,7 @@ from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import table
+from clusterkit.words import wire
 
 MARKS = {Grade.PASSED: "✔", Grade.FAILED: "✘", Grade.NOT_REACHED: "–", Grade.SKIPPED: "–"}
 _TITLES = {
@@ -81,17 +82,7 @@ def document(report: Report, replay: Replay) -> dict[str, Any]:
             chapter.value: {grade.value: report.count(grade, chapter) for grade in Grade} for chapter in Chapter
         },
         "cells": [
-            {
-                "cell": str(result.cell),
-                "grade": result.grade.value,
-                "reason": result.reason,
-                "findings": [{"code": one.code, "text": one.text, "remedy": one.remedy} for one in result.findings],
-                "notes": list(result.notes),
-                "runs": list(result.runs),
-                "seconds": result.seconds,
-                "lost": result.lost,
-                "command": replay(result.cell),
-            }
+            {**wire.encode(result), "cell": str(result.cell), "command": replay(result.cell)}
             for result in report.results
         ],
     }

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -55,19 +55,22 @@ class HookCommand:
         """
         parent = os.getpid()
         try:
-            process = subprocess.Popen(
-                [SHELL, "-c", self.text],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=self.cwd,
-                env=self.env,
-                start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent),
-            )
+            with os.fdopen(os.memfd_create("clusterkit-hook", os.MFD_CLOEXEC), "w+b") as given:
+                given.write(self.stdin)
+                given.seek(0)
+                process = subprocess.Popen(
+                    [SHELL, "-c", self.text],
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    cwd=self.cwd,
+                    env=self.env,
+                    start_new_session=True,
+                    preexec_fn=lambda: die_with_parent(parent),
+                )
         except OSError as error:
             return f"can't be started ({error.strerror}: {error.filename})"
-        with _Running(process, self.stdin, log, self.most_output) as running:
+        with _Running(process, log, self.most_output) as running:
             problem = running.wait(self.time_limit, stops)
             if problem is not None and not running.is_abandoned:
                 _signal(process.pid, signal.SIGTERM)
@@ -82,34 +85,25 @@ class HookCommand:
 
 
 class _Running:
-    """A running command. `wait` writes its input and reads its output as soon as the pipes are ready."""
+    """A running command. `wait` reads its output as soon as there is some."""
 
-    def __init__(self, process: subprocess.Popen[bytes], given: bytes, log: BinaryIO, kept: int) -> None:
-        assert process.stdin is not None
+    def __init__(self, process: subprocess.Popen[bytes], log: BinaryIO, kept: int) -> None:
         assert process.stdout is not None
-        self._stdin, self._stdout = process.stdin, process.stdout
+        self._stdout, self._output = process.stdout, process.stdout.fileno()
         self._pidfd = os.pidfd_open(process.pid)
-        self._given, self._log, self._kept, self._omitted = memoryview(given), log, kept, 0
+        self._log, self._kept, self._omitted = log, kept, 0
         self.is_abandoned = False  # True once the supervisor has closed the channel
-        self._handlers: dict[int, Callable[[], bool]] = {
-            self._stdin.fileno(): self._feed,
-            self._stdout.fileno(): self._read_output,
-        }
         self._poll = select.poll()
         self._poll.register(self._pidfd, select.POLLIN)
-        self._poll.register(self._stdin, select.POLLOUT)
-        self._poll.register(self._stdout, select.POLLIN)
-        for descriptor in self._handlers:
-            os.set_blocking(descriptor, False)
+        self._poll.register(self._output, select.POLLIN)
+        os.set_blocking(self._output, False)
 
     def __enter__(self) -> _Running:
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._pidfd)
-        for stream in (self._stdin, self._stdout):
-            with suppress(OSError):
-                stream.close()
+        self._stdout.close()
 
     def wait(self, seconds: float, stops: int | None = None) -> str | None:
         """Wait for the end of the command; return None, or why the wait ended early (cancellation or time limit)."""
@@ -119,10 +113,8 @@ class _Running:
         while True:
             left = until - time.monotonic()
             ready = dict(self._poll.poll(max(0.0, left) * 1000))
-            for descriptor in ready.keys() & self._handlers.keys():
-                if not self._handlers[descriptor]():
-                    self._poll.unregister(descriptor)
-                    del self._handlers[descriptor]
+            if self._output in ready and not self._read_output():
+                self._poll.unregister(self._output)
             if self._pidfd in ready:
                 return None
             if stops is not None and stops in ready:
@@ -140,23 +132,10 @@ class _Running:
         if self._omitted:
             self._write(b"\n[%d more bytes are left out]\n" % self._omitted)
 
-    def _feed(self) -> bool:
-        """Write as much input as the command accepts; return whether input remains."""
-        try:
-            self._given = self._given[os.write(self._stdin.fileno(), self._given) :]
-        except BlockingIOError:
-            return True
-        except OSError:  # the command has closed its input
-            self._given = self._given[:0]
-        if not self._given:
-            with suppress(OSError):
-                self._stdin.close()
-        return bool(self._given)
-
     def _read_output(self) -> bool:
         """Read some output; return whether more may follow."""
         try:
-            chunk = os.read(self._stdout.fileno(), CHUNK)
+            chunk = os.read(self._output, CHUNK)
         except BlockingIOError:
             return True
         part = chunk[: self._kept]

@@ -227,16 +227,16 @@ def texts_of(job: JobSpec) -> dict[str, str]:
 
 
 def _shown_words(entry: OptionEntry, value: Any) -> str:
-    match entry.kind:
-        case OptionKind.SWITCH:
-            return "yes" if value else "no"
-        case OptionKind.DURATION:
-            return durations.compact(value)
-        case OptionKind.VARIABLES:
-            words = env_flags(value, True)
-        case _:
-            words = [*flags_of(entry, value)]
-    return ", ".join(word.partition("=")[2] for word in words)
+    if entry.kind is OptionKind.SWITCH:
+        return "yes" if value else "no"
+    if entry.kind is OptionKind.DURATION:
+        return durations.compact(value)
+    return ", ".join(word.partition("=")[2] for word in _shown_flags(entry, value))
+
+
+def _shown_flags(entry: OptionEntry, value: Any) -> list[str]:
+    """Write an option as `flags_of` does, but leave out the values of hidden variables."""
+    return env_flags(value, True) if entry.kind is OptionKind.VARIABLES else [*flags_of(entry, value)]
 
 
 def command_of(job: JobSpec) -> str:
@@ -287,10 +287,7 @@ def _setup(setup: Setup) -> dict[str, Any]:
 
 def _words(entry: OptionEntry, value: Any) -> Iterator[str]:
     """Write an option as a person would type it: `--flag value`."""
-    if entry.kind is OptionKind.VARIABLES:
-        yield from (word for name in env_flags(value, True) for word in name.split("=", 1))
-        return
-    for word in flags_of(entry, value):
+    for word in _shown_flags(entry, value):
         flag, equals, text = word.partition("=")
         short = entry.about.short if entry.name == "module" and entry.about.short else flag
         yield from (short, text) if equals and not text.startswith("-") else (word,)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from clusterkit.api.supervisor import Supervisor, environment
 from clusterkit.cli.snapshot import RunSnapshot
@@ -25,6 +25,9 @@ SILENT = 1.0  # seconds; after the supervisor's end, reading stops after this ti
 STOP = 60.0  # seconds; the time for an orderly end before the run is killed
 MOST = 200_000  # bytes; the maximum amount of output to print, since the notebook's file stores the output
 LAST = 10.0  # seconds; the time that a command has to end after an interrupt
+RunDisplay = Callable[
+    [CellOutput, RunSnapshot | None, bool], None
+]  # shows a run, None until it exists; True: it is over
 
 
 class CellFailed(ClusterkitError):
@@ -32,12 +35,6 @@ class CellFailed(ClusterkitError):
 
     def _render_traceback_(self) -> list[str]:
         return [f"clusterkit: {self}"]
-
-
-class RunDisplay(Protocol):
-    """A function that shows a run. `look` is None until the run exists."""
-
-    def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None: ...
 
 
 class CellRun:

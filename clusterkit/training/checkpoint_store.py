@@ -11,7 +11,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import operator
 import os
 import re
 import secrets
@@ -39,17 +38,6 @@ class Checkpoint(NamedTuple):
 
 class Damaged(Exception):
     """A checkpoint is unusable. The message is a clause that names the file and the reason."""
-
-
-def as_step(step: int) -> int:
-    """Return a step number as an `int`. Raises ValueError if it is negative or not an integer."""
-    try:
-        value = operator.index(step)
-    except TypeError:
-        value = -1
-    if value < 0:
-        raise ValueError(f"Checkpointer.save({step!r}) is invalid: the step must be an integer from 0 up.")
-    return value
 
 
 class CheckpointUnreadable(Exception):

@@ -18,7 +18,6 @@ from clusterkit.training.checkpoint_store import (
     Checkpoint,
     CheckpointStore,
     Damaged,
-    as_step,
     follow_chief,
     is_intact,
     remove,
@@ -142,7 +141,7 @@ class Checkpointer:
             RuntimeError: the task is an evaluator, or a worker or ps of a parameter-server job.
             CheckpointNotSaved: the checkpoint before this one could not be written, or this one if `wait` is True.
         """
-        step = as_step(step)
+        step = progress.as_step(step, "Checkpointer.save({!r})", "the step")
         _require_saving_task()
         with progress.phase(PHASE):
             self._background.wait()

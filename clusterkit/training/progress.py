@@ -73,26 +73,8 @@ class ProgressChannel:
             raise
 
 
-class ObservedChannel(ProgressChannel):
-    """A channel that also passes the step of each report to a callback, after sending it."""
-
-    def __init__(self, plain: ProgressChannel, call: Callable[[int], None]) -> None:
-        self.inner = plain
-        self._call = call
-
-    def progress(self, step: int, total: int | None = None) -> None:
-        self.inner.progress(step, total)
-        self._call(step)
-
-    def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
-        self.inner.progress_with(step, metrics, total)
-        self._call(step)
-
-    def send(self, kind: str, **fields: object) -> None:
-        self.inner.send(kind, **fields)
-
-
 _channel: ProgressChannel | None = None
+_observer: Callable[[int], None] | None = None  # called with the step of each report, after the report is sent
 reported = False  # True once the program itself has reported a step; task/patches/steps.py then stops reporting
 
 
@@ -110,10 +92,8 @@ def channel() -> ProgressChannel:
 
 def on_report(call: Callable[[int], None] | None) -> None:
     """Call `call` with the step of each report from now on; None removes the callback."""
-    global _channel
-    current = channel()
-    inner = current.inner if isinstance(current, ObservedChannel) else current
-    _channel = inner if call is None else ObservedChannel(inner, call)
+    global _observer
+    _observer = call
 
 
 def report(step: int, *, total: Number | None = None, **metrics: Number) -> None:
@@ -136,13 +116,15 @@ def report(step: int, *, total: Number | None = None, **metrics: Number) -> None
     global reported
     reported = True
     if type(step) is not int or not 0 <= step < STEP_LIMIT:
-        step = _as_step(step, "step")
-    of = None if total is None else _as_step(total, "total")
+        step = as_step(step, "training.report(step={!r})", "step")
+    of = None if total is None else as_step(total, "training.report(total={!r})", "total")
     target = _channel or channel()
     if metrics:
         target.progress_with(step, metrics, of)
     else:
         target.progress(step, of)
+    if (observer := _observer) is not None:  # read once, since another thread may remove the callback
+        observer(step)
 
 
 def begin_phase(name: str) -> None:
@@ -182,13 +164,14 @@ def _open() -> ProgressChannel:
     return ProgressChannel(fd, this_task.attempt())
 
 
-def _as_step(number: object, name: str) -> int:
+def as_step(number: object, call: str, name: str) -> int:
+    """Return a number of steps as an `int`. Raises ValueError, which shows the number in `call`, if it is invalid."""
     try:
         value = operator.index(number)  # type: ignore[arg-type]  # raises TypeError for values that are not integers
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
-        raise ValueError(f"training.report({name}={number!r}) is invalid: {name} must be an integer from 0 up.")
+        raise ValueError(f"{call.format(number)} is invalid: {name} must be an integer from 0 up.")
     return value
 
 

@@ -160,7 +160,6 @@ class TaskStart:
     stepped: float | None = None
 
     def at(self, stage: Stage) -> float | None:
-        """Return the time at which the task reached a stage, or None."""
         time: float | None = getattr(self, stage.value)
         return time
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from clusterkit.words.events import Decided, Look
 from clusterkit.words.faults import Fault
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 from clusterkit.words.outcome import RunResult
 
 
-@dataclass(frozen=True, slots=True)
-class Spawn:
+class Spawn(Tagged):
     """Start an attempt. The backend answers with the event Spawned or SpawnFailed.
 
     `reason` becomes CLUSTERKIT_RESTART_REASON. The attempt waits until the checkpoint `restore` is visible on its host.
@@ -25,8 +22,7 @@ class Spawn:
     given_up: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(Tagged):
     """Send a signal to every process in the attempt's group. If there is no process yet, SpawnFailed is posted.
 
     With `grace`, Exited is posted when all processes of the group have ended, or after this many seconds.
@@ -38,40 +34,35 @@ class Signal:
     grace: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Tagged):
     """Kill the remaining processes of the attempt, check that they are dead, and reap them. Answered by Swept."""
 
     task: Task
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloseOutput:
+class CloseOutput(Tagged):
     """Stop reading the attempt's output. The backend answers with the event Drained."""
 
     task: Task
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inspect:
+class Inspect(Tagged):
     """Inspect every live task from outside its processes. Answered by Inspected. `why` is the report's heading."""
 
     look: Look = Look.GLANCE
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DumpStacks:
+class DumpStacks(Tagged):
     """Make live Python tasks write the stacks of their threads. If `tasks` is empty, this applies to all tasks."""
 
     why: str
     tasks: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BeginProfile:
+class BeginProfile(Tagged):
     """Make live tasks profile their next `steps` steps or, if `steps` is None, everything until EndProfile.
 
     A profile lasts at most `seconds`. Each task answers with Profiled.
@@ -83,16 +74,14 @@ class BeginProfile:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class EndProfile:
+class EndProfile(Tagged):
     """Make tasks end the profile that this request began."""
 
     request: int
     tasks: tuple[Task, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Inject:
+class Inject(Tagged):
     """Inject a fault that is not just a signal. The backend answers with FaultTook and the same `number`."""
 
     number: int
@@ -101,20 +90,17 @@ class Inject:
     others: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Heal:
+class Heal(Tagged):
     """Heal the fault with this number."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class HurrySteps:
+class HurrySteps(Tagged):
     """From now on, post each reported step and phase without delay, since a fault waits for a step or phase."""
 
 
-@dataclass(frozen=True, slots=True)
-class Avoid:
+class Avoid(Tagged):
     """Place tasks on these hosts only if no other host can take the tasks.
 
     Each Avoid replaces the previous one. Tasks on a newly avoided host are already being ended.
@@ -123,8 +109,7 @@ class Avoid:
     hosts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
+class Refresh(Tagged):
     """Drop the caches of changed program files, so that later attempts run the new program.
 
     `files` are relative to the program's directory. If `fresh` is True, move the checkpoints away: train from step 0.
@@ -134,8 +119,7 @@ class Refresh:
     fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Tagged):
     """Answer a client's request with the tasks that it has affected, or with the reason why it was refused."""
 
     request: int
@@ -143,15 +127,13 @@ class Answer:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Tagged):
     """Write an event that records a decision to the journal, and show the event to the user."""
 
     event: Decided
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Tagged):
     """End the run with this result."""
 
     result: RunResult

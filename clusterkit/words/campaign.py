@@ -11,7 +11,6 @@ from typing import Any
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 
-_LATEST = 1e11  # seconds since 1970; the latest time that is accepted, within the range of `datetime`
 _GREATEST = 1e100
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 _NONE: Mapping[str, float] = MappingProxyType({})
@@ -165,7 +164,7 @@ def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRe
     except _DAMAGED as error:
         raise ValueError(f"it is damaged ({error})"[:300]) from None
     times = [record.begun, *([] if record.ended is None else [record.ended])]
-    if record.campaign != campaign_id or not all(0 <= at < _LATEST for at in times):
+    if record.campaign != campaign_id or not all(0 <= at < wire.LATEST for at in times):
         raise ValueError("it is damaged")
     return record
 

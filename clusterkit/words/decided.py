@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Tagged, Task, TaskState
+from clusterkit.words.model import AttemptEvent, Tagged, Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.reports import Vitals
 
 
-@dataclass(frozen=True, slots=True)
-class Changed(Tagged):
+class Changed(AttemptEvent):
     """A task entered a new state. If the state is STOPPING, `asked` is the reason why the task is being ended."""
 
-    task: Task
-    attempt: int
     state: TaskState
     asked: Asked | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Failed(Tagged):
     """An attempt failed; a restart or the end of the run will follow.
 
@@ -35,33 +30,25 @@ class Failed(Tagged):
     later: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class LeftEarly(Tagged):
+class LeftEarly(AttemptEvent):
     """A task exited with code 0 before the job was done. `step` is the last step that the task had reported."""
 
-    task: Task
-    attempt: int
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CannotExit(Tagged):
+class CannotExit(AttemptEvent):
     """A task's program ended `seconds` ago, but its process still runs, perhaps to wait for the tasks in `down`."""
 
-    task: Task
-    attempt: int
     seconds: float
     down: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class TrainAlone(Tagged):
     """Several tasks train, but so far each trains by itself."""
 
     found: Undistributed
 
 
-@dataclass(frozen=True, slots=True)
 class RestartPlanned(Tagged):
     """These tasks restart `delay` seconds from now. So far, `charged` of `budget` restarts are used.
 
@@ -82,7 +69,6 @@ class RestartPlanned(Tagged):
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class EditTrains(Tagged):
     """The changed program has made its first new step, `seconds` after the change was saved."""
 
@@ -90,7 +76,6 @@ class EditTrains(Tagged):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class WaitsForChange(Tagged):
     """The job failed; `reason` is a clause. Its tasks end, and start again when the program is changed."""
 
@@ -98,7 +83,6 @@ class WaitsForChange(Tagged):
     program: str
 
 
-@dataclass(frozen=True, slots=True)
 class Shrunk(Tagged):
     """The job continues without the workers in `tasks`. `left` are the remaining workers, in their new order.
 
@@ -116,7 +100,6 @@ class Shrunk(Tagged):
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class HostAvoided(Tagged):
     """A host is avoided, since its conditions caused repeated failures. `why` is the last reason, as a clause.
 
@@ -128,7 +111,6 @@ class HostAvoided(Tagged):
     moves: bool
 
 
-@dataclass(frozen=True, slots=True)
 class RequestRefused(Tagged):
     """A client's request was refused."""
 
@@ -136,16 +118,12 @@ class RequestRefused(Tagged):
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Paused(Tagged):
+class Paused(AttemptEvent):
     """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT."""
 
-    task: Task
-    attempt: int
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
 class FaultInjected(Tagged):
     """A fault was injected into `tasks`; a network fault, between `tasks` and `others`. `number` identifies the fault.
 
@@ -161,7 +139,6 @@ class FaultInjected(Tagged):
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class FaultHealed(Tagged):
     """An injected fault was healed."""
 
@@ -172,7 +149,6 @@ class FaultHealed(Tagged):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Succeeded(Tagged):
     """The leader exited with code 0, so the job succeeded. `others` still run. Older journals lack `others`."""
 
@@ -180,7 +156,6 @@ class Succeeded(Tagged):
     others: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Stopping(Tagged):
     """The run is being ended. The live `tasks` have at most `grace` seconds to end. Older journals lack both fields.
 
@@ -195,7 +170,6 @@ class Stopping(Tagged):
     interrupted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Warned(Tagged):
     """A message that the user should see. The run continues."""
 
@@ -203,7 +177,6 @@ class Warned(Tagged):
     task: Task | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Stalled(Tagged):
     """No task has reported a step for `seconds`, and an inspection of the tasks has found no legitimate reason.
 
@@ -228,31 +201,24 @@ class Slowness(enum.StrEnum):
     STEPS = "takes longer for a step"  # the coordinator measured longer steps for this worker
 
 
-@dataclass(frozen=True, slots=True)
-class Straggling(Tagged):
+class Straggling(AttemptEvent):
     """A task has been about `factor` times as slow as its peers for `seconds` so far.
 
     `why` is the measurement, as a phrase that follows the task's name. KeepsUp follows when the task has caught up.
     """
 
-    task: Task
-    attempt: int
     slowness: Slowness
     factor: float
     seconds: float
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeepsUp(Tagged):
+class KeepsUp(AttemptEvent):
     """A task that was slower than its peers for `seconds` has caught up."""
 
-    task: Task
-    attempt: int
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class Finished(Tagged):
     """The run is over."""
 

@@ -85,10 +85,7 @@ class Undistributed:
         )
 
     def _who(self) -> str:
-        names = list(map(str, self.tasks))
-        if len(names) > NAMED:
-            names[NAMED - 1 :] = [f"{len(names) - NAMED + 1} more"]
-        return listed(names)
+        return listed(self.tasks, None if len(self.tasks) <= NAMED else NAMED - 1)
 
     def _made(self) -> str:
         if not self.strategies:

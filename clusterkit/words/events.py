@@ -4,101 +4,40 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from clusterkit.words.decided import AttemptEnded as AttemptEnded
-from clusterkit.words.decided import CannotExit as CannotExit
-from clusterkit.words.decided import Changed as Changed
-from clusterkit.words.decided import Decided as Decided
-from clusterkit.words.decided import EditTrains as EditTrains
-from clusterkit.words.decided import Failed as Failed
-from clusterkit.words.decided import FaultHealed as FaultHealed
-from clusterkit.words.decided import FaultInjected as FaultInjected
-from clusterkit.words.decided import Finished as Finished
-from clusterkit.words.decided import HostAvoided as HostAvoided
-from clusterkit.words.decided import KeepsUp as KeepsUp
-from clusterkit.words.decided import LeftEarly as LeftEarly
-from clusterkit.words.decided import Paused as Paused
-from clusterkit.words.decided import RequestRefused as RequestRefused
-from clusterkit.words.decided import RestartPlanned as RestartPlanned
-from clusterkit.words.decided import Shrunk as Shrunk
-from clusterkit.words.decided import Slowness as Slowness
-from clusterkit.words.decided import Stalled as Stalled
-from clusterkit.words.decided import Stopping as Stopping
-from clusterkit.words.decided import Straggling as Straggling
-from clusterkit.words.decided import Succeeded as Succeeded
-from clusterkit.words.decided import TrainAlone as TrainAlone
-from clusterkit.words.decided import WaitsForChange as WaitsForChange
-from clusterkit.words.decided import Warned as Warned
-from clusterkit.words.model import Tagged, Task
+from clusterkit.words.decided import *
+from clusterkit.words.model import AttemptEvent, Tagged, Task
 from clusterkit.words.outcome import Exit
-from clusterkit.words.reports import EDITOR as EDITOR
-from clusterkit.words.reports import Checkpointed as Checkpointed
-from clusterkit.words.reports import EditorAwaited as EditorAwaited
-from clusterkit.words.reports import InDebugger as InDebugger
-from clusterkit.words.reports import LeftDebugger as LeftDebugger
-from clusterkit.words.reports import Look as Look
-from clusterkit.words.reports import Pace as Pace
-from clusterkit.words.reports import PhaseChanged as PhaseChanged
-from clusterkit.words.reports import PhaseReached as PhaseReached
-from clusterkit.words.reports import Profiled as Profiled
-from clusterkit.words.reports import ProgramEnds as ProgramEnds
-from clusterkit.words.reports import Progressed as Progressed
-from clusterkit.words.reports import Reached as Reached
-from clusterkit.words.reports import Ready as Ready
-from clusterkit.words.reports import Resumed as Resumed
-from clusterkit.words.reports import SigtermHandled as SigtermHandled
-from clusterkit.words.reports import StepsTimed as StepsTimed
-from clusterkit.words.reports import StepsUnreported as StepsUnreported
-from clusterkit.words.reports import StepTimes as StepTimes
-from clusterkit.words.reports import TrainsWith as TrainsWith
-from clusterkit.words.reports import Vitals as Vitals
-from clusterkit.words.surroundings import DashboardLost as DashboardLost
-from clusterkit.words.surroundings import DashboardReady as DashboardReady
-from clusterkit.words.surroundings import HostBack as HostBack
-from clusterkit.words.surroundings import HostCut as HostCut
-from clusterkit.words.surroundings import HostDraining as HostDraining
-from clusterkit.words.surroundings import HostJoined as HostJoined
-from clusterkit.words.surroundings import HostLost as HostLost
-from clusterkit.words.surroundings import OfHost as OfHost
-from clusterkit.words.surroundings import Placed as Placed
-from clusterkit.words.surroundings import ProgramChanged as ProgramChanged
-from clusterkit.words.surroundings import TensorBoardLost as TensorBoardLost
-from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
+from clusterkit.words.reports import *
+from clusterkit.words.surroundings import *
 
 NEVER_STARTED = "it was ended before it had started"
 
 # The events below are posted to the run's inbox by threads, by the backend and for requests of the user.
 
 
-@dataclass(frozen=True, slots=True)
 class Began(Tagged):
     """A new run begins. `warnings` are about its program."""
 
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Continued(Tagged):
     """The run continues in the allocation with this number, under a new supervisor. Earlier live attempts are lost."""
 
     allocation: int
 
 
-@dataclass(frozen=True, slots=True)
 class Ticked(Tagged):
     """The state machine's next deadline has passed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned(Tagged):
+class Spawned(AttemptEvent):
     """The process of an attempt exists. `where` describes the process, as `pid 4711`. `forked` means a warm start.
 
     In older journals, `checkpoint` is set instead of a separate event CheckpointFound.
     """
 
-    task: Task
-    attempt: int
     where: str = ""
     checkpoint: str | None = None
     forked: bool = False
@@ -110,25 +49,19 @@ class Spawned(Tagged):
         return int(number) if kind == "pid" and number.isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFound(Tagged):
+class CheckpointFound(AttemptEvent):
     """The checkpoint from which an attempt will probably resume: the newest one at its start. Follows Spawned."""
 
-    task: Task
-    attempt: int
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnFailed(Tagged):
+class SpawnFailed(AttemptEvent):
     """The attempt's process was not started: the start failed, a signal arrived first, or the `host` was lost.
 
     `unfit` is True if the cause is a condition of the host that may pass, such as a full disk. `unreached` are peers
     that the host can't reach. `crowded` is True if the remaining hosts have no room for all tasks.
     """
 
-    task: Task
-    attempt: int
     error: str
     host: str | None = None
     unfit: bool = False
@@ -136,7 +69,6 @@ class SpawnFailed(Tagged):
     crowded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Noted(Tagged):
     """A message from the backend about its own work. `minor` is True if few users need the message."""
 
@@ -144,45 +76,35 @@ class Noted(Tagged):
     minor: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Exited(Tagged):
+class Exited(AttemptEvent):
     """The attempt's first process ended. Other processes of its group may still run, until Swept.
 
     `reached` are the signals that clusterkit has sent to the running process, and that may have ended it.
     """
 
-    task: Task
-    attempt: int
     exit: Exit
     reached: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Swept(Tagged):
+class Swept(AttemptEvent):
     """Every process of the attempt is certainly dead, except those in `stuck`, which SIGKILL did not end.
 
     `left` is the number of processes that outlived the first one. `unseen` is the reason if the processes could not be
     listed, and empty otherwise.
     """
 
-    task: Task
-    attempt: int
     left: int = 0
     stuck: tuple[int, ...] = ()
     unseen: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Drained(Tagged):
+class Drained(AttemptEvent):
     """The attempt's output has ended. `tail` is the end of the log, and `exception` the last uncaught exception."""
 
-    task: Task
-    attempt: int
     tail: tuple[str, ...] = ()
     exception: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Inspected(Tagged):
     """The answer to Inspect: the vitals of every live task. `report` is the path of a report on a stall or start-up."""
 
@@ -191,14 +113,12 @@ class Inspected(Tagged):
     report: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Interrupted(Tagged):
     """The supervisor received a signal that ends the run."""
 
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
 class AllocationEnding(Tagged):
     """The engine is about to end the supervisor's allocation; `why` is a clause. Tasks have `grace` seconds to end."""
 
@@ -220,7 +140,6 @@ class Verb(enum.StrEnum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True)
 class Requested(Tagged):
     """A client's request on the control socket. The action Answer with the same `request` answers the client.
 
@@ -238,7 +157,6 @@ class Requested(Tagged):
     seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
     """The backend's answer to Inject. `detail` is what the backend did or, if `done` is False, why it did nothing."""
 
@@ -248,21 +166,18 @@ class FaultTook(Tagged):
     file: str | None = None  # path of the damaged checkpoint file, relative to the checkpoint directory
 
 
-@dataclass(frozen=True, slots=True)
 class LifelineLost(Tagged):
     """A process that the run depends on is gone; all tasks are killed at once."""
 
     who: str = "clusterkit's guardian process"
 
 
-@dataclass(frozen=True, slots=True)
 class Impaired(Tagged):
     """A part of clusterkit works less well than usual. `what` is a sentence about this. The run continues."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
     """clusterkit itself failed; all tasks are killed. If a resource is used up, `lack` is a sentence about that."""
 
@@ -277,7 +192,6 @@ class Crashed(Tagged):
         return self.lack.rstrip(".") or f"clusterkit itself failed in {self.where} ({self.error})"
 
 
-@dataclass(frozen=True, slots=True)
 class StorageFailed(Tagged):
     """Writing to the run directory failed."""
 

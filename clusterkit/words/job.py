@@ -242,7 +242,6 @@ class JobSpec:
 
     @property
     def needs_dashboard(self) -> bool:
-        """Return whether the dashboard runs during the job."""
         return self.dashboard or self.dashboard_control
 
     @cached_property
@@ -273,7 +272,6 @@ class JobSpec:
 
     @property
     def shape(self) -> Shape:
-        """Return the shape that follows from the numbers of tasks."""
         if self.counts.get(TaskType.PS, 0):
             return Shape.PARAMETER_SERVER
         training = self.counts.get(TaskType.CHIEF, 0) + self.counts.get(TaskType.WORKER, 0)

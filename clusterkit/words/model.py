@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 
+@dataclass_transform(frozen_default=True)
 class Tagged:
-    """The base class of events. An event is encoded together with the name of its class, `kind`."""
+    """The base of events, actions and messages: frozen dataclasses that are encoded with the name of their class."""
 
-    __slots__ = ()
     kind: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__name__
+        dataclass(frozen=True)(cls)
 
 
 class TaskType(enum.StrEnum):
@@ -65,6 +66,13 @@ class Task:
 def tasks_named(word: str) -> str:
     """Check that a word is a task type such as `worker`, or a task such as `worker:1`; return it. Raises ValueError."""
     return word if word in set(TaskType) else str(Task.parse(word))
+
+
+class AttemptEvent(Tagged):
+    """The base class of events about one attempt of a task."""
+
+    task: Task
+    attempt: int
 
 
 class Shape(enum.Enum):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
-from clusterkit.words.model import Tagged, Task
+from clusterkit.words.model import AttemptEvent, Task
 
 CRASHED = 70  # exit code if clusterkit itself failed; EX_SOFTWARE in sysexits.h
 PROVED_NOTHING = 3  # exit code of `up` if the job succeeded, but a requested fault was never injected
@@ -34,30 +34,21 @@ def signal_name(number: int) -> str:
 class Asked(enum.StrEnum):
     """Why clusterkit itself ended an attempt. Journals contain the values. Messages contain `text`."""
 
-    TEARDOWN = "ended by the teardown"
-    SUCCESS = "ended after the job's success"
-    GANG = "ended to restart with its peers"
-    STALL = "ended for its stall"
-    REQUEST = "ended to restart, as asked"
-    EDIT = "ended for a change of the program"
-    SUSPENSION = "ended with its allocation"
-    DRAIN = "ended to move to another host"
+    text: str
 
-    @property
-    def text(self) -> str:
-        return _WHY_STOPPED[self]
+    def __new__(cls, value: str, text: str) -> Self:
+        reason = str.__new__(cls, value)
+        reason._value_, reason.text = value, text
+        return reason
 
-
-_WHY_STOPPED = {
-    Asked.TEARDOWN: "stopped with the run",
-    Asked.SUCCESS: "stopped: the job had succeeded",
-    Asked.GANG: "stopped to restart with its peers",
-    Asked.STALL: "stopped: it had stalled",
-    Asked.REQUEST: "stopped to restart, on request",
-    Asked.EDIT: "stopped: the program had changed",
-    Asked.SUSPENSION: "stopped: its allocation had ended",
-    Asked.DRAIN: "stopped to move to another host",
-}
+    TEARDOWN = "ended by the teardown", "stopped with the run"
+    SUCCESS = "ended after the job's success", "stopped: the job had succeeded"
+    GANG = "ended to restart with its peers", "stopped to restart with its peers"
+    STALL = "ended for its stall", "stopped: it had stalled"
+    REQUEST = "ended to restart, as asked", "stopped to restart, on request"
+    EDIT = "ended for a change of the program", "stopped: the program had changed"
+    SUSPENSION = "ended with its allocation", "stopped: its allocation had ended"
+    DRAIN = "ended to move to another host", "stopped to move to another host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +143,7 @@ class FailureRole:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded(Tagged):
+class AttemptEnded(AttemptEvent):
     """An attempt has ended: what is known and decided about the attempt. Times are in seconds since the run began.
 
     When more is decided, the event is recorded again and replaces the earlier record. `exit` is None if nobody saw the
@@ -161,8 +151,6 @@ class AttemptEnded(Tagged):
     restart, or the end of the run, is decided.
     """
 
-    task: Task
-    attempt: int
     started: float
     ended: float | None
     exit: Exit | None

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from clusterkit.words.distribution import Training
 from clusterkit.words.faults import Phase
-from clusterkit.words.model import Tagged, Task
+from clusterkit.words.model import AttemptEvent, Task
 
 
 class Stage(enum.StrEnum):
@@ -73,12 +73,9 @@ MOST_METRICS = 100  # the maximum number of metrics of a task
 EDITOR = "an editor"  # what is shown instead of a line of code for a task to which an editor is attached
 
 
-@dataclass(frozen=True, slots=True)
-class Progressed(Tagged):
+class Progressed(AttemptEvent):
     """The task reported a step. `total` is the step at which training will end, or None if unknown."""
 
-    task: Task
-    attempt: int
     step: int
     metrics: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     total: int | None = None
@@ -99,112 +96,81 @@ def metrics_of_first(tasks: Mapping[Task, Mapping[str, float | None]]) -> Mappin
     return next((metrics for _, metrics in sorted(tasks.items()) if metrics), {})
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpointed(Tagged):
+class Checkpointed(AttemptEvent):
     """The task has completed a checkpoint."""
 
-    task: Task
-    attempt: int
     step: int
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed(Tagged):
+class Resumed(AttemptEvent):
     """The program restored the checkpoint `path` of `step`. If there was no checkpoint: step 0, and no path."""
 
-    task: Task
-    attempt: int
     step: int
     path: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ready(Tagged):
+class Ready(AttemptEvent):
     """The task's server is up."""
 
-    task: Task
-    attempt: int
 
-
-@dataclass(frozen=True, slots=True)
-class Reached(Tagged):
+class Reached(AttemptEvent):
     """The task reached a stage of its start-up."""
 
-    task: Task
-    attempt: int
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseChanged(Tagged):
+class PhaseChanged(AttemptEvent):
     """The program began or ended a long phase without steps, such as an evaluation."""
 
-    task: Task
-    attempt: int
     phase: str
     begun: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseReached(Tagged):
+class PhaseReached(AttemptEvent):
     """The task reached a phase at which a fault may be injected, for the `number`th time in this attempt."""
 
-    task: Task
-    attempt: int
     phase: Phase
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramEnds(Tagged):
+class ProgramEnds(AttemptEvent):
     """The program has ended, and its process is about to exit. If `begun` is False, the program continues after all."""
 
-    task: Task
-    attempt: int
     begun: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TrainsWith(Tagged):
+class TrainsWith(AttemptEvent):
     """How the program trains. The task's runtime posts the event again after each change.
 
     `strategies` are the names of the program's strategies. `cluster` is the number of tasks in the TensorFlow
     cluster that the task joined, or 0. `distributed` is True once several tasks have trained together.
     """
 
-    task: Task
-    attempt: int
     strategies: tuple[str, ...]
     cluster: int
     distributed: bool
     training: Training
 
 
-@dataclass(frozen=True, slots=True)
-class Profiled(Tagged):
+class Profiled(AttemptEvent):
     """The task's answer to BeginProfile: the profile's path and number of steps, or the reason why profiling failed.
 
     `steps` is None for a server, which makes no steps.
     """
 
-    task: Task
-    attempt: int
     request: int
     path: str | None
     steps: int | None = None
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InDebugger(Tagged):
+class InDebugger(AttemptEvent):
     """The task waits in the debugger at a line. `error` is the exception raised there, or empty at a breakpoint.
 
     If `editor` is True, an editor is attached, and the task may be running.
     """
 
-    task: Task
-    attempt: int
     file: str = ""
     line: int = 0
     function: str = ""
@@ -219,42 +185,29 @@ class InDebugger(Tagged):
         return EDITOR if self.editor else f"{self.file}:{self.line}{of}"
 
 
-@dataclass(frozen=True, slots=True)
-class LeftDebugger(Tagged):
+class LeftDebugger(AttemptEvent):
     """The task left the debugger, and continues or ends."""
 
-    task: Task
-    attempt: int
 
-
-@dataclass(frozen=True, slots=True)
-class EditorAwaited(Tagged):
+class EditorAwaited(AttemptEvent):
     """The task runs debugpy at `address`. If `waits` is True, its program begins only when an editor is attached."""
 
-    task: Task
-    attempt: int
     address: str
     waits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SigtermHandled(Tagged):
+class SigtermHandled(AttemptEvent):
     """Whether the task handles SIGTERM.
 
     TensorFlow's preemption notifier counts as a handler only if the program uses it.
     """
 
-    task: Task
-    attempt: int
     handled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StepsUnreported(Tagged):
+class StepsUnreported(AttemptEvent):
     """The program has imported clusterkit.training, and has trained for `seconds` without reporting a step."""
 
-    task: Task
-    attempt: int
     seconds: int
 
 
@@ -266,10 +219,7 @@ class StepTimes:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class StepsTimed(Tagged):
+class StepsTimed(AttemptEvent):
     """A coordinator's report on the steps that its workers have finished since its previous report."""
 
-    task: Task
-    attempt: int
     workers: Mapping[Task, StepTimes]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from clusterkit.words.model import Tagged, Task
 
 
-@dataclass(frozen=True, slots=True)
 class Placed(Tagged):
     """Tasks were placed on hosts: `hosts` and `endpoints` are those of each task. `others` are the hosts without tasks.
 
@@ -21,14 +19,12 @@ class Placed(Tagged):
     readmitted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class HostJoined(Tagged):
     """A host joined after the tasks were placed. The next placement can use the host."""
 
     host: str
 
 
-@dataclass(frozen=True, slots=True)
 class HostCut(Tagged):
     """The connection to a host's agent is lost. The tasks continue. The agent has `patience` seconds to reconnect."""
 
@@ -37,14 +33,12 @@ class HostCut(Tagged):
     patience: float
 
 
-@dataclass(frozen=True, slots=True)
 class HostBack(Tagged):
     """A host's agent has connected again after its connection was lost. No task was lost."""
 
     host: str
 
 
-@dataclass(frozen=True, slots=True)
 class HostDraining(Tagged):
     """A host is about to leave; `why` is a clause. Its tasks end within their grace period and move to other hosts."""
 
@@ -52,7 +46,6 @@ class HostDraining(Tagged):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class HostLost(Tagged):
     """A host is lost for good; `why` is a sentence. Earlier events have reported the ends of all attempts on the host.
 
@@ -64,35 +57,30 @@ class HostLost(Tagged):
     left: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class TensorBoardReady(Tagged):
     """TensorBoard is available at this address."""
 
     address: str
 
 
-@dataclass(frozen=True, slots=True)
 class TensorBoardLost(Tagged):
     """TensorBoard could not be started, or has failed since then. The run continues."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class DashboardReady(Tagged):
     """The dashboard is available at this address. Opening it needs a token, which is not recorded."""
 
     address: str
 
 
-@dataclass(frozen=True, slots=True)
 class DashboardLost(Tagged):
     """The dashboard could not be started, or has failed since then. The run continues."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class ProgramChanged(Tagged):
     """Files of the program, or of modules that belong to it, were saved, created, renamed or deleted.
 

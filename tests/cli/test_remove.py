@@ -52,7 +52,7 @@ def test_rm_takes_a_whole_id(state: Path) -> None:
 @pytest.mark.parametrize(("said", "code", "kept"), [("y\n", 0, False), ("n\n", 1, True), ("\n", 1, True)])
 def test_rm_asks_on_a_terminal(state: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, kept: bool) -> None:
     """No is the usual answer. A whole id is not asked about."""
-    monkeypatch.setattr(remove, "_is_on_terminal", lambda: True)
+    monkeypatch.setattr(remove, "can_ask", lambda: True)
     run, whole = finished(state, "best-model"), finished(state, "old")
     answer = rm("old", "best", said=said)
     assert "'best' is the beginning of the id best-model. Remove best-model? [y/N]" in answer.stderr

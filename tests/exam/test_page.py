@@ -115,7 +115,9 @@ def test_hostile_words_stay_text() -> None:
         noise = bytes(chance.randrange(256) for _ in range(chance.randrange(80))).decode("latin-1")
         said = chance.choice(("<script>alert(1)</script>", '"><img src=x onerror=y>', "</article>", "\x1b[31m")) + noise
         made = report()
-        made.add(CellResult(Cell(Chapter.RESUME, "x"), Grade.FAILED, (ExamFinding("x", said, said),), said, (said,)))
+        made.add(
+            CellResult(Cell(Chapter.RESUME, "x"), Grade.FAILED, said, (ExamFinding("x", said, said),), runs=(said,))
+        )
         made.invalid_reason = said
         shown = read(made)
         assert set(shown.tags) == plain

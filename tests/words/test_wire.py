@@ -9,10 +9,11 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.actions import Action
 from clusterkit.words.distribution import Training, Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
-from clusterkit.words.model import Program, ProgramKind, Tagged, Task, TaskState, TaskType
+from clusterkit.words.model import AttemptEvent, Program, ProgramKind, Tagged, Task, TaskState, TaskType
 from clusterkit.words.outcome import (
     Asked,
     AttemptEnded,
@@ -147,10 +148,11 @@ def test_every_kind_of_event_is_tried_above() -> None:
     assert {type(event) for event in EVENTS} == {*get_args(ev.Happened), *get_args(ev.Decided)}
 
 
-def test_every_event_class_is_in_one_of_the_unions() -> None:
-    """A new one has to be put into Happened or Decided."""
-    here = {kind.kind for kind in Tagged.__subclasses__() if kind.__module__.startswith("clusterkit.words.")}
-    assert here == {kind.kind for kind in (*get_args(ev.Happened), *get_args(ev.Decided))}
+def test_every_event_and_action_is_in_one_of_the_unions() -> None:
+    """A new one has to be put into Happened, Decided or Action."""
+    kinds = {*Tagged.__subclasses__(), *AttemptEvent.__subclasses__()} - {AttemptEvent}
+    here = {kind for kind in kinds if kind.__module__.startswith("clusterkit.words.")}
+    assert here == {*get_args(ev.Happened), *get_args(ev.Decided), *get_args(Action)}
 
 
 def test_how_a_task_is_written() -> None:

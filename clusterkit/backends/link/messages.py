@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from clusterkit.words import actions, events, wire
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Tagged, Task
 
 # From the supervisor to an agent.
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Tagged):
     """Prepare the host for a run; answered by Opened. All hosts share the run, checkpoint and working directories."""
 
     run_id: str
@@ -26,48 +25,41 @@ class Open:
     job: JobSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Tagged):
     """Hold ports for these tasks, which must not be running; answered by Claimed."""
 
     tasks: tuple[Task, ...]
     here: tuple[Task, ...] = ()  # all tasks that the host must have room for; if empty, `tasks`
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
+class Endpoints(Tagged):
     """The endpoints of all tasks of the job. Sent before the first Spawn."""
 
     endpoints: Mapping[Task, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Shut:
+class Shut(Tagged):
     """End all processes of the run; answered by Gone. If the run is not `over`, the host will need an agent again."""
 
     over: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRunning:
+class KeepRunning(Tagged):
     """Continue and wait for orders: the signal concerns the whole run, and the supervisor handles it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Tagged):
     """Wait for StopAgent: the signal concerns this agent alone, and its tasks are being moved to other hosts."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopAgent:
+class StopAgent(Tagged):
     """End the agent: none of the run's tasks are left on its host."""
 
 
 # From an agent to the supervisor.
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Tagged):
     """The agent has prepared its host, or lists the problems that prevented it."""
 
     problems: tuple[str, ...]
@@ -75,23 +67,20 @@ class Opened:
     delay: float = 0.0  # seconds until the host saw a file that the supervisor had written
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Tagged):
     """The answer to Claim: a port for each task in the cluster, or the problem."""
 
     ports: Mapping[Task, int]
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SignalReceived:
+class SignalReceived(Tagged):
     """The agent received a signal to end; answered by KeepRunning, or by Drain and then StopAgent."""
 
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Tagged):
     """A part of an attempt's log, at wall time `at`; the bytes are the message's body."""
 
     task: Task
@@ -99,24 +88,21 @@ class Output:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Tagged):
     """A part, at `offset`, of a file such as a stack dump; `name` is the file's path in the run directory."""
 
     name: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(Tagged):
     """A sample of what the host's tasks and GPUs use: percent, and bytes of memory; by task, and by GPU index."""
 
     tasks: Mapping[Task, tuple[float, ...]]
     gpus: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Tagged):
     """The answer to Shut: all of the run's processes on this host have ended."""
 
 
@@ -126,8 +112,8 @@ FromAgent = (
     | events.OfAttempt | events.Profiled | events.Noted | events.Inspected | events.FaultTook
     | events.Impaired | events.Crashed | events.StorageFailed
 )  # fmt: skip
-_TO_AGENT = {kind.__name__: kind for kind in typing.get_args(ToAgent)}
-_FROM_AGENT = {kind.__name__: kind for kind in typing.get_args(FromAgent)}
+_TO_AGENT = {kind.kind: kind for kind in typing.get_args(ToAgent)}
+_FROM_AGENT = {kind.kind: kind for kind in typing.get_args(FromAgent)}
 
 
 class BadMessage(ValueError):
@@ -136,7 +122,7 @@ class BadMessage(ValueError):
 
 def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:
     """Return a message as a JSON object, such as `{"is": "Spawn", "task": "worker:1", …}`."""
-    return {"is": type(message).__name__, **wire.encode(message)}
+    return {"is": message.kind, **wire.encode(message)}
 
 
 def for_agent(message: Mapping[str, typing.Any]) -> ToAgent:
