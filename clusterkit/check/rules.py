@@ -241,8 +241,8 @@ RULES = {
     "counting-schedule": counting_schedule,
 }
 
-# The rules about mistakes with which a run succeeds, but does not train as meant. explain/rows/silent.py has rows with the
-# same ids, which explain such a run at its end.
+# The rules about mistakes with which a run succeeds, but does not train as meant. explain/rows/silent.py has rows with
+# the same ids, which explain such a run at its end.
 SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),

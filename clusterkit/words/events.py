@@ -5,11 +5,65 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from clusterkit.words.decided import *
+from clusterkit.words.decided import AttemptEnded as AttemptEnded
+from clusterkit.words.decided import CannotExit as CannotExit
+from clusterkit.words.decided import Changed as Changed
+from clusterkit.words.decided import Decided as Decided
+from clusterkit.words.decided import EditTrains as EditTrains
+from clusterkit.words.decided import Failed as Failed
+from clusterkit.words.decided import FaultHealed as FaultHealed
+from clusterkit.words.decided import FaultInjected as FaultInjected
+from clusterkit.words.decided import Finished as Finished
+from clusterkit.words.decided import HostAvoided as HostAvoided
+from clusterkit.words.decided import KeepsUp as KeepsUp
+from clusterkit.words.decided import LeftEarly as LeftEarly
+from clusterkit.words.decided import Paused as Paused
+from clusterkit.words.decided import RequestRefused as RequestRefused
+from clusterkit.words.decided import RestartPlanned as RestartPlanned
+from clusterkit.words.decided import Shrunk as Shrunk
+from clusterkit.words.decided import Slowness as Slowness
+from clusterkit.words.decided import Stalled as Stalled
+from clusterkit.words.decided import Stopping as Stopping
+from clusterkit.words.decided import Straggling as Straggling
+from clusterkit.words.decided import Succeeded as Succeeded
+from clusterkit.words.decided import TrainAlone as TrainAlone
+from clusterkit.words.decided import WaitsForChange as WaitsForChange
+from clusterkit.words.decided import Warned as Warned
 from clusterkit.words.model import AttemptEvent, Tagged, Task
 from clusterkit.words.outcome import Exit
-from clusterkit.words.reports import *
-from clusterkit.words.surroundings import *
+from clusterkit.words.reports import EDITOR as EDITOR
+from clusterkit.words.reports import Checkpointed as Checkpointed
+from clusterkit.words.reports import EditorAwaited as EditorAwaited
+from clusterkit.words.reports import InDebugger as InDebugger
+from clusterkit.words.reports import LeftDebugger as LeftDebugger
+from clusterkit.words.reports import Look as Look
+from clusterkit.words.reports import Pace as Pace
+from clusterkit.words.reports import PhaseChanged as PhaseChanged
+from clusterkit.words.reports import PhaseReached as PhaseReached
+from clusterkit.words.reports import Profiled as Profiled
+from clusterkit.words.reports import ProgramEnds as ProgramEnds
+from clusterkit.words.reports import Progressed as Progressed
+from clusterkit.words.reports import Reached as Reached
+from clusterkit.words.reports import Ready as Ready
+from clusterkit.words.reports import Resumed as Resumed
+from clusterkit.words.reports import SigtermHandled as SigtermHandled
+from clusterkit.words.reports import StepsTimed as StepsTimed
+from clusterkit.words.reports import StepsUnreported as StepsUnreported
+from clusterkit.words.reports import StepTimes as StepTimes
+from clusterkit.words.reports import TrainsWith as TrainsWith
+from clusterkit.words.reports import Vitals as Vitals
+from clusterkit.words.surroundings import DashboardLost as DashboardLost
+from clusterkit.words.surroundings import DashboardReady as DashboardReady
+from clusterkit.words.surroundings import HostBack as HostBack
+from clusterkit.words.surroundings import HostCut as HostCut
+from clusterkit.words.surroundings import HostDraining as HostDraining
+from clusterkit.words.surroundings import HostJoined as HostJoined
+from clusterkit.words.surroundings import HostLost as HostLost
+from clusterkit.words.surroundings import OfHost as OfHost
+from clusterkit.words.surroundings import Placed as Placed
+from clusterkit.words.surroundings import ProgramChanged as ProgramChanged
+from clusterkit.words.surroundings import TensorBoardLost as TensorBoardLost
+from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
 
 NEVER_STARTED = "it was ended before it had started"
 
