@@ -187,7 +187,7 @@ class Supervisor:
             asked.seek(0)
             # -P, so that the supervisor imports no modules from the current directory.
             return subprocess.Popen(
-                [sys.executable, "-P", "-c", code_of("clusterkit.cli.up"), *words],
+                [sys.executable, "-P", "-c", code_of("clusterkit.cli.commands.up"), *words],
                 stdin=asked,
                 stdout=output,
                 stderr=output,

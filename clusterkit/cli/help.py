@@ -164,7 +164,8 @@ Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its modu
 class LazyGroup(Group):
     """A group of commands by `sections`, the headings of the help. `others` maps names in other tools to commands.
 
-    The module of a command defines it as `command`, or under the name after a colon. `clusterkit train.py` runs `up`.
+    A module in `cli/commands/` defines its command as `command`, or under the name after a colon. `clusterkit train.py`
+    runs `up`.
     """
 
     def __init__(
@@ -181,7 +182,9 @@ class LazyGroup(Group):
         if cmd_name not in self._modules:
             return None
         module, _, name = self._modules[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name or "command")
+        command: click.Command = getattr(
+            importlib.import_module(f"clusterkit.cli.commands.{module}"), name or "command"
+        )
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from clusterkit.api.cluster import Cluster, live, watchers
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
-from clusterkit.cli.up import command as up
+from clusterkit.cli.commands.up import command as up
 from clusterkit.job.spec import UNFIT_CHARACTERS
 from clusterkit.notebook.display import CellDisplay, NotebookClusters, PlainDisplay
 from clusterkit.notebook.running import CellFailed, CellRun, run_command

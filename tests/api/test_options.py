@@ -10,8 +10,8 @@ import click
 import pytest
 
 from clusterkit.api.options import RUNNER, check_names, gathered, name_of
+from clusterkit.cli.commands.up import command
 from clusterkit.cli.options import given
-from clusterkit.cli.up import command
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionKind, Options, env_flags
 from clusterkit.words.model import Program, ProgramKind
 

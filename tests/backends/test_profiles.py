@@ -10,7 +10,7 @@ import pytest
 
 from clusterkit.backends.local.backend import send_request
 from clusterkit.backends.local.reports import parse_report
-from clusterkit.cli.stacks import Answers
+from clusterkit.cli.commands.stacks import Answers
 from clusterkit.words.events import Exited, Profiled, Progressed
 from clusterkit.words.outcome import Exit
 from tests.histories import task

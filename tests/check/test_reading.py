@@ -13,8 +13,8 @@ from clusterkit.check import reading
 from clusterkit.check.findings import Finding
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.check.reading import NotChecked, findings_of
+from clusterkit.cli.commands.up import command
 from clusterkit.cli.options import given
-from clusterkit.cli.up import command
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clusterkit.cli import cli
-from clusterkit.cli.init import FILES, STARTER, CannotWriteFiles, examples, write
+from clusterkit.cli.commands.init import FILES, STARTER, CannotWriteFiles, examples, write
 from clusterkit.examples import example_directory
 from clusterkit.job.jobfile import read_job_file
 from tests.commands import Clusterkit

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from clusterkit.cli import remove
+from clusterkit.cli.commands import remove
 
 ENDED = '{"state": "failed", "exit_code": 1, "reason": "x"}'
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.cli.report import _is_other_file
+from clusterkit.cli.commands.report import _is_other_file
 from clusterkit.page.report_file import MOST_KEPT, Format, NoReport, report
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore

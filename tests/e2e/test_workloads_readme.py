@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from clusterkit.api.cluster import Cluster
+from clusterkit.cli.commands.up import command as up
 from clusterkit.cli.options import given
-from clusterkit.cli.up import command as up
 from clusterkit.pytest_plugin import Clusters
 from clusterkit.words.events import Progressed
 from tests.support import WORKLOADS

@@ -7,8 +7,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterkit.cli.commands.up import command as up
 from clusterkit.cli.options import given as gathered_from
-from clusterkit.cli.up import command as up
 from clusterkit.job.options import OPTIONS, JobOptions, OptionEntry, OptionKind, job_flags
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

@@ -49,7 +49,7 @@ def call(place: Path, first: str, drop: tuple[str, ...], *words: str) -> subproc
     for python in (sys.executable, same):
         said = f'{first.format(place=place)} && exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", said, "sh", *drop, python]
-        probe = [*command, "-c", f"import clusterkit.cli.up, os; os.execv({python!r}, [{python!r}, '-c', ''])"]
+        probe = [*command, "-c", f"import clusterkit.cli.commands.up, os; os.execv({python!r}, [{python!r}, '-c', ''])"]
         tried = subprocess.run(probe, capture_output=True, text=True, env=env, cwd=place, timeout=20)
         (place / "tun").unlink(missing_ok=True)
         if tried.returncode == 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from clusterkit.cli.remove import command
+from clusterkit.cli.commands.remove import command
 from clusterkit.system import procfs
 from tests.losses import lose
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until

@@ -23,7 +23,7 @@ LATE = ("supervisor.launch", "backends.local.backend", "backends.hosts.backend",
 @pytest.mark.process
 def test_what_precedes_the_fork_server_imports_little() -> None:
     """Neither the state machine nor what acts for it: the time for that is the fork server's, too."""
-    code = "import clusterkit.cli.up, clusterkit.supervisor.up, sys; print(*sys.modules)"
+    code = "import clusterkit.cli.commands.up, clusterkit.supervisor.up, sys; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = [name for name in found.stdout.split() if name.startswith(tuple(f"clusterkit.{late}" for late in LATE))]
     assert loaded == []

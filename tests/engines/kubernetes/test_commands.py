@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterkit.cli.commands.up import command as up
 from clusterkit.cli.options import given as gathered_from
-from clusterkit.cli.up import command as up
 from clusterkit.engines.kubernetes.documents import documents, yaml_text
 from clusterkit.engines.kubernetes.manifest import ManifestFlags, longest_name, name_problems
 from clusterkit.job.jobfile import read_job_file

@@ -21,7 +21,7 @@ from clusterkit.text.printable import printable
 from clusterkit.text.spelling import closest
 from clusterkit.words.errors import ClusterkitError
 
-STARTER = Path(__file__).parent.parent / "starter"
+STARTER = Path(__file__).parents[2] / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")
 PACKAGES = {"sklearn": "scikit-learn"}  # maps module names to package names, if the two differ
 _RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # in an example's docstring

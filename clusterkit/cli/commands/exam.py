@@ -75,7 +75,7 @@ def command(
     Python's random another one in each worker of a gang; TensorFlow's operations are made deterministic, and dropout is
     off where one worker is compared with several.
     """
-    from clusterkit.cli.report import STDOUT, check_output
+    from clusterkit.cli.commands.report import STDOUT, check_output
     from clusterkit.exam.setup import make_examiner
 
     if output == STDOUT:
@@ -95,7 +95,7 @@ def command(
 
 def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:
     """Return the report of the runs, which is written beside `path`, or raise ClusterkitError if that is impossible."""
-    from clusterkit.cli.report import check_output
+    from clusterkit.cli.commands.report import check_output
     from clusterkit.page.report_file import RunsReport
 
     check_output(str(_beside(path)), force)
@@ -109,7 +109,7 @@ def _beside(path: Path) -> Path:
 
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     """Run the exam, print each cell when it has ended, and return the exit code. `pages` gets the run of each cell."""
-    from clusterkit.cli.campaign import Stopped, stopping_on_signals
+    from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError
 
@@ -140,7 +140,7 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
 
 
 def _write_page(examiner: Examiner, path: Path, pages: RunsReport, as_json: bool) -> None:
-    from clusterkit.cli.report import write_output
+    from clusterkit.cli.commands.report import write_output
     from clusterkit.exam.page import page
 
     beside = _beside(path)

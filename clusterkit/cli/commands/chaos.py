@@ -97,7 +97,7 @@ def command(
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings
     from clusterkit.chaos.trial import campaign_name, template_from
-    from clusterkit.cli.campaign import run_campaign
+    from clusterkit.cli.commands.campaign import run_campaign
 
     asked, warnings = template_from(given(values))
     for warning in warnings:
