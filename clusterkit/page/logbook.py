@@ -100,9 +100,9 @@ class LogBook:
             if wanted.task is None or wanted.attempt is None:
                 start = next((str(piece.offset) for piece in pieces), str(self._index.size))
             else:
-                key = (str(wanted.task).encode(), wanted.attempt)
-                end = str(self._index.ends.get(key, 0))
-                start = next((str(piece.start) for piece in pieces if piece.key == key), end)
+                source = (wanted.task, wanted.attempt)
+                end = str(self._index.ends.get(source, 0))
+                start = next((str(piece.start) for piece in pieces if piece.source == source), end)
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
@@ -123,12 +123,9 @@ class LogBook:
             self.over = self._run.is_over()  # checked first, so that everything written before the end is read below
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
-            final = self.over or (str(wanted.task).encode(), wanted.attempt + 1) in self._index.ends
-            return AttemptLog(self._run, wanted.task, wanted.attempt, final, self._when)
+            source, final = (wanted.task, wanted.attempt), (wanted.task, wanted.attempt + 1) in self._index.ends
+            return AttemptLog(self._run.log(*source), source, self.over or final, self._index.when)
         return MergedLog(self._run, self._index, self.over, lambda task: wanted.task in (None, task))
-
-    def _when(self, task: Task, attempt: int, place: int) -> float | None:
-        return self._index.when((str(task).encode(), attempt), place)
 
     def _shown(self, page: Page, skipped: int = 0) -> dict[str, Any]:
         began = self._beginning()

@@ -6,12 +6,13 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterkit.system.exchange import parse_line
+from clusterkit.system.files import open_regular
 from clusterkit.words.model import Task
 from clusterkit.words.wire import LATEST
 
@@ -93,19 +94,9 @@ class UsageReader:
         return self._newest if self._newest is not None and self._newest.wall >= oldest else None
 
     def _read(self) -> bytes:
-        try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return b""
-        try:
-            known = os.fstat(file)
-            if not stat.S_ISREG(known.st_mode) or self._offset >= LARGEST:
-                return b""
-            return os.pread(file, LARGEST - self._offset, self._offset)
-        except OSError:
-            return b""
-        finally:
-            os.close(file)
+        with suppress(OSError), open_regular(self._path) as file:
+            return os.pread(file.fileno(), max(0, LARGEST - self._offset), self._offset)
+        return b""
 
 
 def _sample(line: bytes) -> UsageSample | None:

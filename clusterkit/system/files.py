@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
@@ -60,16 +61,19 @@ def why_not_reached(path: Path) -> str:
     return ""
 
 
+def open_regular(path: Path) -> io.FileIO:
+    """Open a file for reading. Raises OSError, also if a task has replaced the file with a link or a pipe."""
+    file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise FileNotFoundError
+
+
 def end_of(path: Path, longest: int) -> bytes:
-    """Return the last bytes of a file. Raises OSError, also if a task has replaced the file with a link or a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode):
-            raise FileNotFoundError
-        return os.pread(descriptor, longest, max(0, seen.st_size - longest))
-    finally:
-        os.close(descriptor)
+    """Return the last bytes of a file. Raises OSError, as `open_regular` does."""
+    with open_regular(path) as file:
+        return os.pread(file.fileno(), longest, max(0, os.fstat(file.fileno()).st_size - longest))
 
 
 def is_directory(path: str) -> bool:
