@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from clusterkit.page.live import WatchedRun
 from clusterkit.page.logbook import LogBook, Wanted
 from clusterkit.page.searching import TooSlow
+from clusterkit.words.errors import ClusterkitError
 
 MOST = 64  # streams at a time
 FAREWELL = 0.5  # seconds to send the end of a stream when the server ends
@@ -26,8 +27,11 @@ MOST_PER_LOOK = 20_000  # characters of logs per check
 Ended = Callable[[], None]
 
 
-class TooMany(Exception):
+class TooMany(ClusterkitError):
     """No further stream is allowed."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many pages are open already. Close some of them.")
 
 
 class Places:
