@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import LATEST, JournalLine, parse_line, read_from
+from clusterkit.store.journal import JournalLine, parse_line, read_from
 from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
@@ -26,12 +26,12 @@ _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt"
 
 
 class Happening(NamedTuple):
-    """An event with the offset after its line, the time of the run's clock and the wall time."""
+    """An event with the offset after its line, and its time on the run's clock and on the wall."""
 
     offset: int
     clock: float
-    wall: float
     event: Event
+    wall: float
 
 
 class JournalBlocks:
@@ -89,12 +89,8 @@ class JournalBlocks:
 
 def _happening(offset: int, line: bytes) -> Happening | None:
     message = parse_line(line)
-    if message is None or (stamped := JournalLine(offset, message).event("m")) is None:
-        return None
-    wall = message.get("t")
-    if not isinstance(wall, int | float) or not abs(wall) < LATEST:
-        return None
-    return Happening(offset, stamped[0], float(wall), stamped[1])
+    timed = None if message is None else JournalLine(offset, message).timed()
+    return None if timed is None else Happening(offset, *timed)
 
 
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:

@@ -127,7 +127,7 @@ class LiveRun:
         while (block := self._journal.next()) is not None:
             read = True
             for one in block:
-                self.model.take(one.offset, one.clock, one.wall, one.event)
+                self.model.take(*one)
         return read
 
     def _is_live(self) -> bool:

@@ -153,7 +153,7 @@ class AttemptLog:
     def after(self, cursor: str, search: Search) -> Page:
         with closing(LogFile(self.path)) as log:
             end = log.size
-            first = at = min(_place(cursor), end)
+            first = at = min(place_in(cursor), end)
             found = list[LogEntry]()
             for line in lines_after(log, at, end, self.final):
                 if search.over:
@@ -167,7 +167,7 @@ class AttemptLog:
         """Return the page before a cursor; None stands for the end of the log."""
         with closing(LogFile(self.path)) as log:
             size = log.size
-            at = size if cursor is None else min(_place(cursor), size)
+            at = size if cursor is None else min(place_in(cursor), size)
             if at == size and not self.final:
                 at = log.line_start(at, CHUNK)
             last, found = at, list[LogEntry]()
@@ -182,7 +182,7 @@ class AttemptLog:
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
         """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
         with closing(LogFile(self.path)) as log:
-            at, size = _place(cursor), log.size
+            at, size = place_in(cursor), log.size
             new = max(at, log.line_start(size - keep, CHUNK)) if size - at > keep else at
             return str(new), new - at
 
@@ -191,7 +191,7 @@ class AttemptLog:
         return LogEntry(at, str(self.source[0]), self.source[1], line.text, str(line.start))
 
 
-def _place(cursor: str) -> int:
+def place_in(cursor: str) -> int:
     """Parse a cursor into an offset. Raises BadCursor."""
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > LONGEST_CURSOR:
         raise BadCursor

@@ -9,8 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
-from clusterkit.page import logs
-from clusterkit.page.logs import LineSpan, LogEntry, Page, Search
+from clusterkit.page.logs import CHUNK, LineSpan, LogEntry, Page, Search, place_in, whole_lines
 from clusterkit.store.arrivals import OpenLogs, Piece, Source, recorded
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
@@ -103,10 +102,7 @@ class Position:
     def parse(cls, text: str) -> Position:
         """Parse a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
-        parts = (offset, within if dot else "0")
-        if not all(part.isascii() and part.isdigit() and len(part) <= logs.LONGEST_CURSOR for part in parts):
-            raise logs.BadCursor
-        return cls(int(parts[0]), int(parts[1]) - 1)
+        return cls(place_in(offset), place_in(within if dot else "0") - 1)
 
 
 class MergedLog:
@@ -206,9 +202,9 @@ class MergedLog:
         """Return the lines that end in a piece. The first line may begin in an earlier piece."""
         before = self._unfinished(piece.task, piece.attempt - 1) if piece.start == 0 and piece.attempt > 1 else []
         log, final = self._logs.of(piece.source), piece.offset > self.index.size
-        begin = log.line_start(piece.start, logs.CHUNK)
+        begin = log.line_start(piece.start, CHUNK)
         data = log.read(begin, piece.end)
-        whole, at = logs.whole_lines(data, begin)
+        whole, at = whole_lines(data, begin)
         found = before + [line for line in whole if line.end > piece.start]
         if final and (rest := data[at - begin :]):
             found.append(LineSpan(at, at + len(rest) + 1, rest))
@@ -217,7 +213,7 @@ class MergedLog:
     def _unfinished(self, task: Task, attempt: int) -> list[LineSpan]:
         """Return the attempt's last line if it lacks a newline; it sorts before the lines of the next attempt."""
         end, log = self.index.ends.get((task, attempt), 0), self._logs.of((task, attempt))
-        rest = log.read(log.line_start(end, logs.CHUNK), end)
+        rest = log.read(log.line_start(end, CHUNK), end)
         return [LineSpan(-1, 0, rest)] if rest and not rest.endswith(b"\n") else []
 
 
