@@ -10,6 +10,7 @@ from textwrap import wrap
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import at_words, columns, fitted, printable
 from clusterkit.views.surroundings import files as names_of
+from clusterkit.views.tables import Column, table_lines
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
 
@@ -19,7 +20,7 @@ _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
 USUAL = 100  # columns of a terminal for a table with the widths in `_WIDEST`
 _WIDEST = {"what": 24, "restarted": 9, "from": 14}  # widths in columns; longer cells are wrapped
 _NARROWEST = 14  # the smallest width of the column `what`
-_GAP = "  "
+_INDENT = "  "
 _NONE = "—"
 _KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
 _LOOP_KEEPS = "save checkpoints with clusterkit.training.Checkpointer"
@@ -53,7 +54,7 @@ def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
 
 def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | None) -> list[str]:
     cells = _cells(report, recoveries)
-    return _fitting([TITLES, *cells], width or USUAL) if cells else []
+    return _fitting(cells, width or USUAL) if cells else []
 
 
 def _cells(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[tuple[str, ...]]:
@@ -203,14 +204,8 @@ def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], widest: Mapping[str, int]) -> list[str]:
     wrapped = [[_wrapped(cell, widest.get(title)) for cell, title in zip(row, titles, strict=True)] for row in rows]
     lines = [line for row in wrapped for line in zip_longest(*row, fillvalue="")]
-    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
-    return [_GAP + _line(titles, line, widths) for line in lines]
-
-
-def _line(titles: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
-    spaces = [" " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=True)]
-    parts = zip(cells, spaces, titles, strict=True)
-    return _GAP.join(space + cell if title in _RIGHT else cell + space for cell, space, title in parts).rstrip()
+    kinds = [Column(title, right=title in _RIGHT) for title in titles]
+    return [_INDENT + line for line in table_lines(kinds, lines, gap=2)]
 
 
 def _wrapped(cell: str, width: int | None) -> list[str]:
