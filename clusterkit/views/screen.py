@@ -135,9 +135,7 @@ def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal:
     """Return whether to show colors: the user's choice, else the usual environment variables, else on a terminal."""
     if asked is not None:
         return asked
-    if environment.get("NO_COLOR"):
-        return False
-    if is_notebook(environment):
+    if environment.get("NO_COLOR") or is_notebook(environment):
         return False
     if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
