@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 BLOCK = 1 << 16  # bytes to read at a time in the search for the end of a line
@@ -74,6 +76,16 @@ def end_of(path: Path, longest: int) -> bytes:
     """Return the last bytes of a file. Raises OSError, as `open_regular` does."""
     with open_regular(path) as file:
         return os.pread(file.fileno(), longest, max(0, os.fstat(file.fileno()).st_size - longest))
+
+
+@contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """Yield a short path of a Unix socket, whose address has at most 107 bytes. Raises OSError."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
 
 
 def is_directory(path: str) -> bool:
