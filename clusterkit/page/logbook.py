@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.page.logs import AttemptLog, LogEntry, Matches, Page, Search
+from clusterkit.page.logs import AttemptLog, Matches, Page, Search
 from clusterkit.page.merged import ArrivalsIndex, MergedLog
 from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
@@ -129,13 +129,9 @@ class LogBook:
 
     def _shown(self, page: Page, skipped: int = 0) -> dict[str, Any]:
         began = self._beginning()
-        return {
-            "lines": [_line(line, began) for line in page.lines],
-            "next": page.next,
-            "previous": page.previous,
-            "skipped": skipped,
-            "done": page.done,
-        }
+        times = (None if line.t is None else round(line.t - began, 3) for line in page.lines)
+        lines = [{**line._asdict(), "t": t} for line, t in zip(page.lines, times, strict=True)]
+        return {**page._asdict(), "lines": lines, "skipped": skipped}
 
     def _beginning(self) -> float:
         """Return the wall time at which the run began."""
@@ -146,11 +142,6 @@ class LogBook:
             except (OSError, ValueError, KeyError, TypeError, OverflowError):
                 return self._run.created()
         return self._began
-
-
-def _line(line: LogEntry, began: float) -> dict[str, Any]:
-    at = None if line.t is None else round(line.t - began, 3)
-    return {"t": at, "task": line.task, "attempt": line.attempt, "text": line.text, "cursor": line.cursor}
 
 
 def _count(query: Mapping[str, str], name: str, least: int, most: int) -> int:

@@ -70,8 +70,7 @@ class LineSpan(NamedTuple):
         return shown(self.raw)
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(NamedTuple):
     """A line for a client. `t` is its wall time, None if unknown; `cursor` marks its beginning."""
 
     t: float | None
@@ -81,15 +80,13 @@ class LogEntry:
     cursor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Lines in their order, and the cursors of the next and the previous page."""
 
-    lines: tuple[LogEntry, ...] = ()
-    next: str = ""
-    previous: str = ""
-    skipped: int = 0  # bytes that were left out
-    done: bool = True  # no more lines exist in that direction for now
+    lines: tuple[LogEntry, ...]
+    next: str
+    previous: str
+    done: bool  # no more lines exist in that direction for now
 
 
 def shown(raw: bytes) -> str:
