@@ -18,7 +18,7 @@ from clusterkit.page.campaigns import campaign_entities
 from clusterkit.page.drawn import Drawn
 from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
-from clusterkit.page.logs import shown
+from clusterkit.page.logs import lines_after
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.page.merged import ArrivalsIndex
 from clusterkit.store.arrivals import LogFile, Piece, Source
@@ -41,7 +41,6 @@ LOGS_OF_MANY = 1 << 15  # characters of JSON for the logs of each of these runs
 BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident for which logs are kept
 LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes that are kept at the end of each log
 FARTHEST_BACK = 1 << 12  # bytes; the distance in which the beginning of a line is searched for
-PART = 1 << 16  # bytes per read
 _FOR_TAILS = 0.6  # share of the room for logs that the ends of logs get
 
 
@@ -249,14 +248,9 @@ class Extract:
             if begin > done:
                 self.left_out += begin - done
                 yield {**of, "text": "", "skipped": begin - done}
-            while begin < end and (data := log.read(begin, min(end, begin + PART))):
-                cut = data.rfind(b"\n") + 1 or (len(data) if final or len(data) == PART else 0)
-                if not cut:
-                    break
-                rest = final and begin + len(data) >= end
-                whole, begin = data if rest else data[:cut], begin + (len(data) if rest else cut)
-                for raw in whole.removesuffix(b"\n").split(b"\n"):
-                    yield {**of, "text": shown(raw)}
+            for line in lines_after(log, begin, end, final):
+                yield {**of, "text": line.text}
+                begin = line.end
         self._read[source] = begin
 
 
