@@ -109,7 +109,10 @@ class Prefixer:
 
     def _if_plain(self, whole: bytes) -> list[Chunk] | None:
         bare = without_colors(whole)
-        return self._at_once(whole if self._color else bare) if self._is_plain(whole, bare) else None
+        if not self._is_plain(whole, bare):
+            return None
+        text = whole if self._color else bare
+        return [memoryview(text.replace(b"\n", self._next))[1 : -len(self._first)]]
 
     def _is_plain(self, whole: bytes, bare: bytes) -> bool:
         """Return whether handling `whole` line by line would only add prefixes and perhaps remove colors."""
@@ -120,9 +123,6 @@ class Prefixer:
             and not (self._color and (self._style or (whole is not bare and _LEFT_ON.search(whole))))
             and not (self._filter is not None and (self._filter.may_hide(whole) or self._repeats.may_hide(whole)))
         )
-
-    def _at_once(self, whole: bytes) -> list[Chunk]:
-        return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
     def _by_line(self, finished: list[str], now: float) -> list[Chunk]:
         if self._filter is None:

@@ -47,7 +47,7 @@ def of_change(event: ev.ProgramChanged) -> str:
     if event.problem:
         return f"{event.problem}. Nothing restarts until that is corrected."
     if event.same:
-        return f"{files(event.files)} {_was(event.files)} saved as before."
+        return f"{files(event.files)} {'were' if len(event.files) > 1 else 'was'} saved as before."
     return f"{files(event.files)} changed."
 
 
@@ -73,10 +73,6 @@ def files(names: Sequence[str]) -> str:
     if len(names) > MOST_FILES:
         return f"{', '.join(names[: MOST_FILES - 1])} and {len(names) - MOST_FILES + 1} more files"
     return listed(names) or "The program"
-
-
-def _was(names: Sequence[str]) -> str:
-    return "were" if len(names) > 1 else "was"
 
 
 def _all(event: ev.RestartPlanned) -> str:
