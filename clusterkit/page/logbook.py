@@ -134,7 +134,6 @@ class LogBook:
         return {**page._asdict(), "lines": lines, "skipped": skipped}
 
     def _beginning(self) -> float:
-        """Return the wall time at which the run began."""
         if self._began is None:
             try:
                 with self._run.journal.open("rb") as file:

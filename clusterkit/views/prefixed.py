@@ -137,7 +137,6 @@ class Prefixer:
         return encoded(self._twins.feed(self, [line for each in shown for line in self._epochs.feed(each)], now))
 
     def line(self, text: str, prefix: str = "") -> str:
-        """Return a line to show, with this stream's prefix or another one."""
         shown, prefix = printable(text, self._color), prefix or self._prefix
         if not self._color or not (self._style or "\x1b" in shown):
             return f"{prefix}{shown}\n"
@@ -148,7 +147,6 @@ class Prefixer:
 
 
 def without_colors(text: bytes) -> bytes:
-    """Return the text without escape sequences for colors."""
     return _COLOR.sub(b"", text) if b"\x1b" in text else text
 
 
@@ -197,6 +195,5 @@ class Epochs:
         return [" ".join([*title, state.lstrip() if title else state])]
 
     def drain(self) -> list[str]:
-        """Return the held title, if any."""
         title, self._title = self._title, ""
         return [title] if title else []

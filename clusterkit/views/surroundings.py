@@ -59,12 +59,10 @@ def of_restart(event: ev.RestartPlanned) -> str:
 
 
 def of_training(event: ev.EditTrains) -> str:
-    """Return how long after the save the changed program trains."""
     return f"The changed program trains: step {event.step}, {event.seconds:.1f} s after the save."
 
 
 def of_waiting(event: ev.WaitsForChange) -> str:
-    """Return why no task runs, and what the user can do."""
     return f"The job failed: {event.reason}. Waiting for a change to {event.program}; Ctrl-C ends the run."
 
 
