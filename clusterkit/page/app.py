@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -45,6 +45,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
+LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST = 4 << 20  # bytes of a run's file; of a longer file, only the end is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
@@ -53,6 +54,7 @@ MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # points of a curve in one answer
 REFUSALS: Mapping[Any, int] = {  # errors whose text is the answer, with the HTTP status; the most specific one counts
     NotAllowed: 403, NoSuchRun: 404, BadQuestion: 400, BadCursor: 400, TooSlow: 400, TooMany: 503, ClusterkitError: 409,
+    ClientDisconnect: 400,
 }  # fmt: skip
 Mapped = Mapping[str, str]
 
@@ -213,10 +215,15 @@ class Dashboard:
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_BODY:
+                return _problem(413, "The request is too long.")
         opened = await self._opened(request)
         if not self._control:
             raise NotAllowed
-        return _json(json.dumps({"text": await act(opened, await request.body())}))
+        return _json(json.dumps({"text": await act(opened, body)}))
 
     async def _opened(self, request: Request) -> OpenRun:
         run_id = request.path_params["run"]
