@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalLine, parse_line, read_from
+from clusterkit.store.journal import JournalLine, ended_lines, parse_line, read_from
 from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
@@ -100,7 +100,7 @@ def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     those next to other events, and some in between.
     """
     if data.count(b"\n") < MANY:
-        yield from _all(data)
+        yield from ended_lines(data, 0)
         return
     others, reports = list[int](), defaultdict[bytes, list[int]](list)
     for match in _KIND.finditer(data):
@@ -109,7 +109,7 @@ def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
         else:
             reports[key].append(match.start())
     if len(others) * len(reports) > MOST_LOOKS or not any(len(places) > MANY for places in reports.values()):
-        yield from _all(data)
+        yield from ended_lines(data, 0)
         return
     kept, between = set(others), max(FEWEST, int(MOST_BETWEEN / len(reports) / blocks))
     for places in reports.values():
@@ -117,13 +117,6 @@ def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     for start in sorted({data.rfind(b"\n", 0, place) + 1 for place in kept}):
         end = data.index(b"\n", start)
         yield end + 1, data[start:end]
-
-
-def _all(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    for line in data.split(b"\n")[:-1]:
-        at += len(line) + 1
-        yield at, line
 
 
 def _thinned(places: Sequence[int], others: Sequence[int], between: int) -> Iterator[int]:

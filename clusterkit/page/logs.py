@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.store.arrivals import LogFile, Source
+from clusterkit.store.journal import ended_lines
 from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.errors import ClusterkitError
@@ -107,11 +108,8 @@ def shown(raw: bytes) -> str:
 
 def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
     """Return the lines that end within `data`, which begins at offset `start`, and the offset after the last line."""
-    found, at = [], start
-    for raw in data.split(b"\n")[:-1]:
-        found.append(LineSpan(at, at + len(raw) + 1, raw))
-        at += len(raw) + 1
-    return found, at
+    found = [LineSpan(end - len(raw) - 1, end, raw) for end, raw in ended_lines(data, start)]
+    return found, found[-1].end if found else start
 
 
 def lines_after(log: LogFile, start: int, end: int, final: bool) -> Iterator[LineSpan]:
