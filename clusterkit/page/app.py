@@ -29,6 +29,7 @@ from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
 from clusterkit.page.overview import CampaignList, Overview
+from clusterkit.page.report_file import page_files
 from clusterkit.page.searching import TooSlow
 from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages
 from clusterkit.store.directory import RunDirectory
@@ -37,13 +38,11 @@ from clusterkit.system.files import end_of
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
-STATIC = Path(__file__).parent / "static"
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
 }
 LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST = 4 << 20  # bytes of a run's file; of a longer file, only the end is shown
@@ -95,8 +94,7 @@ class Dashboard:
         self._overview, self._campaigns = Overview(store), CampaignList(store)
         self._runs = RunOpener(store)
         self.places = Places()
-        found = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("*") if path.suffix in TYPES}
-        self._files = {name: PageFile.of(name, text) for name, text in bundled(found).items()}
+        self._files = {name: PageFile.of(name, text) for name, text in bundled(page_files()).items()}
 
     def app(self) -> ASGIApp:
         run = "/api/run/{run}"

@@ -181,13 +181,8 @@ def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
 
 
 def page_files() -> dict[str, str]:
-    """Return the page's files, without those that only a server needs."""
-    kinds = (MODULES, ".css", ".svg", ".html")
-    return {
-        str(path.relative_to(STATIC)): path.read_text()
-        for path in sorted(STATIC.rglob("*"))
-        if path.suffix in kinds and path.is_file()
-    }
+    paths = sorted(path for path in STATIC.rglob("*") if path.suffix in (MODULES, ".css", ".svg", ".html"))
+    return {str(path.relative_to(STATIC)): path.read_text() for path in paths}
 
 
 def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: int = MOST) -> Extract:
