@@ -61,13 +61,11 @@ class UsageLog:
         line = {"t": round(sample.wall, 2), "tasks": tasks, **known}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                self._open = os.fstat(file).st_size + len(data) <= LARGEST
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            with open(os.open(self._path, flags, 0o600), "ab", buffering=0) as file:
+                self._open = file.tell() + len(data) <= LARGEST
                 if self._open:
-                    os.write(file, data)
-            finally:
-                os.close(file)
+                    file.write(data)
         except OSError:
             self._open = False
 
