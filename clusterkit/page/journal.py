@@ -51,20 +51,21 @@ class JournalBlocks:
         """Return whether the file is shorter than the part that was read."""
         return self._size() < self.offset
 
-    def next(self) -> list[Happening] | None:
-        """Return the events of the next block; None if there is no further complete line."""
-        data = self._block()
-        if data is None:
-            return None
-        start, self.offset = self.offset, self.offset + len(data)
-        if self._skipping:
-            end = data.find(b"\n") + 1
-            if not end:
-                return []
-            self._skipping, start, data = False, start + end, data[end:]
-        self._blocks = max(self._blocks, self._size() / BLOCK) if start == 0 else self._blocks
-        lines = _chosen(data, self._blocks)
-        return [one for at, line in lines if (one := _happening(start + at, line)) is not None]
+    def new(self) -> Iterator[Happening]:
+        """Yield the events of all complete lines that were not read yet. A block is read as a whole."""
+        while (data := self._block()) is not None:
+            start, self.offset = self.offset, self.offset + len(data)
+            if self._skipping:
+                end = data.find(b"\n") + 1
+                if not end:
+                    continue
+                self._skipping, start, data = False, start + end, data[end:]
+            self._blocks = max(self._blocks, self._size() / BLOCK) if start == 0 else self._blocks
+            for at, line in _chosen(data, self._blocks):
+                message = parse_line(line)
+                timed = None if message is None else JournalLine(start + at, message).timed()
+                if timed is not None:
+                    yield Happening(start + at, *timed)
 
     def _size(self) -> int:
         try:
@@ -85,12 +86,6 @@ class JournalBlocks:
             if len(data) < size:
                 return None
             size *= 4
-
-
-def _happening(offset: int, line: bytes) -> Happening | None:
-    message = parse_line(line)
-    timed = None if message is None else JournalLine(offset, message).timed()
-    return None if timed is None else Happening(offset, *timed)
 
 
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:

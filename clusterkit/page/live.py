@@ -120,10 +120,9 @@ class LiveRun:
 
     def _read(self) -> bool:
         read = False
-        while (block := self._journal.next()) is not None:
+        for one in self._journal.new():
             read = True
-            for one in block:
-                self.model.take(*one)
+            self.model.take(*one)
         return read
 
     def _is_live(self) -> bool:
