@@ -135,7 +135,6 @@ class Attempts:
                 yield newest
 
     def trains(self, task: Task) -> bool:
-        """Return whether the task makes training steps."""
         return task.type not in self._stepless_types
 
     def begin(self, at: float, task: Task, number: int) -> Attempt:
@@ -154,7 +153,6 @@ class Attempts:
         return known[number]
 
     def mark_up(self, at: float, task: Task, number: int) -> None:
-        """Note that the attempt is up."""
         self._unready_servers.pop((task, number), None)
         attempt = self.get(task, number)
         if attempt is not None and attempt.up_at is None and attempt.end is None:
@@ -186,7 +184,6 @@ class Attempts:
                 self.mark_up(at, *server)
 
     def resume(self, at: float, task: Task, number: int, step: int, path: str | None) -> None:
-        """Note the step and the checkpoint from which the attempt resumed."""
         self.mark_up(at, task, number)
         if (attempt := self.get(task, number)) is not None:
             attempt.resumed_step, attempt.resumed_from = step, path
@@ -230,7 +227,6 @@ class Attempts:
         attempt.end, (attempt.outcome, attempt.text) = at, outcome_of(exit_)
 
     def attempt_ended(self, event: AttemptEnded) -> None:
-        """Note the recorded outcome of a finished attempt."""
         self._decide(event).end_recorded = True
         self.fault_of[event.task, event.attempt] = event.fault
 

@@ -201,7 +201,6 @@ class FaultRecord:
 
     @property
     def is_certain(self) -> bool:
-        """Return whether it is certain that the fault was injected."""
         return self.injected is True or self.event.action in _BY_SUPERVISOR
 
     def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:

@@ -291,7 +291,6 @@ class Ledger:
 
 
 def ledger_of(job: JobSpec | None, events: Iterable[tuple[float, ev.Event]]) -> Ledger:
-    """Return the ledger of these events, which are given as pairs of time in seconds and event."""
     ledger = Ledger(job)
     for at, event in events:
         ledger.add(at, event)

@@ -48,7 +48,6 @@ class Situation:
 
 
 def situation_of(ledger: Ledger) -> Situation:
-    """Return the situation of the run as of the newest event."""
     run, stops, conditions = ledger.run, ledger.interruptions, ledger.time.conditions
     situation = partial(Situation, last_step_at=stops.last_step_at)
     open_restarts = ledger.incidents.open_restarts()

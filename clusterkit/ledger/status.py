@@ -137,7 +137,6 @@ class RunStatus:
 
     @property
     def attempts(self) -> int:
-        """Return the number of attempts of all tasks so far."""
         return sum(status.attempt for status in self.tasks.values())
 
     @property
@@ -164,7 +163,6 @@ class RunStatus:
 
     @property
     def pids(self) -> dict[Task, int]:
-        """Return the process ids of the running tasks."""
         return {task: of.pid for task, of in self.tasks.items() if of.alive and of.pid is not None}
 
     def speed(self, now: float) -> float | None:

@@ -65,7 +65,6 @@ class Stretch:
 
     @property
     def is_single(self) -> bool:
-        """Return whether the stretch has had only one activity."""
         return len(self._pieces) == 1 and self._summed is NO_TIMES
 
     def change(self, now: int, kind: Activity) -> None:

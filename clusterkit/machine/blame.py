@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from clusterkit.text.lines import CRASH, PEER_GONE, chained_traceback, last_traceback, owner_of
 from clusterkit.text.lines import is_own as is_own_file
-from clusterkit.text.noise import NoiseFilter, is_info
+from clusterkit.text.noise import is_info, without_noise
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure
 
@@ -38,8 +38,7 @@ def last_error(failure: Failure) -> str | None:
 
     For a crash, the line names the signal and the program's innermost stack frame.
     """
-    noise = NoiseFilter()
-    lines = [line for line in failure.tail if not noise.is_noise(line)]
+    lines = without_noise(failure.tail)
     for number, line in enumerate(lines):
         if line.startswith(CRASH):
             frames = (frame for frame in map(_FRAME.match, lines[number:]) if frame and not owner_of(frame[1]))

@@ -32,30 +32,24 @@ FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 class NotAllowed(ClusterkitError):
     """A request to act on a run, sent to a dashboard that may only show runs."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
+            "`clusterkit up --dashboard-control`."
+        )
 
-class Acts:
-    """Carries out requests that act on runs, if `allowed`."""
 
-    def __init__(self, allowed: bool) -> None:
-        self._allowed = allowed
-
-    async def answer(self, opened: OpenRun, body: bytes) -> str:
-        """Carry out a request; return a JSON document with a sentence about the result. Raises ClusterkitError."""
-        if not self._allowed:
-            raise NotAllowed(
-                "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
-                "`clusterkit up --dashboard-control`."
-            )
-        verb, params = _read(body)
-        if not isinstance(verb, Verb):
-            await asyncio.to_thread(remove, opened.run)
-            return json.dumps({"text": f"The run {opened.run.run_id} is removed."})
-        answer = await asyncio.to_thread(_ask, opened.run, verb, params)
-        text = _done(verb, params, answer)
-        if verb is Verb.STACKS:
-            attempts = await opened.watched.ask(lambda live: live.model.attempts)
-            text = await asyncio.to_thread(_stacks, opened.run, answer, attempts)
-        return json.dumps({"text": text})
+async def act(opened: OpenRun, body: bytes) -> str:
+    """Carry out a request; return a sentence about the result. Raises ClusterkitError."""
+    verb, params = _read(body)
+    if not isinstance(verb, Verb):
+        await asyncio.to_thread(remove, opened.run)
+        return f"The run {opened.run.run_id} is removed."
+    answer = await asyncio.to_thread(_ask, opened.run, verb, params)
+    if verb is Verb.STACKS:
+        attempts = await opened.watched.ask(lambda live: live.model.attempts)
+        return await asyncio.to_thread(_stacks, opened.run, answer, attempts)
+    return _done(verb, params, answer)
 
 
 def _read(body: bytes) -> tuple[Verb | str, dict[str, Any]]:

@@ -7,20 +7,20 @@ import gzip
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from clusterkit import __version__
-from clusterkit.page.acts import Acts, NotAllowed
+from clusterkit.page.acts import NotAllowed, act
 from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import bundled
 from clusterkit.page.downloads import log_download
@@ -29,6 +29,7 @@ from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
 from clusterkit.page.overview import CampaignList, Overview
+from clusterkit.page.report_file import page_files
 from clusterkit.page.searching import TooSlow
 from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages
 from clusterkit.store.directory import RunDirectory
@@ -37,21 +38,23 @@ from clusterkit.system.files import end_of
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
-STATIC = Path(__file__).parent / "static"
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
 }
+LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST = 4 << 20  # bytes of a run's file; of a longer file, only the end is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
 MOST_SCRAPED = 20  # live runs in one answer with metrics: the newest ones
 MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # points of a curve in one answer
-Handler = Callable[[Request], Awaitable[Any]]
+REFUSALS: Mapping[Any, int] = {  # errors whose text is the answer, with the HTTP status; the most specific one counts
+    NotAllowed: 403, NoSuchRun: 404, BadQuestion: 400, BadCursor: 400, TooSlow: 400, TooMany: 503, ClusterkitError: 409,
+    ClientDisconnect: 400,
+}  # fmt: skip
 Mapped = Mapping[str, str]
 
 
@@ -90,10 +93,8 @@ class Dashboard:
         self._store = store
         self._overview, self._campaigns = Overview(store), CampaignList(store)
         self._runs = RunOpener(store)
-        self._acts = Acts(control)
         self.places = Places()
-        found = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("*") if path.suffix in TYPES}
-        self._files = {name: PageFile.of(name, text) for name, text in bundled(found).items()}
+        self._files = {name: PageFile.of(name, text) for name, text in bundled(page_files()).items()}
 
     def app(self) -> ASGIApp:
         run = "/api/run/{run}"
@@ -103,20 +104,20 @@ class Dashboard:
             Route("/campaign/{campaign}", self.index),
             Route("/compare/{runs}", self.index),
             Route("/static/{name:path}", self.static),
-            Route("/api/config", _answering(self.config)),
-            Route("/api/runs", _answering(self.runs)),
-            Route("/api/campaigns", _answering(self.campaigns)),
-            Route("/api/campaign/{campaign}", _answering(self.campaign)),
-            Route("/metrics", _answering(self.metrics)),
-            Route(f"{run}/entities", _answering(self.entities)),
-            Route(f"{run}/stream", _answering(self.stream)),
-            Route(f"{run}/series", _answering(self.series)),
-            Route(f"{run}/log", _answering(self.log)),
-            Route(f"{run}/log/stream", _answering(self.log_stream)),
-            Route(f"{run}/file/{{kind}}/{{name}}", _answering(self.file)),
-            Route(f"{run}/act", _answering(self.act), methods=["POST"]),
+            Route("/api/config", self.config),
+            Route("/api/runs", self.runs),
+            Route("/api/campaigns", self.campaigns),
+            Route("/api/campaign/{campaign}", self.campaign),
+            Route("/metrics", self.metrics),
+            Route(f"{run}/entities", self.entities),
+            Route(f"{run}/stream", self.stream),
+            Route(f"{run}/series", self.series),
+            Route(f"{run}/log", self.log),
+            Route(f"{run}/log/stream", self.log_stream),
+            Route(f"{run}/file/{{kind}}/{{name}}", self.file),
+            Route(f"{run}/act", self.act, methods=["POST"]),
         ]
-        handlers = {404: _not_found, 500: _failed}
+        handlers: dict[Any, Any] = {404: _not_found, 500: _failed, **dict.fromkeys(REFUSALS, _refused)}
         app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
         app.router.redirect_slashes = False
         return GZipMiddleware(app, compresslevel=6)
@@ -143,20 +144,20 @@ class Dashboard:
             return Response(file.text, media_type=file.kind, headers=headers)
         return Response(file.packed, media_type=file.kind, headers={**headers, "content-encoding": "gzip"})
 
-    async def config(self, request: Request) -> str:
-        return json.dumps({"version": __version__, "control": self._control})
+    async def config(self, request: Request) -> Response:
+        return _json(json.dumps({"version": __version__, "control": self._control}))
 
-    async def runs(self, request: Request) -> str:
+    async def runs(self, request: Request) -> Response:
         rows = await asyncio.to_thread(self._overview.rows)
         entities = ",".join(f"{json.dumps(key)}:{json_text(row)}" for key, row in rows.items())
-        return f'{{"entities":{{{entities}}}}}'
+        return _json(f'{{"entities":{{{entities}}}}}')
 
-    async def campaigns(self, request: Request) -> str:
-        return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.rows))}}}'
+    async def campaigns(self, request: Request) -> Response:
+        return _json(f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.rows))}}}')
 
-    async def campaign(self, request: Request) -> str:
+    async def campaign(self, request: Request) -> Response:
         name = request.path_params["campaign"]
-        return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.entities, name))}}}'
+        return _json(f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.entities, name))}}}')
 
     async def metrics(self, request: Request) -> Response:
         live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
@@ -164,9 +165,9 @@ class Dashboard:
         text = await asyncio.to_thread(exposition, found)
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
-    async def entities(self, request: Request) -> str:
+    async def entities(self, request: Request) -> Response:
         opened = await self._opened(request)
-        return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
+        return _json(await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}'))
 
     async def stream(self, request: Request) -> EventStream:
         """Stream the entities of a run, and then their changes."""
@@ -175,7 +176,7 @@ class Dashboard:
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
         return EventStream(run_messages(opened.watched, offset), self.places)
 
-    async def series(self, request: Request) -> str:
+    async def series(self, request: Request) -> Response:
         opened = await self._opened(request)
         query = request.query_params
         names = query.getlist("name")
@@ -183,16 +184,16 @@ class Dashboard:
         points = int(min(max(_number(query, "points", 800), 1), MOST_POINTS))
         if len(names) > MOST_NAMES:
             raise BadQuestion(f"{MOST_NAMES} curves at most are answered at once.")
-        return await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points))
+        return _json(await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points)))
 
-    async def log(self, request: Request) -> str:
+    async def log(self, request: Request) -> Response:
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         if query.get("at"):
             page = await asyncio.to_thread(opened.logs.page_at, wanted, _number(query, "at", 0.0))
         else:
             page = await asyncio.to_thread(opened.logs.page, wanted, query.get("from"), query.get("before"))
-        return json.dumps(page)
+        return _json(json.dumps(page))
 
     async def log_stream(self, request: Request) -> EventStream:
         """Stream new lines of the logs, from now or from a cursor on."""
@@ -211,9 +212,16 @@ class Dashboard:
         text = await asyncio.to_thread(run_file, opened.run, kind, name)
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
-    async def act(self, request: Request) -> str:
+    async def act(self, request: Request) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_BODY:
+                return _problem(413, "The request is too long.")
         opened = await self._opened(request)
-        return await self._acts.answer(opened, await request.body())
+        if not self._control:
+            raise NotAllowed
+        return _json(json.dumps({"text": await act(opened, body)}))
 
     async def _opened(self, request: Request) -> OpenRun:
         run_id = request.path_params["run"]
@@ -222,25 +230,12 @@ class Dashboard:
         return await self._runs.open(run_id)
 
 
-def _answering(handler: Handler) -> Handler:
-    """Wrap a handler: send its text as JSON, and its errors as messages with an HTTP status."""
+def _json(text: str) -> Response:
+    return Response(text, media_type=JSON, headers=NO_STORE)
 
-    async def answer(request: Request) -> Any:
-        try:
-            given = await handler(request)
-        except NotAllowed as error:
-            return _problem(403, str(error))
-        except NoSuchRun as error:
-            return _problem(404, str(error))
-        except (BadQuestion, BadCursor, TooSlow) as error:
-            return _problem(400, str(error))
-        except TooMany:
-            return _problem(503, "Too many pages are open already. Close some of them.")
-        except ClusterkitError as error:
-            return _problem(409, str(error))
-        return Response(given, media_type=JSON, headers=NO_STORE) if isinstance(given, str) else given
 
-    return answer
+async def _refused(request: Request, error: Exception) -> Response:
+    return _problem(next(REFUSALS[kind] for kind in type(error).__mro__ if kind in REFUSALS), str(error))
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

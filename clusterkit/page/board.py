@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -118,10 +119,7 @@ class Curve:
     def __init__(self) -> None:
         self.count = 0
         self.last: float | None = None
-        self._width = FINEST
-        self._bucket: float = math.nan  # number of the last point's bucket
-        self._times, self._values = array("d"), array("d")
-        self._lows, self._highs = array("d"), array("d")
+        self._begin(FINEST)
 
     def __len__(self) -> int:
         return len(self._times)
@@ -133,34 +131,22 @@ class Curve:
         times = self._times
         if times and at < times[-1]:
             at = times[-1]
-        bucket = math.floor(at / self._width)
-        if bucket == self._bucket:
-            times[-1], self._values[-1] = at, value
-            self._lows[-1], self._highs[-1] = min(self._lows[-1], value), max(self._highs[-1], value)
-            return
-        self._bucket = bucket
-        times.append(at)
-        self._values.append(value)
-        self._lows.append(value)
-        self._highs.append(value)
+        self._put(at, value, value, value)
         if len(times) > most:
             self.shrink(most)
 
     def shrink(self, most: int) -> None:
         """Double the width of the buckets until there are at most `most` buckets."""
         while len(self._times) > most:
-            self._width *= 2
-            self._merge()
-            self._bucket = math.floor(self._times[-1] / self._width)
+            columns = self._columns
+            self._begin(2 * self._width)
+            for point in zip(*columns, strict=True):
+                self._put(*point)
 
     def points(self, begin: float, end: float, most: int) -> Points:
         """Return the points between two times and one point on each side, merged into at most `most` buckets."""
-        span = [number for number, at in enumerate(self._times) if begin <= at <= end]
-        first, last = (span[0], span[-1]) if span else (0, -1)
-        if not span:
-            first = next((number for number, at in enumerate(self._times) if at > end), len(self._times))
-            last = first - 1
-        chosen = range(max(0, first - 1), min(len(self._times), last + 2))
+        first, last = bisect_left(self._times, begin), bisect_right(self._times, end)
+        chosen = range(max(0, min(first, last) - 1), min(len(self._times), last + 1))
         step = max(1, math.ceil(len(chosen) / max(1, most)))
         groups = [chosen[number : number + step] for number in range(0, len(chosen), step)]
         return {
@@ -175,22 +161,20 @@ class Curve:
         times = self._times[:: max(1, math.ceil(len(self._times) / max(1, most)))]
         return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0.0
 
-    @property
-    def _columns(self) -> tuple[array[float], ...]:
-        return self._times, self._values, self._lows, self._highs
+    def _begin(self, width: float) -> None:
+        self._width = width
+        self._bucket: float = math.nan  # number of the last point's bucket
+        self._columns = self._times, self._values, self._lows, self._highs = tuple(array("d") for _ in range(4))
 
-    def _merge(self) -> None:
-        times, values, lows, highs = (array("d") for _ in range(4))
-        bucket = -math.inf
-        for at, value, low, high in zip(*self._columns, strict=True):
-            if math.floor(at / self._width) == bucket:
-                times[-1], values[-1] = at, value
-                lows[-1], highs[-1] = min(lows[-1], low), max(highs[-1], high)
-                continue
-            bucket = math.floor(at / self._width)
-            for column, one in zip((times, values, lows, highs), (at, value, low, high), strict=True):
-                column.append(one)
-        self._times, self._values, self._lows, self._highs = times, values, lows, highs
+    def _put(self, at: float, value: float, low: float, high: float) -> None:
+        bucket = math.floor(at / self._width)
+        if bucket == self._bucket:
+            self._times[-1], self._values[-1] = at, value
+            self._lows[-1], self._highs[-1] = min(self._lows[-1], low), max(self._highs[-1], high)
+            return
+        self._bucket = bucket
+        for column, one in zip(self._columns, (at, value, low, high), strict=True):
+            column.append(one)
 
 
 @dataclass(slots=True)

@@ -17,11 +17,10 @@ _LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # imports a module when it 
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
 _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
-_ICON = re.compile(r'<link rel="icon" href="/static/([^"]+)">')
+_ICON = re.compile(r'<link rel="icon" href="/static/([^"]+\.svg)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
 _FIRST = '<script src="/static/first.js"></script>\n'  # only for a page with a server
 _DATA = "<!-- data -->"  # placeholder for the data and the modules
-_ICONS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 class Unbundled(Exception):
@@ -80,8 +79,8 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
         return _DATA
 
     def icon(match: re.Match[str]) -> str:
-        kind = _ICONS[match[1][match[1].rindex(".") :]]
-        return f'<link rel="icon" href="{_data_url(_file(files, match[1]), kind)}">'
+        encoded = base64.b64encode(_file(files, match[1]).encode()).decode()
+        return f'<link rel="icon" href="data:image/svg+xml;base64,{encoded}">'
 
     page = _ICON.sub(icon, _file(files, PAGE).replace(_FIRST, ""))
     page = _SCRIPT.sub(script, _STYLE.sub(style, page))
@@ -116,10 +115,6 @@ def _file(files: Mapping[str, str], name: str) -> str:
     if name not in files:
         raise Unbundled(f"{name} does not exist.")
     return files[name]
-
-
-def _data_url(text: str, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
 
 
 def _policy(scripts: list[str], styles: list[str]) -> str:

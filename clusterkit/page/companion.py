@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import sys
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from clusterkit.companions import Script, ServerProcess, tell
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
+from clusterkit.system.files import write_whole
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
 
 NICENESS = 5  # lower priority than training, but high enough for the page to keep up
@@ -48,9 +48,7 @@ class DashboardProcess(ServerProcess):
 
 def _opened(run: RunDirectory, post: Post, say: Say | None, address: str) -> None:
     with suppress(OSError):
-        file = os.open(run.dashboard, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(file, "w") as opened:
-            opened.write(f"{address}\n")
+        write_whole(run.dashboard, f"{address}\n".encode(), 0o600)
     if say is not None:
         say(_said(address, run.run_id, sys.stdout is not None and sys.stdout.isatty()))
     parts = urlsplit(address)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import stat
 from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
 
 from starlette.responses import StreamingResponse
 
-from clusterkit.page import logs
+from clusterkit.page.logs import CHUNK
+from clusterkit.store.arrivals import LogFile
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun
 from clusterkit.words.model import Task
@@ -27,20 +28,18 @@ def log_download(run: RunDirectory, name: str) -> StreamingResponse:
         task, attempt = Task.parse(match[1]), int(match[2])
     except ValueError:
         raise missing from None
-    with logs.opened(run, task, attempt) as file:
-        if file is None or not stat.S_ISREG(os.fstat(file).st_mode):
+    path = run.log(task, attempt)
+    with closing(LogFile(path)) as log:
+        if not log.is_open:
             raise missing
     saved = f"{run.run_id}-{task.type}-{task.index}-attempt-{attempt}.log"
     headers = {"content-disposition": f'attachment; filename="{saved}"', "cache-control": "no-store"}
-    return StreamingResponse(_pieces(run, task, attempt), media_type="application/octet-stream", headers=headers)
+    return StreamingResponse(_pieces(path), media_type="application/octet-stream", headers=headers)
 
 
-async def _pieces(run: RunDirectory, task: Task, attempt: int) -> AsyncIterator[bytes]:
-    with logs.opened(run, task, attempt) as file:
-        at, size = 0, 0 if file is None else os.fstat(file).st_size
-        while file is not None and at < size:
-            piece = await asyncio.to_thread(logs.read, file, at, min(size, at + logs.CHUNK))
-            if not piece:  # the log was truncated in the meantime
-                return
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with closing(LogFile(path)) as log:
+        at, size = 0, log.size
+        while piece := await asyncio.to_thread(log.read, at, min(size, at + CHUNK)):  # empty if truncated meanwhile
             at += len(piece)
             yield piece

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import LATEST, JournalLine, parse_line, read_from
+from clusterkit.store.journal import JournalLine, ended_lines, parse_line, read_from
 from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
@@ -26,12 +26,12 @@ _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt"
 
 
 class Happening(NamedTuple):
-    """An event with the offset after its line, the time of the run's clock and the wall time."""
+    """An event with the offset after its line, and its time on the run's clock and on the wall."""
 
     offset: int
     clock: float
-    wall: float
     event: Event
+    wall: float
 
 
 class JournalBlocks:
@@ -51,20 +51,21 @@ class JournalBlocks:
         """Return whether the file is shorter than the part that was read."""
         return self._size() < self.offset
 
-    def next(self) -> list[Happening] | None:
-        """Return the events of the next block; None if there is no further complete line."""
-        data = self._block()
-        if data is None:
-            return None
-        start, self.offset = self.offset, self.offset + len(data)
-        if self._skipping:
-            end = data.find(b"\n") + 1
-            if not end:
-                return []
-            self._skipping, start, data = False, start + end, data[end:]
-        self._blocks = max(self._blocks, self._size() / BLOCK) if start == 0 else self._blocks
-        lines = _chosen(data, self._blocks)
-        return [one for at, line in lines if (one := _happening(start + at, line)) is not None]
+    def new(self) -> Iterator[Happening]:
+        """Yield the events of all complete lines that were not read yet. A block is read as a whole."""
+        while (data := self._block()) is not None:
+            start, self.offset = self.offset, self.offset + len(data)
+            if self._skipping:
+                end = data.find(b"\n") + 1
+                if not end:
+                    continue
+                self._skipping, start, data = False, start + end, data[end:]
+            self._blocks = max(self._blocks, self._size() / BLOCK) if start == 0 else self._blocks
+            for at, line in _chosen(data, self._blocks):
+                message = parse_line(line)
+                timed = None if message is None else JournalLine(start + at, message).timed()
+                if timed is not None:
+                    yield Happening(start + at, *timed)
 
     def _size(self) -> int:
         try:
@@ -87,16 +88,6 @@ class JournalBlocks:
             size *= 4
 
 
-def _happening(offset: int, line: bytes) -> Happening | None:
-    message = parse_line(line)
-    if message is None or (stamped := JournalLine(offset, message).event("m")) is None:
-        return None
-    wall = message.get("t")
-    if not isinstance(wall, int | float) or not abs(wall) < LATEST:
-        return None
-    return Happening(offset, stamped[0], float(wall), stamped[1])
-
-
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a block to parse, each with the offset after it; `blocks` is the journal's size in blocks.
 
@@ -104,7 +95,7 @@ def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     those next to other events, and some in between.
     """
     if data.count(b"\n") < MANY:
-        yield from _all(data)
+        yield from ended_lines(data, 0)
         return
     others, reports = list[int](), defaultdict[bytes, list[int]](list)
     for match in _KIND.finditer(data):
@@ -113,7 +104,7 @@ def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
         else:
             reports[key].append(match.start())
     if len(others) * len(reports) > MOST_LOOKS or not any(len(places) > MANY for places in reports.values()):
-        yield from _all(data)
+        yield from ended_lines(data, 0)
         return
     kept, between = set(others), max(FEWEST, int(MOST_BETWEEN / len(reports) / blocks))
     for places in reports.values():
@@ -121,13 +112,6 @@ def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     for start in sorted({data.rfind(b"\n", 0, place) + 1 for place in kept}):
         end = data.index(b"\n", start)
         yield end + 1, data[start:end]
-
-
-def _all(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    for line in data.split(b"\n")[:-1]:
-        at += len(line) + 1
-        yield at, line
 
 
 def _thinned(places: Sequence[int], others: Sequence[int], between: int) -> Iterator[int]:

@@ -7,8 +7,7 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,12 +25,11 @@ from clusterkit.store.usage import UsageReader
 from clusterkit.views.present_use import present_use
 from clusterkit.words.errors import CannotLook
 
-LOOK_EVERY = 0.1  # seconds between two checks whether the journal has grown
 REFRESH_EVERY = 1.0  # seconds between two reads of resource usage and of other facts that may lag
 RESULT_WITHIN = 5.0  # seconds after a run's last change in which its result may still be written
-LINGER = 20.0  # seconds for which a run is followed after its last viewer has left
+LINGER = 20.0  # seconds after which a run without viewers may be forgotten
 T = TypeVar("T")
-MOST_IDLE = 2  # runs without viewers that stay open
+MOST_IDLE = 2  # runs without viewers that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +51,25 @@ class LiveRun:
         self._refreshed = float("-inf")
         self._begin()
 
-    def update(self) -> bool:
-        """Read what the run has written since the last call; return whether clients need an update."""
+    def update(self) -> None:
+        """Read what the run has written since the last call."""
         self.gone = not self.run.path.is_dir()
         if self.gone:
-            return True
+            return
         now = time.monotonic()
         due = now - self._refreshed >= REFRESH_EVERY
         if due:
-            self._live = (
-                self._is_live() and not self.model.is_over
-            )  # first, so that everything that was written before the end is read below
+            # First, so that everything that was written before the end is read below.
+            self._live = self._is_live() and not self.model.is_over
         elif not self._journal.has_new():
-            return False
+            return
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
             self._begin()  # a new run of the same name, or a run whose job file is new
-        before, read = self.model.board.version, self._read()
+        read = self._read()
         if read and self.model.is_over:  # the supervisor exits a little later
             self._live, due = False, True
         if not (due or read):
-            return False
+            return
         if due:
             for sample in self._uses.new():
                 self.model.sample(sample)
@@ -84,7 +81,6 @@ class LiveRun:
         if not self._live:
             self.model.board.put("verdict", self._verdict.read(), self.model.offset, always=True)
         self.over = not self._live and not self._journal.has_new() and self._is_settled()
-        return self.model.board.version != before or self.over
 
     def scraped(self) -> Scraped:
         run = self.model.board.get("run")
@@ -124,10 +120,9 @@ class LiveRun:
 
     def _read(self) -> bool:
         read = False
-        while (block := self._journal.next()) is not None:
+        for one in self._journal.new():
             read = True
-            for one in block:
-                self.model.take(one.offset, one.clock, one.wall, one.event)
+            self.model.take(*one)
         return read
 
     def _is_live(self) -> bool:
@@ -138,63 +133,30 @@ class LiveRun:
 
 
 class WatchedRun:
-    """A run that clients watch. One asyncio task follows the run while there are clients."""
+    """A run that clients watch. Its files are read when a client asks, for one client at a time."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
         self._lock = asyncio.Lock()
-        self._changed = asyncio.Condition()
-        self._watchers = 0
-        self._follower: asyncio.Task[None] | None = None
         self.used = time.monotonic()  # monotonic time of the last use
 
     @property
     def is_idle(self) -> bool:
-        return self._watchers == 0 and time.monotonic() - self.used > LINGER
+        return time.monotonic() - self.used > LINGER
 
     async def ask(self, question: Callable[[LiveRun], T]) -> T:
         """Update the run, and return the result of `question` about it."""
+
+        def answer() -> T:
+            self._live.update()
+            return question(self._live)
+
         self.used = time.monotonic()
         async with self._lock:
-            await asyncio.to_thread(self._live.update)
-            return await asyncio.to_thread(question, self._live)
+            return await asyncio.to_thread(answer)
 
-    async def message(self, version: int | None, offset: int = -1) -> BoardUpdate:
-        async with self._lock:
-            return await asyncio.to_thread(self._live.message, version, offset)
-
-    async def changed(self, within: float) -> bool:
-        async with self._changed:
-            try:
-                await asyncio.wait_for(self._changed.wait(), within)
-            except TimeoutError:
-                return False
-        return True
-
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
-        self._watchers += 1
-        if self._follower is None or self._follower.done():
-            self._follower = asyncio.create_task(self._follow())
-        try:
-            yield
-        finally:
-            self._watchers -= 1
-            self.used = time.monotonic()
-
-    async def close(self) -> None:
-        if self._follower is not None:
-            self._follower.cancel()
-            await asyncio.wait([self._follower])
-
-    async def _follow(self) -> None:
-        while not self.is_idle:
-            async with self._lock:
-                changed = await asyncio.to_thread(self._live.update)
-            if changed:
-                async with self._changed:
-                    self._changed.notify_all()
-            await asyncio.sleep(LOOK_EVERY)
+    async def message(self, version: int | None, offset: int) -> BoardUpdate:
+        return await self.ask(lambda live: live.message(version, offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +189,8 @@ class RunOpener:
             self._open.move_to_end(run_id)
             idle = [name for name, opened in self._open.items() if name != run_id and opened.watched.is_idle]
             for name in idle[: max(0, len(idle) - MOST_IDLE)]:
-                await self._open.pop(name).watched.close()
+                del self._open[name]
             return self._open[run_id]
 
     async def close(self) -> None:
-        for opened in self._open.values():
-            await opened.watched.close()
-        self._open.clear()
         await asyncio.to_thread(self._searcher.close)

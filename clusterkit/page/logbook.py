@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.page.logs import AttemptLog, LogEntry, Matches, Page, Search
+from clusterkit.page.logs import AttemptLog, Matches, Page, Search
 from clusterkit.page.merged import ArrivalsIndex, MergedLog
 from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
@@ -100,9 +100,9 @@ class LogBook:
             if wanted.task is None or wanted.attempt is None:
                 start = next((str(piece.offset) for piece in pieces), str(self._index.size))
             else:
-                key = (str(wanted.task).encode(), wanted.attempt)
-                end = str(self._index.ends.get(key, 0))
-                start = next((str(piece.start) for piece in pieces if piece.key == key), end)
+                source = (wanted.task, wanted.attempt)
+                end = str(self._index.ends.get(source, 0))
+                start = next((str(piece.start) for piece in pieces if piece.source == source), end)
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
@@ -123,25 +123,17 @@ class LogBook:
             self.over = self._run.is_over()  # checked first, so that everything written before the end is read below
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
-            final = self.over or (str(wanted.task).encode(), wanted.attempt + 1) in self._index.ends
-            return AttemptLog(self._run, wanted.task, wanted.attempt, final, self._when)
+            source, final = (wanted.task, wanted.attempt), (wanted.task, wanted.attempt + 1) in self._index.ends
+            return AttemptLog(self._run.log(*source), source, self.over or final, self._index.when)
         return MergedLog(self._run, self._index, self.over, lambda task: wanted.task in (None, task))
-
-    def _when(self, task: Task, attempt: int, place: int) -> float | None:
-        return self._index.when((str(task).encode(), attempt), place)
 
     def _shown(self, page: Page, skipped: int = 0) -> dict[str, Any]:
         began = self._beginning()
-        return {
-            "lines": [_line(line, began) for line in page.lines],
-            "next": page.next,
-            "previous": page.previous,
-            "skipped": skipped,
-            "done": page.done,
-        }
+        times = (None if line.t is None else round(line.t - began, 3) for line in page.lines)
+        lines = [{**line._asdict(), "t": t} for line, t in zip(page.lines, times, strict=True)]
+        return {**page._asdict(), "lines": lines, "skipped": skipped}
 
     def _beginning(self) -> float:
-        """Return the wall time at which the run began."""
         if self._began is None:
             try:
                 with self._run.journal.open("rb") as file:
@@ -149,11 +141,6 @@ class LogBook:
             except (OSError, ValueError, KeyError, TypeError, OverflowError):
                 return self._run.created()
         return self._began
-
-
-def _line(line: LogEntry, began: float) -> dict[str, Any]:
-    at = None if line.t is None else round(line.t - began, 3)
-    return {"t": at, "task": line.task, "attempt": line.attempt, "text": line.text, "cursor": line.cursor}
 
 
 def _count(query: Mapping[str, str], name: str, least: int, most: int) -> int:

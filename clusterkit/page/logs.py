@@ -5,19 +5,19 @@ A cursor marks the beginning or end of a page; clients receive cursors and send 
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.store.directory import RunDirectory
+from clusterkit.store.arrivals import LogFile, Source
+from clusterkit.store.journal import ended_lines
 from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.model import Task
 
 CHUNK = 1 << 18  # bytes per read; a longer line is shown as several lines
 LONGEST_SHOWN = 1 << 14  # characters of a line that are shown
@@ -71,8 +71,7 @@ class LineSpan(NamedTuple):
         return shown(self.raw)
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(NamedTuple):
     """A line for a client. `t` is its wall time, None if unknown; `cursor` marks its beginning."""
 
     t: float | None
@@ -82,15 +81,13 @@ class LogEntry:
     cursor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Lines in their order, and the cursors of the next and the previous page."""
 
-    lines: tuple[LogEntry, ...] = ()
-    next: str = ""
-    previous: str = ""
-    skipped: int = 0  # bytes that were left out
-    done: bool = True  # no more lines exist in that direction for now
+    lines: tuple[LogEntry, ...]
+    next: str
+    previous: str
+    done: bool  # no more lines exist in that direction for now
 
 
 def shown(raw: bytes) -> str:
@@ -109,137 +106,87 @@ def shown(raw: bytes) -> str:
     return printable(text[:LONGEST_SHOWN], color=True) + (f" … ({left_out} more)" if left_out else "")
 
 
-@contextmanager
-def opened(run: RunDirectory, task: Task, attempt: int) -> Iterator[int | None]:
-    """Yield the descriptor of an attempt's log; None if the log can't be opened."""
-    try:
-        # O_NONBLOCK, since a task can replace its log with a pipe.
-        file = os.open(run.log(task, attempt), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
-        yield file
-    finally:
-        os.close(file)
-
-
-def read(file: int, start: int, end: int) -> bytes:
-    """Return the bytes from `start` to `end`, or fewer if there are not as many."""
-    try:
-        return os.pread(file, max(0, end - start), start)
-    except OSError:
-        return b""
-
-
 def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
     """Return the lines that end within `data`, which begins at offset `start`, and the offset after the last line."""
-    found, at = [], start
-    for raw in data.split(b"\n")[:-1]:
-        found.append(LineSpan(at, at + len(raw) + 1, raw))
-        at += len(raw) + 1
-    return found, at
+    found = [LineSpan(end - len(raw) - 1, end, raw) for end, raw in ended_lines(data, start)]
+    return found, found[-1].end if found else start
 
 
-def lines_after(file: int, start: int, end: int, final: bool) -> list[LineSpan]:
-    """Return the lines between `start` and `end`, at most CHUNK bytes; if `final`, the last line needs no newline."""
-    data = read(file, start, min(end, start + CHUNK))
-    if not data:
-        return []
-    cut = data.rfind(b"\n") + 1
-    if not cut:
-        whole = len(data) >= CHUNK or (final and start + len(data) >= end)
-        return [LineSpan(start, start + len(data), data)] if whole else []
-    found, at = whole_lines(data, start)
-    if final and at < end <= start + len(data):
-        found.append(LineSpan(at, end, data[cut:]))
-    return found
+def lines_after(log: LogFile, start: int, end: int, final: bool) -> Iterator[LineSpan]:
+    """Yield the lines between `start` and `end`; if `final`, the last line needs no newline."""
+    while data := log.read(start, min(end, start + CHUNK)):
+        lines, at = whole_lines(data, start)
+        rest = data[at - start :]
+        if rest and (len(rest) == CHUNK or (final and at + len(rest) == end)):
+            lines.append(LineSpan(at, at + len(rest), rest))
+        if not lines:
+            return
+        yield from lines
+        start = lines[-1].end
 
 
-def lines_before(file: int, end: int) -> list[LineSpan]:
-    """Return the lines before `end`, at most CHUNK bytes. `end` is treated as the end of a line."""
-    begin = max(0, end - CHUNK)
-    data = read(file, begin, end)
-    if not data:
-        return []
-    if begin > 0:
-        first = data.find(b"\n", 0, len(data) - 1) + 1
-        if not first:  # part of a line longer than CHUNK
-            return [LineSpan(begin, begin + len(data), data.removesuffix(b"\n"))]
-        begin, data = begin + first, data[first:]
-    found, at = whole_lines(data, begin)
-    rest = data[at - begin :]
-    return [*found, LineSpan(at, end, rest)] if rest else found
-
-
-def line_start(file: int, place: int) -> int:
-    """Return the beginning of the line that contains an offset, at most CHUNK bytes before the offset."""
-    begin = max(0, place - CHUNK)
-    data = read(file, begin, place)
-    newline = data.rfind(b"\n")
-    return begin + newline + 1 if newline >= 0 else begin
+def lines_before(log: LogFile, end: int) -> Iterator[LineSpan]:
+    """Yield the lines before `end`, the last one first. `end` is treated as the end of a line."""
+    while data := log.read(begin := max(0, end - CHUNK), end):
+        cut = data.find(b"\n", 0, len(data) - 1) + 1 if begin > 0 else 0  # the first line may begin before `begin`
+        lines, at = whole_lines(data[cut:], begin + cut)
+        if rest := data[at - begin :]:
+            lines.append(LineSpan(at, end, rest))
+        yield from reversed(lines)
+        end = lines[0].start
 
 
 @dataclass(slots=True)
 class AttemptLog:
     """One attempt's log by pages; its cursors are offsets."""
 
-    run: RunDirectory
-    task: Task
-    attempt: int
+    path: Path
+    source: Source
     final: bool  # True if the attempt writes no more
-    when: Callable[[Task, int, int], float | None]  # the wall time at which the byte before an offset was written
+    when: Callable[[Source, int], float | None]  # the wall time at which the byte before an offset was written
 
     def after(self, cursor: str, search: Search) -> Page:
-        with opened(self.run, self.task, self.attempt) as file:
-            if file is None:
-                return Page(next="0", previous="0")
-            end = os.fstat(file).st_size
-            first = at = min(_place(cursor), end)
+        with closing(LogFile(self.path)) as log:
+            end = log.size
+            first = at = min(place_in(cursor), end)
             found = list[LogEntry]()
-            while not search.over and (lines := lines_after(file, at, end, self.final)):
-                for line in lines:
-                    at = line.end
-                    if search.takes(line.text):
-                        found.append(self._line(line))
-                        if search.over:
-                            break
-            return Page(tuple(found), str(at), str(first), done=not lines_after(file, at, end, self.final))
+            for line in lines_after(log, at, end, self.final):
+                if search.over:
+                    break
+                at = line.end
+                if search.takes(line.text):
+                    found.append(self._line(line))
+            return Page(tuple(found), str(at), str(first), done=not any(lines_after(log, at, end, self.final)))
 
     def before(self, cursor: str | None, search: Search) -> Page:
         """Return the page before a cursor; None stands for the end of the log."""
-        with opened(self.run, self.task, self.attempt) as file:
-            if file is None:
-                return Page(next="0", previous="0")
-            size = os.fstat(file).st_size
-            at = size if cursor is None else min(_place(cursor), size)
+        with closing(LogFile(self.path)) as log:
+            size = log.size
+            at = size if cursor is None else min(place_in(cursor), size)
             if at == size and not self.final:
-                at = line_start(file, at)
+                at = log.line_start(at, CHUNK)
             last, found = at, list[LogEntry]()
-            while not search.over and (lines := lines_before(file, at)):
-                for line in reversed(lines):
-                    at = line.start
-                    if search.takes(line.text):
-                        found.append(self._line(line))
-                        if search.over:
-                            break
+            for line in lines_before(log, at):
+                if search.over:
+                    break
+                at = line.start
+                if search.takes(line.text):
+                    found.append(self._line(line))
             return Page(tuple(reversed(found)), str(last), str(at), done=at <= 0)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
         """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
-        with opened(self.run, self.task, self.attempt) as file:
-            at = _place(cursor)
-            if file is None or os.fstat(file).st_size - at <= keep:
-                return cursor, 0
-            new = max(at, line_start(file, os.fstat(file).st_size - keep))
+        with closing(LogFile(self.path)) as log:
+            at, size = place_in(cursor), log.size
+            new = max(at, log.line_start(size - keep, CHUNK)) if size - at > keep else at
             return str(new), new - at
 
     def _line(self, line: LineSpan) -> LogEntry:
-        at = self.when(self.task, self.attempt, line.end)
-        return LogEntry(at, str(self.task), self.attempt, line.text, str(line.start))
+        at = self.when(self.source, line.end)
+        return LogEntry(at, str(self.source[0]), self.source[1], line.text, str(line.start))
 
 
-def _place(cursor: str) -> int:
+def place_in(cursor: str) -> int:
     """Parse a cursor into an offset. Raises BadCursor."""
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > LONGEST_CURSOR:
         raise BadCursor

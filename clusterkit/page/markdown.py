@@ -46,16 +46,12 @@ def block(lines: Iterable[str], language: str = "text") -> str:
     return "\n".join([f"{fence}{language}", *body, fence])
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its cells are Markdown."""
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def few(rows: Sequence[Sequence[str]], most: int) -> tuple[Sequence[Sequence[str]], str]:
-    """Return the first rows, and a sentence with the number of the rows left out."""
-    left = len(rows) - most
-    return rows[:most], f"\n\n{left} more rows are left out." if left > 0 else ""
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of the first rows, with the number of the rows left out below; its cells are Markdown."""
+    lines = [titles, ["---"] * len(titles), *rows[:MOST_ROWS]]
+    text = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    left = len(rows) - MOST_ROWS
+    return text + (f"\n\n{left} more rows are left out." if left > 0 else "")
 
 
 def _cut(line: str, longest: int = LONGEST_LINE) -> str:
@@ -94,11 +90,9 @@ def run_markdown(told: RunFacts) -> str:
     elif told.result is not None and told.result.doubts:
         parts += ["### Doubts", *_explained(told.result.doubts)]
     if rows := recovery_cells(told.recovered):
-        kept, rest = few([[code(cell, LONGEST_CELL) for cell in row] for row in rows], MOST_ROWS)
-        parts += ["### Recoveries", table(TITLES, kept) + rest]
+        parts += ["### Recoveries", table(TITLES, [[code(cell, LONGEST_CELL) for cell in row] for row in rows])]
     if told.recovered.faults or (told.result is not None and told.result.not_injected):
-        kept, rest = few(list(_faults(told)), MOST_ROWS)
-        parts += ["### Faults", table(("", "at", "fault", "what came of it"), kept) + rest]
+        parts += ["### Faults", table(("", "at", "fault", "what came of it"), list(_faults(told)))]
     if again := _again(told):
         parts += ["### To run it again", block([again], "sh")]
     return "\n\n".join(parts) + "\n"
@@ -127,10 +121,10 @@ def campaign_markdown(record: CampaignRecord) -> str:
         parts.append(f"{number_of('more run', len(record.failing) - MOST_FAILING)} failed.")
     for run in record.interrupted[:MOST_FAILING]:
         parts += [f"### – Run {run.run}, interrupted", *_replayed(run)]
-    ended = [_row(run, "✘ failed" if run.violations else "✔ passed") for run in record.runs]
-    kept, rest = few([*ended, *(_row(run, "– interrupted") for run in record.interrupted)], MOST_ROWS)
-    if kept:
-        parts += ["### Runs", table(("run", "faults", "outcome", "seconds", "recoveries", "steps lost"), kept) + rest]
+    runs = [_row(run, "✘ failed" if run.violations else "✔ passed") for run in record.runs]
+    runs += [_row(run, "– interrupted") for run in record.interrupted]
+    if runs:
+        parts += ["### Runs", table(("run", "faults", "outcome", "seconds", "recoveries", "steps lost"), runs)]
     if record.command:
         parts += ["### To run it again", block([record.command[:LONGEST_COMMAND]], "sh")]
     return "\n\n".join(parts) + "\n"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
-from clusterkit.page import logs
-from clusterkit.page.logs import LineSpan, LogEntry, Page, Search
+from clusterkit.page.logs import CHUNK, LineSpan, LogEntry, Page, Search, place_in, whole_lines
+from clusterkit.store.arrivals import OpenLogs, Piece, Source, recorded
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
@@ -22,19 +20,6 @@ MOST_ENDS = 200_000  # ends stored in all places together; beyond that, every se
 STEP = 1 << 20  # bytes per read
 NEAR = 1 << 12  # bytes of the file; within this range, a time is searched for line by line
 LONGEST = 100  # bytes of a line in the file, at most
-_LINE = re.compile(rb"(\d{1,12}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
-Key = tuple[bytes, int]  # task, attempt
-MOST_OPEN = 64  # logs that are open at a time
-
-
-class IndexedPiece(NamedTuple):
-    """A part of an attempt's log, and when it was written. `offset` is the offset of its line in the arrivals file."""
-
-    offset: int
-    at: float
-    key: Key
-    start: int
-    end: int
 
 
 class ArrivalsIndex:
@@ -42,38 +27,43 @@ class ArrivalsIndex:
 
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.arrivals
-        self.ends: dict[Key, int] = {}  # recorded length of each attempt's log
+        self.ends: dict[Source, int] = {}  # recorded length of each attempt's log
         self.size = 0  # bytes of the file that were read
         self._places: list[int] = [0]  # offsets in the file
-        self._known: list[dict[Key, int]] = [{}]  # the value of `ends` at each place
+        self._known: list[dict[Source, int]] = [{}]  # the value of `ends` at each place
         self._apart = APART
 
     def update(self) -> None:
-        while data := self._read(self.size, STEP):
-            for at in range(0, len(data), APART):
-                self._take(data, at, min(at + APART, len(data)))
+        while data := self._read(self.size, APART):
+            if self.size - self._places[-1] >= self._apart:
+                self._places.append(self.size)
+                self._known.append(dict(self.ends))
+                if sum(map(len, self._known)) > MOST_ENDS:
+                    self._places, self._known, self._apart = self._places[::2], self._known[::2], self._apart * 2
+            for _ in recorded(data, self.size, self.ends):
+                pass
             self.size += len(data)
 
-    def after(self, offset: int) -> Iterator[IndexedPiece]:
+    def after(self, offset: int) -> Iterator[Piece]:
         place = max(0, bisect_right(self._places, offset) - 1)
         ends, at = dict(self._known[place]), self._places[place]
         while at < self.size and (data := self._read(at, min(STEP, self.size - at))):
-            for piece in _pieces(data, at, ends):
+            for piece in recorded(data, at, ends):
                 if piece.offset >= offset:
                     yield piece
             at += len(data)
 
-    def before(self, offset: int) -> Iterator[IndexedPiece]:
+    def before(self, offset: int) -> Iterator[Piece]:
         """Yield the pieces recorded before an offset, the last piece first."""
         place = bisect_left(self._places, min(offset, self.size)) - 1
         end = min(offset, self.size)
         while place >= 0:
             begin, ends = self._places[place], dict(self._known[place])
             data = self._read(begin, end - begin + LONGEST)  # the last piece's line may end after the offset
-            yield from reversed([piece for piece in _pieces(data, begin, ends) if piece.offset < end])
+            yield from reversed([piece for piece in recorded(data, begin, ends) if piece.offset < end])
             place, end = place - 1, begin
 
-    def since(self, at: float) -> Iterator[IndexedPiece]:
+    def since(self, at: float) -> Iterator[Piece]:
         """Return the pieces that were written at a wall time or later."""
         low, high = 0, self.size
         while high - low > NEAR:
@@ -82,47 +72,20 @@ class ArrivalsIndex:
             low, high = (low, middle) if piece is None or piece.at >= at else (middle, high)
         return (piece for piece in self.after(low) if piece.at >= at)
 
-    def when(self, key: Key, place: int) -> float | None:
+    def when(self, source: Source, place: int) -> float | None:
         """Return the wall time at which the byte before an offset in an attempt's log was written."""
-        number = bisect_left(self._known, place, key=lambda known: known.get(key, 0))
+        number = bisect_left(self._known, place, key=lambda known: known.get(source, 0))
         number = max(0, number - 1)
         for piece in self.after(self._places[number]):
-            if piece.key == key and piece.end >= place:
+            if piece.source == source and piece.end >= place:
                 return piece.at
         return None
-
-    def _take(self, data: bytes, begin: int, end: int) -> None:
-        # A line that spans two parts is read with the second part.
-        start = 0 if begin == 0 else data.rfind(b"\n", 0, begin) + 1
-        stop = len(data) if end == len(data) else data.rfind(b"\n", 0, end) + 1
-        if self.size + start - self._places[-1] >= self._apart:
-            self._places.append(self.size + start)
-            self._known.append(dict(self.ends))
-            if sum(map(len, self._known)) > MOST_ENDS:
-                self._places, self._known, self._apart = self._places[::2], self._known[::2], self._apart * 2
-        for match in _LINE.finditer(data, start, stop):
-            self.ends[match[2], int(match[3])] = int(match[4])
 
     def _read(self, offset: int, size: int) -> bytes:
         """Return the complete lines within `size` bytes."""
         data = read_from(self._path, offset, size)
         end = data.rfind(b"\n") + 1
         return data[:end] if end or len(data) < size else data  # over-long lines are ignored later
-
-
-def _pieces(data: bytes, begin: int, ends: dict[Key, int]) -> Iterator[IndexedPiece]:
-    for match in _LINE.finditer(data):
-        key, end = (match[2], int(match[3])), int(match[4])
-        start, ends[key] = ends.get(key, 0), end
-        if start < end:
-            yield IndexedPiece(begin + match.start(), float(match[1]), key, start, end)
-
-
-def task_of(key: Key) -> Task | None:
-    try:
-        return Task.parse(key[0].decode())
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -139,13 +102,9 @@ class Position:
     def parse(cls, text: str) -> Position:
         """Parse a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
-        parts = (offset, within if dot else "0")
-        if not all(part.isascii() and part.isdigit() and len(part) <= logs.LONGEST_CURSOR for part in parts):
-            raise logs.BadCursor
-        return cls(int(parts[0]), int(parts[1]) - 1)
+        return cls(place_in(offset), place_in(within if dot else "0") - 1)
 
 
-@dataclass(slots=True)
 class MergedLog:
     """All logs of a run by pages. `over` is True if nothing writes to the logs any more.
 
@@ -153,15 +112,12 @@ class MergedLog:
     the task's next attempt; the unfinished lines of last attempts follow all pieces.
     """
 
-    run: RunDirectory
-    index: ArrivalsIndex
-    over: bool
-    wanted: Callable[[Task], bool]
-    _files: ExitStack = field(default_factory=ExitStack)
-    _open: dict[Key, int | None] = field(default_factory=dict)
+    def __init__(self, run: RunDirectory, index: ArrivalsIndex, over: bool, wanted: Callable[[Task], bool]) -> None:
+        self.run, self.index, self.over, self.wanted = run, index, over, wanted
+        self._logs = OpenLogs(run)
 
     def after(self, cursor: str, search: Search) -> Page:
-        with self._files:
+        with closing(self._logs):
             first = place = Position.parse(cursor)
             found = list[LogEntry]()
             for piece in self._pieces_after(place.offset):
@@ -180,7 +136,7 @@ class MergedLog:
 
     def before(self, cursor: str | None, search: Search) -> Page:
         """Return the page before a cursor; None stands for the end of the logs."""
-        with self._files:
+        with closing(self._logs):
             last = None if cursor is None else Position.parse(cursor)
             place, found = last, list[LogEntry]()
             for piece in self._pieces_before(last):
@@ -217,69 +173,50 @@ class MergedLog:
                 total, skipped = total - size, skipped + size
         return str(new), skipped
 
-    def _pieces_after(self, offset: int) -> Iterator[IndexedPiece]:
+    def _pieces_after(self, offset: int) -> Iterator[Piece]:
         rest = (piece for piece in self._rest() if piece.offset >= offset)
-        return filter(self._is_wanted, chain(self.index.after(offset), rest))
+        return (piece for piece in chain(self.index.after(offset), rest) if self.wanted(piece.task))
 
-    def _pieces_before(self, last: Position | None) -> Iterator[IndexedPiece]:
+    def _pieces_before(self, last: Position | None) -> Iterator[Piece]:
         """Return the pieces before a position, and the piece that contains the position."""
         rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
         end = self.index.size if last is None else last.offset + 1
-        return filter(self._is_wanted, chain(reversed(rest), self.index.before(end)))
+        return (piece for piece in chain(reversed(rest), self.index.before(end)) if self.wanted(piece.task))
 
-    def _is_wanted(self, piece: IndexedPiece) -> bool:
-        task = task_of(piece.key)
-        return task is not None and self.wanted(task)
-
-    def _rest(self) -> list[IndexedPiece]:
+    def _rest(self) -> list[Piece]:
         """Return pieces for the ends of a finished run's logs: unrecorded bytes, and last lines without a newline."""
         if not self.over:
             return []
-        found = list[tuple[float, Key, int, int]]()
+        found = list[Piece]()
         for task, attempt, path in self.run.logs():
-            key = (str(task).encode(), attempt)
             try:
                 seen = path.stat()
             except OSError:
                 continue
-            noted = self.index.ends.get(key, 0)
-            if seen.st_size > noted or (seen.st_size and (key[0], attempt + 1) not in self.index.ends):
-                found.append((seen.st_mtime, key, noted, seen.st_size))
-        after = self.index.size + 1
-        return [IndexedPiece(after + n, at, key, start, end) for n, (at, key, start, end) in enumerate(sorted(found))]
+            noted = self.index.ends.get((task, attempt), 0)
+            if seen.st_size > noted or (seen.st_size and (task, attempt + 1) not in self.index.ends):
+                found.append(Piece(seen.st_mtime, task, attempt, noted, seen.st_size))
+        return [piece._replace(offset=offset) for offset, piece in enumerate(sorted(found), self.index.size + 1)]
 
-    def _lines(self, piece: IndexedPiece) -> list[LineSpan]:
+    def _lines(self, piece: Piece) -> list[LineSpan]:
         """Return the lines that end in a piece. The first line may begin in an earlier piece."""
-        before = self._unfinished(piece.key, piece.start) if piece.start == 0 and piece.key[1] > 1 else []
-        file = self._file(piece.key)
-        if file is None:
-            return before
-        final = piece.offset > self.index.size
-        begin = logs.line_start(file, piece.start)
-        data = logs.read(file, begin, piece.end)
-        whole, at = logs.whole_lines(data, begin)
+        before = self._unfinished(piece.task, piece.attempt - 1) if piece.start == 0 and piece.attempt > 1 else []
+        log, final = self._logs.of(piece.source), piece.offset > self.index.size
+        begin = log.line_start(piece.start, CHUNK)
+        data = log.read(begin, piece.end)
+        whole, at = whole_lines(data, begin)
         found = before + [line for line in whole if line.end > piece.start]
         if final and (rest := data[at - begin :]):
             found.append(LineSpan(at, at + len(rest) + 1, rest))
         return found
 
-    def _unfinished(self, key: Key, start: int) -> list[LineSpan]:
-        """Return the previous attempt's last line if it lacks a newline; it sorts before the lines of this attempt."""
-        older = (key[0], key[1] - 1)
-        end, file = self.index.ends.get(older, 0), self._file(older)
-        rest = b"" if file is None or not end else logs.read(file, logs.line_start(file, end), end)
+    def _unfinished(self, task: Task, attempt: int) -> list[LineSpan]:
+        """Return the attempt's last line if it lacks a newline; it sorts before the lines of the next attempt."""
+        end, log = self.index.ends.get((task, attempt), 0), self._logs.of((task, attempt))
+        rest = log.read(log.line_start(end, CHUNK), end)
         return [LineSpan(-1, 0, rest)] if rest and not rest.endswith(b"\n") else []
 
-    def _file(self, key: Key) -> int | None:
-        if key not in self._open:
-            if len(self._open) >= MOST_OPEN:
-                self._files.close()
-                self._open.clear()
-            task = task_of(key)
-            self._open[key] = None if task is None else self._files.enter_context(logs.opened(self.run, task, key[1]))
-        return self._open[key]
 
-
-def _log_line(piece: IndexedPiece, line: LineSpan) -> LogEntry:
-    attempt = piece.key[1] - (line.start < 0)
-    return LogEntry(piece.at, piece.key[0].decode(), attempt, line.text, str(Position(piece.offset, line.start)))
+def _log_line(piece: Piece, line: LineSpan) -> LogEntry:
+    attempt = piece.attempt - (line.start < 0)
+    return LogEntry(piece.at, str(piece.task), attempt, line.text, str(Position(piece.offset, line.start)))

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TypeVar
 
 from prometheus_client.core import (
@@ -17,7 +18,6 @@ from prometheus_client.core import (
     StateSetMetricFamily,
 )
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector
 
 from clusterkit.ledger.incident import RecoveryTime
 from clusterkit.ledger.ledger import Ledger
@@ -74,17 +74,9 @@ def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Le
     return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved_at, ended)
 
 
-class _Collector(Collector):
-    def __init__(self, runs: Sequence[Scraped]) -> None:
-        self._runs = runs
-
-    def collect(self) -> Iterator[Metric]:
-        return families(self._runs)
-
-
 def exposition(runs: Sequence[Scraped]) -> bytes:
     """Return the body of the answer to a scrape; its content type is CONTENT_TYPE."""
-    text: bytes = generate_latest(_Collector(runs))  # type: ignore[no-untyped-call]
+    text: bytes = generate_latest(SimpleNamespace(collect=lambda: families(runs)))  # type: ignore[no-untyped-call]
     return text
 
 

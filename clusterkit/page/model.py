@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from clusterkit.ledger.attempts import MOST_TRACES, Key
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.board import MOST_CURVES, Board, Curves
+from clusterkit.page.board import Board, Curves
 from clusterkit.page.drawn import Drawn, drawn
 from clusterkit.page.entities import SeriesInfo, StallVerdict
 from clusterkit.page.rows import NO_USAGE, Now, Usage, cells, clean, new_run, resolved_entity, run_entity, task_entity
@@ -54,7 +55,6 @@ class RunModel:
         self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
         self._bars: dict[Key, int] = {}
         self._series: dict[tuple[str, str], int] = {}
-        self._names: dict[tuple[str, Task | str], tuple[str, str]] = {}  # of curves, as they are shown
         self._incidents: int | None = None
         if info is not None:
             self.board.put(JOB, resolved_entity(info, info.endpoints), 0)
@@ -71,16 +71,16 @@ class RunModel:
         """A wall time in seconds since the run began."""
         return self.ledger.now + wall - self._wall
 
-    def take(self, offset: int, clock: float, wall: float, event: ev.Event) -> None:
+    def take(self, offset: int, clock: float, event: ev.Event, wall: float) -> None:
         if self.ledger.began is None:
             self._began = wall
         self.offset, self._wall = offset, wall
         self.ledger.add(clock, event, wall)
         at = self.ledger.now
         if isinstance(event, ev.Progressed):
-            self._progressed(offset, at, event)
+            self._progressed(at, event)
         elif not isinstance(event, ev.Ticked):
-            self._happened(offset, at, event)
+            self._happened(at, event)
         if self.ledger.attempts.changed:
             self._note_bars()
 
@@ -96,7 +96,7 @@ class RunModel:
         for names, used in ((USED[:2], of_tasks), (USED[2:], of_gpus)):
             for of, values in used.items():
                 for name, value in zip(names, values, strict=True):
-                    self._add(name, of, at, value, self.offset)
+                    self._add(name, of, at, value)
 
     def refresh(self, wall: float, live: bool, usage: Usage = NO_USAGE, everything: bool = True) -> None:
         """Bring the board up to date; `everything`: also what only needs to be once a second."""
@@ -133,43 +133,36 @@ class RunModel:
         known = next((of for one, of in self.ledger.attempts.by_task.items() if str(one) == task), {})
         return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED, curve.usual(most))
 
-    def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
-        self._tasks[event.task] = offset
+    def _progressed(self, at: float, event: ev.Progressed) -> None:
+        self._tasks[event.task] = self.offset
         if self.info is not None and self.ledger.incidents.is_open:  # a step can change a story
-            self._incidents = offset
-        self._add("step", event.task, at, event.step, offset)
+            self._incidents = self.offset
+        self._add("step", event.task, at, event.step)
         for name, value in event.metrics.items():
             if isinstance(value, int | float):
-                self._add(f"{name} (reported)" if name in OWN else name, event.task, at, value, offset)
+                self._add(f"{name} (reported)" if name in OWN else name, event.task, at, value)
 
-    def _add(self, name: str, task: Task | str, at: float, value: float, offset: int) -> None:
-        key = (name, task)
-        if (shown := self._names.get(key)) is None:
-            if len(self._names) >= MOST_CURVES:
-                return
-            shown = self._names[key] = (clean(name), str(task))
-        try:
-            added = self.curves.add(*shown, at, float(value))
-        except OverflowError:
-            return
-        if added:
-            self._series[shown] = offset
+    def _add(self, name: str, task: Task | str, at: float, value: float) -> None:
+        shown = (clean(name), str(task))
+        with suppress(OverflowError):
+            if self.curves.add(*shown, at, float(value)):
+                self._series[shown] = self.offset
 
-    def _happened(self, offset: int, at: float, event: ev.Event) -> None:
-        self._tasks |= dict.fromkeys(self._touched(event), offset)
-        self._incidents = offset
+    def _happened(self, at: float, event: ev.Event) -> None:
+        self._tasks |= dict.fromkeys(self._touched(event), self.offset)
+        self._incidents = self.offset
         self._marks.take(at, event)
         for number in self._marks.changed:
-            self.board.put(f"mark/{number}", self._marks.get(number), offset)
+            self.board.put(f"mark/{number}", self._marks.get(number), self.offset)
         self._marks.changed.clear()
         if isinstance(event, ev.Began | ev.FaultInjected | ev.FaultTook | ev.FaultHealed):
             for cell in cells(self.ledger.job, self.ledger.faults.open.values()):
-                self.board.put(f"cell/{cell.source}/{cell.target}", cell, offset)
+                self.board.put(f"cell/{cell.source}/{cell.target}", cell, self.offset)
         match event:
             case ev.Stalled():
-                self._add_verdict(offset, at, event)
+                self._add_verdict(at, event)
             case ev.Placed(_, endpoints) if self.info is not None:
-                self.board.put(JOB, resolved_entity(self.info, endpoints), offset)
+                self.board.put(JOB, resolved_entity(self.info, endpoints), self.offset)
             case ev.TensorBoardReady(address):
                 self._tensorboard = address
             case ev.TensorBoardLost():
@@ -187,7 +180,7 @@ class RunModel:
         many = ev.Placed | ev.Continued | ev.Finished | ev.FaultInjected | ev.FaultTook | ev.FaultHealed
         return self.ledger.run.tasks if isinstance(event, many) else {}
 
-    def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
+    def _add_verdict(self, at: float, event: ev.Stalled) -> None:
         states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
         vitals = sorted(event.vitals.items(), key=lambda one: (one[0] != event.task, one[0]))  # who is to blame first
         doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in vitals}
@@ -197,7 +190,7 @@ class RunModel:
         since = at if stall is None else stall[0]
         name = None if report is None else report.rpartition("/")[2]
         verdict = StallVerdict(since, at, clean(event.text), tasks, name)
-        self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
+        self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, self.offset)
         self._verdicts += 1
 
     def _note_bars(self) -> None:

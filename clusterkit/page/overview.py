@@ -70,9 +70,8 @@ class Overview:
         result = None if live else run.result()
         status = known.ledger.run
         if result is None:
-            while (block := known.journal.next()) is not None:
-                for one in block:
-                    known.ledger.add(one.clock, one.event, one.wall)
+            for one in known.journal.new():
+                known.ledger.add(one.clock, one.event, one.wall)
             result = status.result
         wall = time.time()
         seconds = None if result is None else result.duration

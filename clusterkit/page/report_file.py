@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from clusterkit.page.campaigns import campaign_entities
 from clusterkit.page.drawn import Drawn
 from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
-from clusterkit.page.logs import line_start, opened, read, shown
+from clusterkit.page.logs import lines_after
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
-from clusterkit.page.merged import ArrivalsIndex, IndexedPiece, Key, task_of
+from clusterkit.page.merged import ArrivalsIndex
+from clusterkit.store.arrivals import LogFile, Piece, Source
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
@@ -41,7 +41,6 @@ LOGS_OF_MANY = 1 << 15  # characters of JSON for the logs of each of these runs
 BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident for which logs are kept
 LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes that are kept at the end of each log
 FARTHEST_BACK = 1 << 12  # bytes; the distance in which the beginning of a line is searched for
-PART = 1 << 16  # bytes per read
 _FOR_TAILS = 0.6  # share of the room for logs that the ends of logs get
 
 
@@ -182,13 +181,8 @@ def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
 
 
 def page_files() -> dict[str, str]:
-    """Return the page's files, without those that only a server needs."""
-    kinds = (MODULES, ".css", ".svg", ".html")
-    return {
-        str(path.relative_to(STATIC)): path.read_text()
-        for path in sorted(STATIC.rglob("*"))
-        if path.suffix in kinds and path.is_file()
-    }
+    paths = sorted(path for path in STATIC.rglob("*") if path.suffix in (MODULES, ".css", ".svg", ".html"))
+    return {str(path.relative_to(STATIC)): path.read_text() for path in paths}
 
 
 def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: int = MOST) -> Extract:
@@ -217,54 +211,46 @@ class Extract:
         self._tails = {key: 0 if whole else max(0, size - tail) for key, size in self._sizes.items()}
         share = int(most * (1 - _FOR_TAILS)) // max(1, len(incidents))
         self._windows = [[began + at - BEFORE, began + at + AFTER, share] for at in incidents]
-        self._read: dict[Key, int] = {}  # offset up to which each log was read
+        self._read: dict[Source, int] = {}  # offset up to which each log was read
         self.left_out = 0
         self.lines = list(self._lines())
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         for piece in self._index.after(0):
-            if piece.key in self._sizes and (start := self._wanted(piece)) is not None:
-                yield from self._of(piece.key, start, min(piece.end, self._sizes[piece.key]), piece.at, final=False)
-        for key, size in self._sizes.items():  # ends that were not recorded, or lack a newline
-            if self._read.get(key, 0) < size:
-                start = max(self._read.get(key, 0), self._tails[key])
-                yield from self._of(key, start, size, None, final=True)
+            source = piece.source
+            if source in self._sizes and (start := self._wanted(piece)) is not None:
+                yield from self._of(source, start, min(piece.end, self._sizes[source]), piece.at, final=False)
+        for source, size in self._sizes.items():  # ends that were not recorded, or lack a newline
+            if self._read.get(source, 0) < size:
+                start = max(self._read.get(source, 0), self._tails[source])
+                yield from self._of(source, start, size, None, final=True)
 
-    def _wanted(self, piece: IndexedPiece) -> int | None:
+    def _wanted(self, piece: Piece) -> int | None:
         """Return the offset from which a piece is kept; None if no part of the piece is kept."""
         for window in self._windows:
             if window[0] <= piece.at <= window[1] and window[2] > 0:
                 window[2] -= piece.end - piece.start
                 return piece.start
-        tail = self._tails[piece.key]
+        tail = self._tails[piece.source]
         return max(piece.start, tail) if piece.end > tail else None
 
-    def _of(self, key: Key, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
+    def _of(self, source: Source, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
         """Yield the lines that end between `start` and `end`, after a line that stands for any bytes left out."""
-        task, done = task_of(key), self._read.get(key, 0)
-        if task is None:
-            return
-        of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": key[1]}
-        with opened(self._run, task, key[1]) as file:
-            if file is None:
-                return
-            begin = done if start <= done else max(done, line_start(file, start), start - FARTHEST_BACK)
+        done, (task, attempt) = self._read.get(source, 0), source
+        of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": attempt}
+        with closing(LogFile(self._run.log(task, attempt))) as log:
+            begin = max(done, log.line_start(start, FARTHEST_BACK))
             if begin > done:
                 self.left_out += begin - done
                 yield {**of, "text": "", "skipped": begin - done}
-            while begin < end and (data := read(file, begin, min(end, begin + PART))):
-                cut = data.rfind(b"\n") + 1 or (len(data) if final or len(data) == PART else 0)
-                if not cut:
-                    break
-                rest = final and begin + len(data) >= end
-                whole, begin = data if rest else data[:cut], begin + (len(data) if rest else cut)
-                for raw in whole.removesuffix(b"\n").split(b"\n"):
-                    yield {**of, "text": shown(raw)}
-        self._read[key] = begin
+            for line in lines_after(log, begin, end, final):
+                yield {**of, "text": line.text}
+                begin = line.end
+        self._read[source] = begin
 
 
-def _sizes(run: RunDirectory) -> Iterator[tuple[Key, int]]:
-    for task, attempt, _ in run.logs():
-        with opened(run, task, attempt) as file:
-            if file is not None:
-                yield (str(task).encode(), attempt), os.fstat(file).st_size
+def _sizes(run: RunDirectory) -> Iterator[tuple[Source, int]]:
+    for task, attempt, path in run.logs():
+        with closing(LogFile(path)) as log:
+            if log.is_open:
+                yield (task, attempt), log.size

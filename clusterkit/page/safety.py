@@ -55,7 +55,6 @@ class Tickets:
 
 LOOKING = frozenset({"GET", "HEAD"})
 POST_PATH = "/act"  # suffix of the paths of requests that change something
-LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST_ADDRESS = 1 << 13
 TICKETS = "/api/ticket"  # with ?path=PATH, returns a ticket with which a browser can open the file
 POLICY = (
@@ -127,7 +126,6 @@ class Safety:
 
         try:
             self._check(scope)
-            body = b"" if scope["method"] in LOOKING else await _body(scope, receive)
         except HttpRefused as refused:
             answer = JSONResponse({"error": refused.why}, refused.status, {**NO_STORE, **refused.more})
             await answer(scope, receive, send_safely)
@@ -136,10 +134,7 @@ class Safety:
             asked = dict(_pairs(scope["query_string"])).get("path", "")
             await JSONResponse({"ticket": self._tickets.issue(asked)}, headers=NO_STORE)(scope, receive, send_safely)
             return
-        if scope["method"] in LOOKING:
-            await self._app(scope, receive, send_safely)
-        else:
-            await self._app(scope, _replay(body, receive), send_safely)
+        await self._app(scope, receive, send_safely)
 
     def _check(self, scope: Scope) -> None:
         """Raise HttpRefused if the request is not allowed."""
@@ -190,26 +185,3 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
     except ValueError:
         raise HttpRefused(400, "The address has too many parts.") from None
-
-
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """Return the body of a request. Raises HttpRefused if the body is incomplete or too long."""
-    body = b""
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise HttpRefused(400, "The request has no end.")
-        body += bytes(message.get("body", b""))
-        if len(body) > LONGEST_BODY:
-            raise HttpRefused(413, "The request is too long.")
-        if not message.get("more_body"):
-            return body
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return again

@@ -119,12 +119,8 @@ class PageServer:
 
 def _bound(port: int) -> socket.socket:
     """Return a socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen(MOST_CONNECTIONS)  # early clients wait instead of being refused
+        return socket.create_server((HOST, port), backlog=MOST_CONNECTIONS)  # early clients wait, and are not refused
     except OSError as error:
-        listener.close()
-        raise ClusterkitError(f"The dashboard server can't listen on port {port}: {error.strerror}.") from None
-    return listener
+        why = os.strerror(error.errno or 0)
+        raise ClusterkitError(f"The dashboard server can't listen on port {port}: {why}.") from None

@@ -24,16 +24,13 @@ def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Sto
 
     An explanation is part of the last recovery from a failure of its task that no fault brought about.
     """
-    faults = {fault.number: fault for fault in report.faults}
-    told, found = set[int](), list[Story]()
     explanations = () if result is None else result.explanations
     last = {one.task: recovery for recovery in report.recoveries for one in _failures(recovery) if one.fault is None}
-    for recovery in report.recoveries:
-        begun_by = [faults[n] for n in recovery.faults if n in faults and n not in told]
+    (begun, alone), found = report.beginnings(), list[Story]()
+    for recovery, faults in begun:
         why = [one for one in explanations if one.task is not None and last.get(one.task) is recovery]
-        found.append(_of_recovery(recovery, begun_by, why, _unrepaired(result)))
-        told |= set(recovery.faults)
-    found += [_of_fault(fault) for fault in report.faults if fault.number not in told]
+        found.append(_of_recovery(recovery, faults, why, _unrepaired(result)))
+    found += map(_of_fault, alone)
     return sorted(found, key=lambda story: story.at)[-MOST_STORIES:]
 
 

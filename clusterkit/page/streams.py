@@ -15,19 +15,23 @@ from starlette.types import Receive, Scope, Send
 from clusterkit.page.live import WatchedRun
 from clusterkit.page.logbook import LogBook, Wanted
 from clusterkit.page.searching import TooSlow
+from clusterkit.words.errors import ClusterkitError
 
 MOST = 64  # streams at a time
 FAREWELL = 0.5  # seconds to send the end of a stream when the server ends
 STUCK = 15.0  # seconds that a client may take to read a message
 HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
 APART = 0.25  # seconds between two messages, at least
-LOOK_EVERY = 0.1  # seconds between two checks for new log lines
+LOOK_EVERY = 0.1  # seconds between two checks for changes or new log lines
 MOST_PER_LOOK = 20_000  # characters of logs per check
 Ended = Callable[[], None]
 
 
-class TooMany(Exception):
+class TooMany(ClusterkitError):
     """No further stream is allowed."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many pages are open already. Close some of them.")
 
 
 class Places:
@@ -110,22 +114,22 @@ async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     version: int | None = None
-    async with watched.watching():
-        await watched.ask(lambda live: None)  # update the run, so that the first message is complete
-        while True:
-            new = await watched.message(version, offset)
-            sent, version = clock(), new.version
-            if new.text:
-                yield message(new.text, new.offset)
-            if new.gone:
-                return
-            if new.over:
-                yield message("{}", new.offset, "over")
-                return
-            if not await watched.changed(HEARTBEAT):
-                yield ": \n\n"
-            with suppress(ValueError):
-                await asyncio.sleep(max(0.0, sent + APART - clock()))
+    quiet_since = clock()
+    while True:
+        began, new = clock(), await watched.message(version, offset)
+        version = new.version
+        if new.text:
+            quiet_since = clock()
+            yield message(new.text, new.offset)
+        if new.gone:
+            return
+        if new.over:
+            yield message("{}", new.offset, "over")
+            return
+        if clock() - quiet_since > HEARTBEAT:
+            quiet_since = clock()
+            yield ": \n\n"
+        await asyncio.sleep(max(0.0, began + (APART if new.text else LOOK_EVERY) - clock()))
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:

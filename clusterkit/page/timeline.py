@@ -12,8 +12,7 @@ from clusterkit.ledger.attempts import Attempts
 from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Segment, Startup, TimeShare
 from clusterkit.text.printable import printable
 from clusterkit.views.goodput import NAMES
-from clusterkit.views.narrate import sentence
-from clusterkit.views.timeline import detail
+from clusterkit.views.timeline import any_sentence
 from clusterkit.words import account as words
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
@@ -209,8 +208,4 @@ def _only(tasks: Sequence[Task]) -> str | None:
 
 
 def _text(event: ev.Event) -> str:
-    told = sentence(event)
-    if told is not None:
-        return told[1]
-    text = detail(event)
-    return event.kind if text is None else printable(text)
+    return any_sentence(event) or event.kind

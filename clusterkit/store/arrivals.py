@@ -2,31 +2,116 @@
 
 from __future__ import annotations
 
+import io
 import os
-import stat
-from collections import defaultdict
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import LATEST, read_from
+from clusterkit.store.journal import read_from
+from clusterkit.system.files import open_regular
 from clusterkit.words.model import Task
 
+BLOCK = 1 << 12  # bytes to read at a time in the search for the beginning of a line
 CHUNK = 1 << 18  # bytes; the maximum size of a piece
 LARGEST = 1 << 60  # bytes; the maximum size of a log
 MOST_OPEN = 64  # the maximum number of logs open at a time
 Source = tuple[Task, int]  # task, attempt
+_LINE = re.compile(rb"(\d{1,11}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
 
 
 class Piece(NamedTuple):
-    """A part of an attempt's log, from `start` to `end`, and the wall time at which it was written."""
+    """A part of an attempt's log, from `start` to `end`, and the wall time at which it was written.
+
+    `offset` is the offset of the line in the file `arrivals` that records the piece.
+    """
 
     at: float
     task: Task
     attempt: int
     start: int
     end: int
+    offset: int = 0
+
+    @property
+    def source(self) -> Source:
+        return self.task, self.attempt
+
+
+def recorded(data: bytes, offset: int, ends: dict[Source, int]) -> Iterator[Piece]:
+    """Yield the pieces that a part of `arrivals` at an offset records, and note the end of each piece in `ends`."""
+    for match in _LINE.finditer(data):
+        source, end = _source(match[2], match[3]), int(match[4])
+        if source is not None and (start := ends.get(source, 0)) < end:
+            ends[source] = end
+            yield Piece(float(match[1]), *source, start, end, offset + match.start())
+
+
+@lru_cache(4096)
+def _source(name: bytes, attempt: bytes) -> Source | None:
+    with suppress(ValueError):
+        return Task.parse(name.decode()), int(attempt)
+    return None
+
+
+class LogFile:
+    """The log of an attempt, open for reading. A log that can't be opened has no bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: io.FileIO | None = None
+        with suppress(OSError):
+            self._file = open_regular(path)
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    @property
+    def size(self) -> int:
+        return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to `end`, or fewer if there are not as many."""
+        with suppress(OSError):
+            if self._file is not None:
+                return os.pread(self._file.fileno(), max(0, min(end, self.size) - start), start)
+        return b""
+
+    def line_start(self, place: int, farthest: int = LARGEST) -> int:
+        """Return the beginning of the line that contains an offset, at most `farthest` bytes before the offset."""
+        start, least = place, max(0, place - farthest)
+        while before := self.read(max(least, start - BLOCK), start):
+            if (newline := before.rfind(b"\n")) >= 0:
+                return start - len(before) + newline + 1
+            start -= len(before)
+        return start
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class OpenLogs:
+    """The logs of a run, of which at most MOST_OPEN are open at a time."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._files: dict[Source, LogFile] = {}
+
+    def of(self, source: Source) -> LogFile:
+        if source not in self._files:
+            if len(self._files) >= MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+            self._files[source] = LogFile(self._run.log(*source))
+        return self._files[source]
+
+    def close(self) -> None:
+        while self._files:
+            self._files.popitem()[1].close()
 
 
 class Arrivals:
@@ -35,47 +120,32 @@ class Arrivals:
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._offset = 0
-        self._ends: defaultdict[Source, int] = defaultdict(int)
-        self._names: dict[bytes, Task] = {}
-        self._files: dict[Source, int | None] = {}
+        self._ends: dict[Source, int] = {}
+        self._logs = OpenLogs(run)
 
     def new(self) -> list[Piece]:
         """Return the pieces that were recorded since the last call."""
         data = read_from(self._run.arrivals, self._offset)
-        *lines, rest = data.split(b"\n")
-        self._offset += len(data) - len(rest)
-        return [piece for line in lines if (piece := self._piece(line)) is not None]
+        data = data[: data.rfind(b"\n") + 1]
+        self._offset += len(data)
+        return list(recorded(data, self._offset - len(data), self._ends))
 
     def rest(self) -> list[Piece]:
         """Return the log parts whose arrival was not recorded, for example because the supervisor was killed."""
         found = []
         for task, attempt, log in self._run.logs():
             try:
-                stream, seen = (task, attempt), log.lstat()
+                source, seen = (task, attempt), log.lstat()
             except OSError:  # the run is being removed
                 continue
-            while (start := self._ends[stream]) < seen.st_size:
-                end = self._ends[stream] = min(seen.st_size, start + CHUNK)
-                found.append(Piece(seen.st_mtime, *stream, start, end))
+            while (start := self._ends.get(source, 0)) < seen.st_size:
+                end = self._ends[source] = min(seen.st_size, start + CHUNK)
+                found.append(Piece(seen.st_mtime, *source, start, end))
         return sorted(found, key=lambda piece: piece.at)
 
     def read(self, piece: Piece) -> bytes:
         """Return the bytes of a piece, or fewer if the log was truncated."""
-        file = self._file((piece.task, piece.attempt))
-        size = 0 if file is None else os.fstat(file).st_size
-        return b"" if file is None else os.pread(file, max(0, min(piece.end, size) - piece.start), piece.start)
-
-    def whole_line(self, piece: Piece) -> Piece:
-        """Return the piece, extended to the beginning of its first line."""
-        start, file = piece.start, self._file((piece.task, piece.attempt))
-        while start > 0 and file is not None:
-            before = os.pread(file, min(start, 4096), max(0, start - 4096))
-            if not before:  # the log was truncated
-                return piece
-            if (newline := before.rfind(b"\n")) >= 0:
-                return piece._replace(start=start - len(before) + newline + 1)
-            start -= len(before)
-        return piece._replace(start=start)
+        return self._logs.of(piece.source).read(piece.start, piece.end)
 
     def last_lines(self, pieces: Sequence[Piece], count: int) -> list[Piece]:
         """Return the pieces that contain the last `count` lines. Each attempt's output begins with a whole line."""
@@ -95,52 +165,11 @@ class Arrivals:
         seen: set[Source] = set()
         whole = []
         for piece in pieces:
-            first = (piece.task, piece.attempt) not in seen
-            seen.add((piece.task, piece.attempt))
-            whole.append(self.whole_line(piece) if first else piece)
+            first = piece.source not in seen
+            seen.add(piece.source)
+            start = self._logs.of(piece.source).line_start(piece.start) if first else piece.start
+            whole.append(piece._replace(start=start))
         return whole
 
     def close(self) -> None:
-        for stream in list(self._files):
-            self._close(stream)
-
-    def _piece(self, line: bytes) -> Piece | None:
-        """Return the piece that a line of `arrivals` records, or None if the line is damaged."""
-        try:
-            time, name, attempt, noted = line.split()
-            at, stream, end = float(time), (self._task(name), int(attempt)), int(noted)
-        except ValueError:
-            return None
-        start = self._ends[stream]
-        if not 0 <= at < LATEST or not start <= end < LARGEST:
-            return None
-        self._ends[stream] = end
-        return Piece(at, *stream, start, end)
-
-    def _task(self, name: bytes) -> Task:
-        if name not in self._names:
-            self._names[name] = Task.parse(name.decode())
-        return self._names[name]
-
-    def _file(self, stream: Source) -> int | None:
-        if stream not in self._files:
-            if len(self._files) >= MOST_OPEN:
-                self._close(next(iter(self._files)))
-            self._files[stream] = _opened(self._run.log(*stream))
-        return self._files[stream]
-
-    def _close(self, stream: Source) -> None:
-        if (file := self._files.pop(stream)) is not None:
-            os.close(file)
-
-
-def _opened(log: Path) -> int | None:
-    try:
-        # Do not block or follow links, since a task can replace the log by a pipe or a link.
-        file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    return None
+        self._logs.close()

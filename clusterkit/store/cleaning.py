@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.store.control import address
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.system import procfs
@@ -100,8 +99,6 @@ def remove(run: RunDirectory) -> None:
         raise StillLive(f"The run {run.run_id} is live. Stop it first: clusterkit down {run.run_id}")
     if run.run_id in find_strays():  # strays can't be recognized once the directory is gone
         reap_strays()
-    with suppress(OSError):
-        address(run).unlink()
     try:
         if run.submitted.exists():
             shutil.rmtree(run.submitted)

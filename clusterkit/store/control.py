@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import itertools
 import json
 import os
@@ -11,56 +10,42 @@ import signal
 import socket
 import stat
 import struct
-import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
+from clusterkit.system.files import short_path
 from clusterkit.words import protocol
 from clusterkit.words.errors import CannotLook, ClusterkitError, RunDirectoryError
 
-LONGEST = 107  # bytes; the maximum length of a Unix socket's path
-STALE = 3600.0  # seconds; an older socket without a listener was left behind by a killed run
 TIMEOUT = 10.0  # seconds; the default limit for a connection attempt or a call
 RETRY_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
 SIGNALS_APART = 0.1  # seconds between two signals, so that the system does not merge them
 
 
-def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
-    """Listen for clients; return the socket and a function that removes its file. Raises RunDirectoryError."""
-    path, part = run.control_socket, run.control_path.with_name(f".{run.control_path.name}.part")
+def listen(run: RunDirectory) -> socket.socket:
+    """Listen for clients of a run. Raises RunDirectoryError."""
+    path = run.control_socket
     try:
-        if len(os.fsencode(path)) > LONGEST:
-            path = _short_path(run.path)
-            remove_stale(path.parent, time.time() - STALE)
-            part.write_text(str(path))
         _unlink_if_stale(path)
-        server = _bound(path)
-        if path != run.control_socket:
-            part.replace(run.control_path)
+        return _bound(path)
     except OSError as error:
         raise RunDirectoryError(f"Cannot create the control socket {path}: {error.strerror or error}.") from None
-
-    def unlink() -> None:
-        with suppress(OSError):
-            path.unlink()
-
-    return server, unlink
 
 
 def _bound(path: Path) -> socket.socket:
     """Return a listening socket whose path appears once clients can connect. Raises OSError."""
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    new = path.with_name(f".{path.name[1:]}")  # no longer than the final name, which may have the maximum length
+    server = _unix_socket()
+    new = path.with_name(f".{path.name}")
     try:
         if os.path.lexists(path):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         new.unlink(missing_ok=True)
-        server.bind(str(new))
+        with short_path(new) as short:
+            server.bind(short)
         new.chmod(0o600)
         server.listen(128)
         server.setblocking(False)
@@ -74,73 +59,37 @@ def _bound(path: Path) -> socket.socket:
 def _unlink_if_stale(path: Path) -> None:
     """Remove a socket that a killed run with the same directory left behind. Raises OSError.
 
-    The caller holds the run's lock, so the run has no other supervisor. A socket with a listener is kept even so:
-    containers that share a temporary directory may have different run directories at the same path.
+    The caller holds the run's lock, so the run has no other supervisor. A socket with a listener is kept even so.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
             path.unlink()
 
 
-def remove_stale(directory: Path, before: float) -> None:
-    """Remove sockets without a listener that were created before the wall time `before`.
-
-    Such sockets were left behind by runs that were killed with their guardians. Nothing else removes the sockets, since
-    the run directory that names the socket may be gone.
-    """
-    for path in directory.glob("*.sock"):
-        with suppress(OSError):
-            if path.lstat().st_mtime < before:
-                _unlink_if_stale(path)
-
-
 def _is_served(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+    with _unix_socket() as client, short_path(path) as short:
         client.setblocking(False)
-        return client.connect_ex(str(path)) != errno.ECONNREFUSED
+        return client.connect_ex(short) != errno.ECONNREFUSED
 
 
-def address(run: RunDirectory) -> Path:
-    try:
-        return Path(os.fsdecode(run.control_path.read_bytes()))
-    except OSError:
-        return run.control_socket
+def _unix_socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
 
 
 def connect(run: RunDirectory, timeout: float) -> socket.socket:
-    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    client = _unix_socket()
     # If the server's backlog is full, connecting a non-blocking socket fails at once. A blocking socket waits in the
     # kernel, for as long as the send timeout.
     seconds, part = divmod(timeout, 1)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(seconds), int(part * 1e6)))
     try:
-        client.connect(str(address(run)))
+        with short_path(run.control_socket) as short:
+            client.connect(short)
         client.settimeout(timeout)
     except BaseException:
         client.close()
         raise
     return client
-
-
-def temporary_directory(more: int) -> str:
-    """Return the temporary directory, or /tmp if its path plus `more` bytes is too long for a socket."""
-    place = tempfile.gettempdir()
-    return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
-
-
-def make_private(directory: Path) -> bool:
-    """Create a directory if necessary; return whether only this user has access to it. Raises OSError."""
-    directory.mkdir(mode=0o700, exist_ok=True)
-    seen = directory.lstat()
-    return seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and not directory.is_symlink()
-
-
-def _short_path(run: Path) -> Path:
-    own = f"clusterkit-{os.getuid()}"
-    directory = Path(temporary_directory(len(own) + 32), own)
-    if not make_private(directory):
-        raise RunDirectoryError(f"Cannot create a control socket in {directory}: other users have access to it.")
-    return directory / f"{hashlib.blake2b(os.fsencode(run), digest_size=12).hexdigest()}.sock"
 
 
 class NotLive(ClusterkitError):
@@ -153,7 +102,7 @@ class Refused(ClusterkitError):
     __module__ = "clusterkit"
 
 
-class Client:
+class Client(AbstractContextManager["Client"]):
     """A connection to a live run, with a timeout for each call. Raises NotLive if the run is not live."""
 
     def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
@@ -167,9 +116,10 @@ class Client:
         call_id = next(self._ids)
         try:
             self._socket.sendall(protocol.call(method, params, call_id))
-            while (message := self._next()) is not None:
+            while (line := self._file.readline()).endswith(b"\n"):
+                message: dict[str, Any] = json.loads(line)
                 if message.get("id") == call_id:
-                    return self._result(message)
+                    return _result(message)
         except TimeoutError:
             raise NotLive(f"The run {self._run.run_id} did not answer in time.") from None
         except OSError:
@@ -180,24 +130,15 @@ class Client:
         self._file.close()
         self._socket.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _next(self) -> dict[str, Any] | None:
-        line = self._file.readline()
-        if not line.endswith(b"\n"):
-            return None
-        message: dict[str, Any] = json.loads(line)
-        return message
 
-    def _result(self, message: dict[str, Any]) -> dict[str, Any]:
-        if "error" in message:
-            raise Refused(message["error"]["message"])
-        result: dict[str, Any] = message["result"]
-        return result
+def _result(message: dict[str, Any]) -> dict[str, Any]:
+    if "error" in message:
+        raise Refused(message["error"]["message"])
+    result: dict[str, Any] = message["result"]
+    return result
 
 
 def _connected(run: RunDirectory, timeout: float) -> socket.socket:

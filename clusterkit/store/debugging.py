@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import signal
 import socket
@@ -13,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.files import short_path
 from clusterkit.words.model import Task
 
 CONNECT_WITHIN = 5.0  # seconds; the timeout for connecting and closing
@@ -83,19 +83,13 @@ class DebuggerConnection:
 
 def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
     """Connect to a task's debugger; None if the task does not listen."""
-    path = run.debugger(task)
-    try:
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         connected.settimeout(CONNECT_WITHIN)
-        connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # short for any path, see task/debug_session.py
+        with short_path(run.debugger(task)) as short:
+            connected.connect(short)
         connected.settimeout(None)
     except OSError:
         connected.close()
         return None
-    finally:
-        os.close(directory)
     return DebuggerConnection(connected)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import json
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusterkit.store.paths import Paths
-from clusterkit.system.files import allocate, truncate_to_lines
+from clusterkit.system.files import allocate, truncate_to_lines, write_whole
 from clusterkit.system.files import make_private as make_private
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
@@ -24,11 +26,6 @@ from clusterkit.words.outcome import RunResult, RunState
 
 if TYPE_CHECKING:  # imported only for type checks, since most commands do not need it and should start fast
     from clusterkit.words.account import Account
-
-
-import json
-
-from clusterkit.system.files import write_whole
 
 CLIENTS_CHECK = 0.5  # seconds; extra time to retry a lock, since a client's `is_live` may hold it for a moment
 RETRY_EVERY = 0.05  # seconds between two attempts to lock a run
@@ -137,33 +134,24 @@ class RunDirectory(Paths[Path]):
         except OSError as error:
             raise unusable(self.of_task(task), error) from None
 
-    def lock(self) -> int:
-        """Lock the run, so that it counts as live until the returned descriptor is closed. Raises RunDirectoryError."""
-        try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            # Not LOCK_NB: no other supervisor exists, but a client's `is_live` may hold the lock for a moment.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            raise unusable(self.lock_file, error) from None
-        return descriptor
+    def lock(self, within: float = math.inf) -> int:
+        """Lock the run, so that it counts as live until the returned descriptor is closed. Raises RunDirectoryError.
 
-    def take_lock(self, within: float) -> int:
-        """Lock an existing run, as `lock` does. Raises RunDirectoryError if it is still live after `within` seconds."""
+        Wait up to `within` seconds for another supervisor. A client's `is_live` may hold the lock for a moment.
+        """
         until = time.monotonic() + within + CLIENTS_CHECK
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return descriptor
+                if time.monotonic() >= until:
+                    os.close(descriptor)
+                    raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.")
+                time.sleep(RETRY_EVERY)
         except OSError as error:
             raise unusable(self.lock_file, error) from None
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return descriptor
-            except OSError:
-                if time.monotonic() < until:
-                    time.sleep(RETRY_EVERY)
-                    continue
-                os.close(descriptor)
-                raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
 
     def discard(self) -> None:
         import shutil  # imported here, since most commands remove no directory
@@ -227,8 +215,7 @@ class RunDirectory(Paths[Path]):
 
     def info(self) -> RunInfo | None:
         """Return the content of job.json, or None if it is missing or damaged."""
-        info = _decoded(RunInfo, read_json(self.job_file))
-        return None if info is None else replace(info, endpoints=self.endpoints())
+        return _decoded(RunInfo, read_json(self.job_file))
 
     def replace_endpoints(self, endpoints: Mapping[Task, str]) -> None:
         """Replace the endpoints in job.json. Raises OSError."""

@@ -68,11 +68,16 @@ class JournalReader:
 
     def _lines(self) -> list[tuple[int, bytes]]:
         """Return each new line with the offset of the line's end. An incomplete line is left for a later call."""
-        lines = []
-        for line in read_from(self._path, self.offset).split(b"\n")[:-1]:
-            self.offset += len(line) + 1
-            lines.append((self.offset, line))
+        lines = list(ended_lines(read_from(self._path, self.offset), self.offset))
+        self.offset = lines[-1][0] if lines else self.offset
         return lines
+
+
+def ended_lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the complete lines in data that begins at an offset, each with the offset after it."""
+    for line in data.split(b"\n")[:-1]:
+        offset += len(line) + 1
+        yield offset, line
 
 
 def read_from(path: Path, offset: int, size: int = -1) -> bytes:

@@ -25,7 +25,6 @@ class Paths(Generic[P_co]):
         self.lock_file = path / "lock"  # held by the supervisor as long as the run is live
         self.console = path / "console.log"  # the output of a run in the background
         self.control_socket = path / "control.sock"
-        self.control_path = path / "control.path"  # the socket's path, if `control_socket` would be too long
         self.agents_key = path / "agents.pem"  # the key by which agents and the supervisor authenticate each other
         self.tensorboard = path / "tensorboard"  # the log directory of TensorBoard
         self.dashboard = path / "dashboard"  # the address of the run's dashboard, with its token

@@ -58,7 +58,6 @@ class RunStore:
 
     @property
     def token_file(self) -> Path:
-        """Return the path of the file with the token for the user's dashboards."""
         return self.home / "dashboard.token"
 
     @property

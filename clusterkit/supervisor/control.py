@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -79,7 +80,7 @@ class ControlServer:
     def __init__(self, run: RunDirectory, greeting: dict[str, Any], post: Post) -> None:
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
-        self._socket, self._unlink = listen(run)
+        self._run, self._socket = run, listen(run)
         self._resumes_at: float | None = None  # monotonic seconds; None unless accepting is paused
         self._has_warned = False
         self._clients: dict[int, _Connection] = {}
@@ -99,7 +100,8 @@ class ControlServer:
         for client in self._clients.values():
             client.connection.close()
         self._socket.close()
-        self._unlink()
+        with suppress(OSError):
+            self._run.control_socket.unlink()
 
     def _resume_accepting(self) -> float | None:
         """Accept clients again after the pause of REST seconds; during the pause, return the remaining seconds."""

@@ -31,7 +31,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
     """
     if not directory.path.exists():
         return None
-    directory.take_lock(LOCK_TIMEOUT if job.hosts.count else 0.0)
+    directory.lock(LOCK_TIMEOUT if job.hosts.count else 0.0)
     result = directory.result()
     if result is not None and result.final:
         raise RunOver(directory.run_id, result)

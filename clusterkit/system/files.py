@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 BLOCK = 1 << 16  # bytes to read at a time in the search for the end of a line
@@ -60,16 +63,29 @@ def why_not_reached(path: Path) -> str:
     return ""
 
 
+def open_regular(path: Path) -> io.FileIO:
+    """Open a file for reading. Raises OSError, also if a task has replaced the file with a link or a pipe."""
+    file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise FileNotFoundError
+
+
 def end_of(path: Path, longest: int) -> bytes:
-    """Return the last bytes of a file. Raises OSError, also if a task has replaced the file with a link or a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Return the last bytes of a file. Raises OSError, as `open_regular` does."""
+    with open_regular(path) as file:
+        return os.pread(file.fileno(), longest, max(0, os.fstat(file.fileno()).st_size - longest))
+
+
+@contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """Yield a short path of a Unix socket, whose address has at most 107 bytes. Raises OSError."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode):
-            raise FileNotFoundError
-        return os.pread(descriptor, longest, max(0, seen.st_size - longest))
+        yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
-        os.close(descriptor)
+        os.close(directory)
 
 
 def is_directory(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Log lines of TensorFlow's C++ code at level INFO, in absl's format and in the older format.
 _INFO = re.compile(r"I[01]\d{3} [\d:.]+ +\d+ [\w./]+:\d+\]|\d{4}-\d\d-\d\d [\d:.]+: I \w+/")
@@ -96,3 +97,8 @@ class NoiseFilter:
         If not, `is_noise` need not be called for these lines.
         """
         return self._in_noise or has_clue(whole, _CLUES) or (b"I" in whole and _INFO_CLUE.search(whole) is not None)
+
+
+def without_noise(lines: Iterable[str]) -> list[str]:
+    noise = NoiseFilter()
+    return [line for line in lines if not noise.is_noise(line)]

@@ -40,7 +40,6 @@ class Show:
     group: int | None = None  # the command's process group, if it has a status line
 
     def wants(self, task: Task) -> bool:
-        """Whether the task's output is shown."""
         return self.tasks and (not self.only or str(task) in self.only or str(task.type) in self.only)
 
 

@@ -11,14 +11,14 @@ from clusterkit.words.outcome import RunResult
 NARROWEST = 40  # columns
 
 
-def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> list[str]:
+def explanation_lines(result: RunResult, width: int) -> list[str]:
     """Return the explanations of a run's failure between two empty lines; nothing without explanations.
 
     The explanation that tasks trained alone is left out, because the report contains that fact anyway.
     """
     recovered = result.overcome and result.undistributed is None and not result.unfinished
-    head = [f"{indent[2:]}The job recovered from this failure:"] if recovered else []
-    return [*head, "", *lines_of(result.exact, width, indent), ""] if result.exact else []
+    head = ["  The job recovered from this failure:"] if recovered else []
+    return [*head, "", *lines_of(result.exact, width, "    "), ""] if result.exact else []
 
 
 def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:
@@ -29,9 +29,8 @@ def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") 
         parts += [("See: ", " ".join(map(address, explanation.reported)))] if explanation.reported else []
         lines += [""] if lines else []
         for title, text in parts:
-            lines += at_words(
-                f"{indent}{title}{printable(text)}", max(width, NARROWEST), indent + " " * len(title)
-            ).split("\n")
+            label = indent + title
+            lines += at_words(label + printable(text), max(width, NARROWEST), " " * len(label)).split("\n")
     return lines
 
 

@@ -34,17 +34,14 @@ class Gathering:
 
     @staticmethod
     def joinable(event: Event) -> Spawned | Failed | None:
-        """Return the event if similar events may be joined with it, else None."""
         if isinstance(event, Spawned):
             return event
         return event if isinstance(event, Failed) and not event.failure.exit.ok else None
 
     def is_like(self, event: Spawned | Failed) -> bool:
-        """Return whether the event can be joined with the held events."""
         return not self._held or _kind(self._held[0]) == _kind(event)
 
     def take(self, event: Spawned | Failed, now: float) -> None:
-        """Hold an event."""
         self._since = self._since if self._held else now
         self._held.append(event)
 

@@ -32,7 +32,8 @@ def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
     if not goodput.duration:
         return []
     width = width or USUAL
-    head = "goodput unknown: no task reported a step" if goodput.share is None else f"goodput {_percent(goodput)}"
+    share = f"{dict(percentages(goodput)).get('training', 0)}%"
+    head = "goodput unknown: no task reported a step" if goodput.share is None else f"goodput {share}"
     lines = [_shares(_INDENT + head, goodput, width)]
     if goodput.most:
         hint = " (details: clusterkit show --startup)" if goodput.costliest == "startup" else ""
@@ -49,10 +50,6 @@ def percentages(goodput: Goodput) -> list[tuple[str, int]]:
     for name, _ in by_rest[: 100 - sum(whole.values())]:
         whole[name] += 1
     return sorted(whole.items(), key=lambda part: -part[1])
-
-
-def _percent(goodput: Goodput) -> str:
-    return f"{dict(percentages(goodput)).get('training', 0)}%"
 
 
 def _shares(head: str, goodput: Goodput, width: int) -> str:

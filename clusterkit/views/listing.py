@@ -142,7 +142,6 @@ def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Use]) -> list[dict[str, Any]]:
-    """The rows of all tasks in `ps`."""
     return [task_row(of, now, live, usage.get(task)) for task, of in status.tasks.items()]
 
 

@@ -59,7 +59,6 @@ class LineMaker:
                 yield LogLine(stream.at, task, attempt, text)
 
     def end_all(self) -> Iterator[LogLine]:
-        """Yield the rest of every attempt's output."""
         for key, _ in sorted(self._streams.items(), key=lambda item: item[1].at):
             yield from self.end(*key)
 

@@ -109,7 +109,10 @@ class Prefixer:
 
     def _if_plain(self, whole: bytes) -> list[Chunk] | None:
         bare = without_colors(whole)
-        return self._at_once(whole if self._color else bare) if self._is_plain(whole, bare) else None
+        if not self._is_plain(whole, bare):
+            return None
+        text = whole if self._color else bare
+        return [memoryview(text.replace(b"\n", self._next))[1 : -len(self._first)]]
 
     def _is_plain(self, whole: bytes, bare: bytes) -> bool:
         """Return whether handling `whole` line by line would only add prefixes and perhaps remove colors."""
@@ -120,9 +123,6 @@ class Prefixer:
             and not (self._color and (self._style or (whole is not bare and _LEFT_ON.search(whole))))
             and not (self._filter is not None and (self._filter.may_hide(whole) or self._repeats.may_hide(whole)))
         )
-
-    def _at_once(self, whole: bytes) -> list[Chunk]:
-        return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
     def _by_line(self, finished: list[str], now: float) -> list[Chunk]:
         if self._filter is None:
@@ -137,7 +137,6 @@ class Prefixer:
         return encoded(self._twins.feed(self, [line for each in shown for line in self._epochs.feed(each)], now))
 
     def line(self, text: str, prefix: str = "") -> str:
-        """Return a line to show, with this stream's prefix or another one."""
         shown, prefix = printable(text, self._color), prefix or self._prefix
         if not self._color or not (self._style or "\x1b" in shown):
             return f"{prefix}{shown}\n"
@@ -148,7 +147,6 @@ class Prefixer:
 
 
 def without_colors(text: bytes) -> bytes:
-    """Return the text without escape sequences for colors."""
     return _COLOR.sub(b"", text) if b"\x1b" in text else text
 
 
@@ -197,6 +195,5 @@ class Epochs:
         return [" ".join([*title, state.lstrip() if title else state])]
 
     def drain(self) -> list[str]:
-        """Return the held title, if any."""
         title, self._title = self._title, ""
         return [title] if title else []

@@ -10,6 +10,7 @@ from textwrap import wrap
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import at_words, columns, fitted, printable
 from clusterkit.views.surroundings import files as names_of
+from clusterkit.views.tables import Column, table_lines
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
 
@@ -19,7 +20,7 @@ _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
 USUAL = 100  # columns of a terminal for a table with the widths in `_WIDEST`
 _WIDEST = {"what": 24, "restarted": 9, "from": 14}  # widths in columns; longer cells are wrapped
 _NARROWEST = 14  # the smallest width of the column `what`
-_GAP = "  "
+_INDENT = "  "
 _NONE = "—"
 _KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
 _LOOP_KEEPS = "save checkpoints with clusterkit.training.Checkpointer"
@@ -28,7 +29,7 @@ _TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; printed
 
 def recovery_lines(report: RecoveryReport, width: int | None = None) -> list[str]:
     """Return the table with its titles, at most `width` columns wide; empty if nothing went wrong."""
-    return _lines(report, report.recoveries, width)
+    return _fitting(_cells(report, True), width or USUAL)
 
 
 def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None = None) -> list[str]:
@@ -38,7 +39,7 @@ def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None =
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
     why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
     said = f"The job did not recover{of}: {why}" if of or restarts else "Nothing was restarted"
-    return [f"  {said}.", *_lines(report, (), width)]
+    return [f"  {said}.", *_fitting(_cells(report, False), width or USUAL)]
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
@@ -48,25 +49,13 @@ def nothing_recovered(report: RecoveryReport) -> bool:
 
 def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
     """Return rows for the recoveries and for the faults that killed no task, by time; the columns are TITLES."""
-    return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, report.recoveries)]
+    return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, True)]
 
 
-def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | None) -> list[str]:
-    cells = _cells(report, recoveries)
-    return _fitting([TITLES, *cells], width or USUAL) if cells else []
-
-
-def _cells(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[tuple[str, ...]]:
-    texts = _texts(report)
-    accounted = {number for recovery in report.recoveries for number in recovery.faults}
-    healed = {fault.number: fault for fault in report.faults}
-    begun = set[int]()
-    rows: list[tuple[float, tuple[str, ...]]] = []
-    for recovery in recoveries:
-        fresh = [healed[number] for number in recovery.faults if number in healed and number not in begun]
-        begun |= set(recovery.faults)
-        rows.append((recovery.at, _recovery(recovery, fresh, texts)))
-    rows += [(fault.injected, _fault(fault)) for fault in report.faults if fault.number not in accounted]
+def _cells(report: RecoveryReport, with_recoveries: bool) -> list[tuple[str, ...]]:
+    (begun, alone), texts = report.beginnings(), _texts(report)
+    rows = [(one.at, _recovery(one, faults, texts)) for one, faults in begun if with_recoveries]
+    rows += [(fault.injected, _fault(fault)) for fault in alone]
     return [row for _, row in sorted(rows, key=lambda row: row[0])]
 
 
@@ -186,6 +175,8 @@ def _since(begin: float, end: float | None) -> str:
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Return the widest table that fits: in a wide terminal, one line per row; in a narrow one, fewer columns."""
+    if not rows:
+        return []
     if width > USUAL and max(map(columns, lines := _table(TITLES, rows, {}))) <= width:
         return lines
     longest = max(columns(printable(row[TITLES.index("what")])) for row in rows)
@@ -203,14 +194,8 @@ def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], widest: Mapping[str, int]) -> list[str]:
     wrapped = [[_wrapped(cell, widest.get(title)) for cell, title in zip(row, titles, strict=True)] for row in rows]
     lines = [line for row in wrapped for line in zip_longest(*row, fillvalue="")]
-    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
-    return [_GAP + _line(titles, line, widths) for line in lines]
-
-
-def _line(titles: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
-    spaces = [" " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=True)]
-    parts = zip(cells, spaces, titles, strict=True)
-    return _GAP.join(space + cell if title in _RIGHT else cell + space for cell, space, title in parts).rstrip()
+    kinds = [Column(title, right=title in _RIGHT) for title in titles]
+    return [_INDENT + line for line in table_lines(kinds, lines, gap=2)]
 
 
 def _wrapped(cell: str, width: int | None) -> list[str]:

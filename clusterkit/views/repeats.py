@@ -193,7 +193,6 @@ class ClosureErrors:
         return self._left > 0
 
     def hides(self, line: str) -> bool:
-        """Return whether to hide a line."""
         if head := _HEAD.match(line):
             self._begin()
             if head["derived"] is None and not self.failed and not PEER_GONE.search(head["type"]):
@@ -284,7 +283,6 @@ class Twins:
         return shown
 
     def drain(self) -> list[str]:
-        """Return all held lines."""
         return self.settle(float("inf"))
 
     def _is_elsewhere(self, stream: LinePrefix, key: str) -> bool:

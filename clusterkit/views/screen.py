@@ -84,7 +84,7 @@ class Screen:
             self._write(texts)
             return
         line = lowest(width - FREE)
-        rows = -(-self._columns_drawn() // width)  # more than one if the terminal has become narrower
+        rows = -(-columns(_COLOR.sub("", self._drawn)) // width)  # more than one if the terminal has become narrower
         up = f"\x1b[{rows - 1}A" if rows > 1 else ""
         erase = f"\r{up}\x1b[J" if self._drawn else ""
         if texts or up or not line:
@@ -92,9 +92,6 @@ class Screen:
         elif line != self._drawn:
             self._write([f"\r{line}\x1b[K".encode()])
         self._drawn = line
-
-    def _columns_drawn(self) -> int:
-        return columns(_COLOR.sub("", self._drawn))
 
     def _width(self) -> int | None:
         """Return the width of the terminal in columns; None while the command is in the background."""
@@ -135,9 +132,7 @@ def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal:
     """Return whether to show colors: the user's choice, else the usual environment variables, else on a terminal."""
     if asked is not None:
         return asked
-    if environment.get("NO_COLOR"):
-        return False
-    if is_notebook(environment):
+    if environment.get("NO_COLOR") or is_notebook(environment):
         return False
     if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True

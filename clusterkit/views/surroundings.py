@@ -47,7 +47,7 @@ def of_change(event: ev.ProgramChanged) -> str:
     if event.problem:
         return f"{event.problem}. Nothing restarts until that is corrected."
     if event.same:
-        return f"{files(event.files)} {_was(event.files)} saved as before."
+        return f"{files(event.files)} {'were' if len(event.files) > 1 else 'was'} saved as before."
     return f"{files(event.files)} changed."
 
 
@@ -59,12 +59,10 @@ def of_restart(event: ev.RestartPlanned) -> str:
 
 
 def of_training(event: ev.EditTrains) -> str:
-    """Return how long after the save the changed program trains."""
     return f"The changed program trains: step {event.step}, {event.seconds:.1f} s after the save."
 
 
 def of_waiting(event: ev.WaitsForChange) -> str:
-    """Return why no task runs, and what the user can do."""
     return f"The job failed: {event.reason}. Waiting for a change to {event.program}; Ctrl-C ends the run."
 
 
@@ -73,10 +71,6 @@ def files(names: Sequence[str]) -> str:
     if len(names) > MOST_FILES:
         return f"{', '.join(names[: MOST_FILES - 1])} and {len(names) - MOST_FILES + 1} more files"
     return listed(names) or "The program"
-
-
-def _was(names: Sequence[str]) -> str:
-    return "were" if len(names) > 1 else "was"
 
 
 def _all(event: ev.RestartPlanned) -> str:

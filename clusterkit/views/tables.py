@@ -29,7 +29,6 @@ class Column:
 
 
 def table(kinds: Sequence[Column | str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """The table as text, of at most `width` columns."""
     return "".join(f"{line}\n" for line in table_lines(kinds, rows, width))
 
 
@@ -107,5 +106,4 @@ def age(seconds: float | None) -> str:
 
 
 def number(value: float | int | None, digits: int = 0, unit: str = "") -> str:
-    """A number, or a dash."""
     return "-" if value is None else f"{value:.{digits}f}{unit}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import at_words, printable
@@ -28,26 +28,38 @@ def timeline_text(lines: Iterable[tuple[float, str]], width: int | None = None) 
     return "".join(f"{at_words(f'  {seconds:>9.1f} s  {text}', width, ' ' * 15)}\n" for seconds, text in lines)
 
 
-def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str | None:
-    """Format any event as a line; None for events without a sentence, such as Ticked."""
-    told = sentence(event)
-    if told is not None:
-        return f"{when(at)} {told[1]}"
-    text = detail(event)
-    return None if text is None else f"{when(at)} {printable(text)}"
+def any_sentence(event: ev.Event) -> str | None:
+    """Return the sentence about any event, also one that the console does not show; None if it has none, as Ticked."""
+    if (told := sentence(event)) is not None:
+        return told[1]
+    text = _DETAILS[type(event)].format(event) if type(event) in _DETAILS else _detail(event)
+    return None if text is None else printable(text)
 
 
-def detail(event: ev.Event) -> str | None:
-    """Return the sentence about an event that the console does not show; None if it has none, such as Ticked."""
+# The sentences about events that the console does not show. `0` is the event.
+_DETAILS: Mapping[type[ev.Event], str] = {
+    ev.Began: "The run begins.",
+    ev.SpawnFailed: "{0.task} could not be started: {0.error} (attempt {0.attempt}).",
+    ev.CheckpointFound: "{0.task} finds the checkpoint {0.path} (attempt {0.attempt}).",
+    ev.Exited: "{0.task} {0.exit} (attempt {0.attempt}).",
+    ev.Resumed: "{0.task} begins at step {0.step}.",
+    ev.Ready: "{0.task} is ready.",
+    ev.Reached: "{0.task} is {0.stage}.",
+    ev.StepsUnreported: "{0.task} has trained for {0.seconds} s without a report of a step.",
+    ev.AllocationEnding: "The allocation ends: {0.why}.",
+    ev.FaultTook: "Fault {0.number} was injected.",
+    ev.LifelineLost: "{0.who} is gone.",
+    ev.TensorBoardLost: "TensorBoard is gone: {0.why}.",
+    ev.DashboardLost: "The dashboard is gone: {0.why}.",
+    ev.Impaired: "{0.what}",
+    ev.Crashed: "clusterkit itself failed in {0.where}: {0.error}",
+    ev.StorageFailed: "The run directory can't be written: {0.error}.",
+}
+
+
+def _detail(event: ev.Event) -> str | None:
+    """Return a sentence that depends on more than the fields of its event."""
     match event:
-        case ev.Began():
-            return "The run begins."
-        case ev.SpawnFailed(task, attempt, error):
-            return f"{task} could not be started: {error} (attempt {attempt})."
-        case ev.CheckpointFound(task, attempt, path):
-            return f"{task} finds the checkpoint {path} (attempt {attempt})."
-        case ev.Exited(task, attempt, exit_):
-            return f"{task} {exit_} (attempt {attempt})."
         case ev.AttemptEnded():
             return _of_attempt(event)
         case ev.Swept():
@@ -57,53 +69,22 @@ def detail(event: ev.Event) -> str | None:
             return f"The output of {task} is complete (attempt {attempt}).{last}"
         case ev.Progressed(task, _, step, metrics):
             return f"{task} reports step {step}{f': {told}' if (told := measured(metrics, len(metrics))) else ''}."
-        case ev.Resumed(task, _, step):
-            return f"{task} begins at step {step}."
-        case ev.Ready(task):
-            return f"{task} is ready."
-        case ev.Reached(task, _, stage):
-            return f"{task} is {stage}."
         case ev.StepsTimed(task, _, workers):
             return f"{task} timed the steps of its workers: {_of_times(workers)}."
         case ev.TrainsWith():
             return _of_training(event)
         case ev.PhaseReached(task, _, phase, number):
             return f"{task} reaches the phase {phase}{f' ({number} times)' if number > 1 else ''}."
-        case ev.StepsUnreported(task, _, seconds):
-            return f"{task} has trained for {seconds} s without a report of a step."
         case ev.ProgramEnds(task, _, begun):
             return f"{task} {'has finished its program' if begun else 'continues its program'}."
         case ev.SigtermHandled(task, _, handled):
             return f"{task} {'handles' if handled else 'does not handle'} SIGTERM."
-        case _:
-            return _of_the_run(event)
-
-
-def _of_the_run(event: ev.Event) -> str | None:
-    match event:
         case ev.Interrupted(signal):
             return f"clusterkit got {signal_name(signal)}."
-        case ev.AllocationEnding(why):
-            return f"The allocation ends: {why}."
-        case ev.FaultTook(number):
-            return f"Fault {number} was injected."
-        case ev.LifelineLost(who):
-            return f"{who} is gone."
-        case ev.TensorBoardLost(why):
-            return f"TensorBoard is gone: {why}."
-        case ev.DashboardLost(why):
-            return f"The dashboard is gone: {why}."
-        case ev.Impaired(what):
-            return what
-        case ev.Crashed(where, error):
-            return f"clusterkit itself failed in {where}: {error}"
-        case ev.StorageFailed(error):
-            return f"The run directory can't be written: {error}."
         case ev.Finished(result):
             code = f"exit code {result.exit_code}"
             return f"The run {result.state} after {shown(result.duration)} ({code}): {result.reason}."
-        case _:
-            return None
+    return None
 
 
 def _of_attempt(event: ev.AttemptEnded) -> str:

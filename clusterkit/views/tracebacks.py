@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 
 from clusterkit.text.lines import CRASH, owner_of, traceback_start
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.noise import without_noise
 from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
@@ -52,13 +52,10 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
 
     Calls are cut to `width` columns. The error's message is not cut, so that users can copy it and search for it.
     """
-    noise = NoiseFilter()
-    own = [line for line in tail if not noise.is_noise(line)]
-    start = traceback_start(own)
-    if start is None:
+    own = without_noise(tail)
+    told = _error(own)
+    if not told:
         return own[-MOST:]
-    told = [own[start], *(line for line in own[start + 1 :] if line.strip() and not _LOGGED.match(line))]
-    told = [line for line in told if not TRANSPORT.match(line)]
     if any(line.startswith(CRASH) for line in told):
         told = [line for line in told if not line.startswith(EXTENSIONS) and owner_of_frame(line) != RUNTIME]
     return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
@@ -66,19 +63,22 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
 
 def error_place(tail: Sequence[str]) -> tuple[str, str]:
     """Return the program's line that raised the error at the end of a log, and the message; empty texts if unknown."""
-    noise = NoiseFilter()
-    own = [line for line in tail if not noise.is_noise(line)]
-    start = traceback_start(own)
-    if start is None:
-        return "", ""
-    told = [line for line in own[start:] if line.strip() and not _LOGGED.match(line) and not TRANSPORT.match(line)]
-    pieces = list(_pieces(told))
+    pieces = list(_pieces(_error(without_noise(tail))))
     calls = [number for number, piece in enumerate(pieces) if piece.kind == "call" and _PLACE.match(piece.text)]
     if not calls:
         return "", ""
     place = _PLACE.match(pieces[calls[-1]].text)
     said = islice((piece.text.strip() for piece in pieces[calls[-1] :] if piece.kind == "said"), _SENTENCES)
     return "" if place is None else place[1], " ".join(said)
+
+
+def _error(lines: Sequence[str]) -> list[str]:
+    """Return the lines of the error at the end of a log; none without an error."""
+    start = traceback_start(lines)
+    if start is None:
+        return []
+    told = [lines[start], *(line for line in lines[start + 1 :] if line.strip() and not _LOGGED.match(line))]
+    return [line for line in told if not TRANSPORT.match(line)]
 
 
 def without_frames(traceback: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,8 +17,6 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from clusterkit.job.options import GivenOptions
-from clusterkit.store import control
-from clusterkit.store.control import LONGEST, temporary_directory
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
@@ -30,6 +29,7 @@ from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
+LONGEST = 107  # bytes; the maximum length of a Unix socket's path
 FILE_NAME = 24  # bytes; the longest file name in a session's directory, with the slash before the name
 
 
@@ -209,15 +209,17 @@ class WarmSession:
     def new(cls) -> WarmSession:
         """Return a session for this process, whose directory has yet to be made by `make_directory`."""
         name = f"clusterkit-warm-{token_hex(8)}"
-        return cls(os.getpid(), Path(temporary_directory(1 + len(name) + FILE_NAME), name), warm_dir())
+        fits = len(os.fsencode(usual := tempfile.gettempdir())) + 1 + len(name) + FILE_NAME <= LONGEST
+        return cls(os.getpid(), Path(usual if fits else "/tmp", name), warm_dir())
 
     def make_directory(self) -> None:
         """Create the session's directory. Raises WarmServerError if another user has created a file with this name."""
         try:
-            is_ours = control.make_private(self.directory)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            seen = self.directory.lstat()
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
-        if not is_ours:
+        if seen.st_uid != os.getuid() or seen.st_mode & 0o077:  # also the mode of a symbolic link
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:

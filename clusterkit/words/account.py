@@ -140,6 +140,12 @@ class RecoveryReport:
     recoveries: tuple[Recovery, ...] = ()
     faults: tuple[InjectedFault, ...] = ()
 
+    def beginnings(self) -> tuple[list[tuple[Recovery, list[InjectedFault]]], list[InjectedFault]]:
+        """Return each recovery with the faults that began it, and the faults that began none."""
+        left = {fault.number: fault for fault in self.faults}
+        begun = [(one, [left.pop(number) for number in one.faults if number in left]) for one in self.recoveries]
+        return begun, list(left.values())
+
 
 @dataclass(frozen=True, slots=True)
 class TaskStart:

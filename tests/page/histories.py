@@ -32,7 +32,7 @@ def stamped(events: Iterable[tuple[float, ev.Event]]) -> list[Happening]:
     """The events with offsets, ten bytes each."""
     listed = list(events)
     began = listed[0][0]
-    return [Happening(10 * (n + 1), at, WALL + at - began, event) for n, (at, event) in enumerate(listed)]
+    return [Happening(10 * (n + 1), at, event, WALL + at - began) for n, (at, event) in enumerate(listed)]
 
 
 def model_of(job: JobSpec, happenings: Iterable[Happening] = (), live: bool = False) -> RunModel:

@@ -68,7 +68,7 @@ def test_what_is_left_of_a_journal_is_told(damage: Any) -> None:
         job, happenings = random_history(seed + number)
         lines = [{"m": one.clock, "t": one.wall, **wire.encode_event(one.event)} for one in happenings]
         known = [known for line in damage(lines, dice) if (known := JournalLine(0, line).event("m")) is not None]
-        left = [Happening(place, clock, WALL + clock, event) for place, (clock, event) in enumerate(known, 1)]
+        left = [Happening(place, clock, event, WALL + clock) for place, (clock, event) in enumerate(known, 1)]
         assert "run" in shown(model_of(job, left))
         fold = Ledger(job)
         for one in left:

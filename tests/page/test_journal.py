@@ -19,9 +19,8 @@ from tests.page.histories import beginning, line, progress, written
 
 def read(run: RunDirectory) -> list[Happening]:
     """Everything that is read of a journal."""
-    blocks, found = JournalBlocks(run), list[Happening]()
-    while (block := blocks.next()) is not None:
-        found += block
+    blocks = JournalBlocks(run)
+    found = list(blocks.new())
     assert not blocks.has_new()
     return found
 
@@ -65,15 +64,10 @@ def test_a_line_without_an_end_is_read_later_and_one_without_bounds_is_skipped(
     whole, last = line(0.0, ev.Began()), line(1.0, ev.Noted("last"))
     run = written(tmp_path / "r", spec, [whole, b"x" * 30_000, last[:10]])
     blocks = JournalBlocks(run)
-    assert [one.event for one in blocks.next() or ()] == [ev.Began()]
-    while blocks.next() is not None:
-        pass
+    assert [one.event for one in blocks.new()] == [ev.Began()]
     with run.journal.open("ab") as file:
         file.write(last[10:] + last)
-    found = []
-    while (block := blocks.next()) is not None:
-        found += block
-    assert [one.event for one in found] == [ev.Noted("last")]
+    assert [one.event for one in blocks.new()] == [ev.Noted("last")]
 
 
 def test_random_bytes_in_a_journal_raise_nothing(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message
 
-from clusterkit.page.app import Dashboard
-from clusterkit.page.safety import HEADERS, LONGEST_BODY, VALID, Safety, Tickets, new_token
+from clusterkit.page.app import LONGEST_BODY, Dashboard
+from clusterkit.page.safety import HEADERS, VALID, Safety, Tickets, new_token
 from clusterkit.store.store import RunStore
 from tests.histories import job
 from tests.page.histories import beginning, progress, written

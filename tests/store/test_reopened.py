@@ -94,9 +94,9 @@ def test_a_live_run_can_not_be_taken(run: RunDirectory) -> None:
     """Its supervisor has the lock; a client that just looks is waited for."""
     held = run.lock()
     with pytest.raises(RunDirectoryError, match=r"The run x is still running"):
-        RunDirectory(run.path).take_lock(0.0)
+        RunDirectory(run.path).lock(0.0)
     fcntl.flock(held, fcntl.LOCK_UN)
-    taken = RunDirectory(run.path).take_lock(0.0)
+    taken = RunDirectory(run.path).lock(0.0)
     assert run.is_live()
     os.close(held)
     os.close(taken)

@@ -38,7 +38,7 @@ from clusterkit.views.naming import failed
 from clusterkit.views.narrate import sentence
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
-from clusterkit.views.timeline import event_text, timeline, timeline_text
+from clusterkit.views.timeline import any_sentence, timeline, timeline_text
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.account import Goodput, RecoveryReport, Startup
@@ -90,7 +90,7 @@ def is_harmless(text: str, color: bool = False) -> bool:
 def test_events(kind: type) -> None:
     """As a sentence, and as a line of `events` and of the timeline. A warning may have more lines than one."""
     event = made(kind)
-    lines = event_text(0.0, event, str) or ""
+    lines = any_sentence(event) or ""
     if kind is not ev.Warned:
         assert is_harmless(lines)
         assert lines.count("\n") == (3 if kind is ev.TrainAlone else 0)  # with code

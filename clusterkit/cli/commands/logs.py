@@ -111,12 +111,13 @@ def _print(entries: Iterable[JournalLine], names: set[str] | None, as_json: bool
 
 
 def _line(entry: JournalLine, as_json: bool) -> str | None:
-    from clusterkit.views.timeline import event_text
+    from clusterkit.views.timeline import any_sentence
 
     if as_json:
         return json.dumps(entry.message)
-    event = entry.event()
-    return None if event is None else event_text(*event, moment)
+    if (stamped := entry.event()) is None or (text := any_sentence(stamped[1])) is None:
+        return None
+    return f"{moment(stamped[0])} {text}"
 
 
 def _concerns(message: dict[str, Any]) -> set[str]:
