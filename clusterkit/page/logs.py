@@ -9,11 +9,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.files import open_fd
 from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.errors import ClusterkitError
@@ -112,16 +113,11 @@ def shown(raw: bytes) -> str:
 @contextmanager
 def opened(run: RunDirectory, task: Task, attempt: int) -> Iterator[int | None]:
     """Yield the descriptor of an attempt's log; None if the log can't be opened."""
-    try:
-        # O_NONBLOCK, since a task can replace its log with a pipe.
-        file = os.open(run.log(task, attempt), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
+    file = None
+    with ExitStack() as stack:
+        with suppress(OSError):  # O_NONBLOCK, since a task can replace its log with a pipe
+            file = stack.enter_context(open_fd(run.log(task, attempt), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
         yield file
-    finally:
-        os.close(file)
 
 
 def read(file: int, start: int, end: int) -> bytes:

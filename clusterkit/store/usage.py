@@ -8,10 +8,12 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterkit.system.exchange import parse_line
+from clusterkit.system.files import open_fd
 from clusterkit.words.model import Task
 from clusterkit.words.wire import LATEST
 
@@ -60,13 +62,10 @@ class UsageLog:
         line = {"t": round(sample.wall, 2), "tasks": tasks, **known}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
+            with open_fd(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW) as file:
                 self._open = os.fstat(file).st_size + len(data) <= LARGEST
                 if self._open:
                     os.write(file, data)
-            finally:
-                os.close(file)
         except OSError:
             self._open = False
 
@@ -93,19 +92,10 @@ class UsageReader:
         return self._newest if self._newest is not None and self._newest.wall >= oldest else None
 
     def _read(self) -> bytes:
-        try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return b""
-        try:
-            known = os.fstat(file)
-            if not stat.S_ISREG(known.st_mode) or self._offset >= LARGEST:
-                return b""
-            return os.pread(file, LARGEST - self._offset, self._offset)
-        except OSError:
-            return b""
-        finally:
-            os.close(file)
+        with suppress(OSError), open_fd(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as file:
+            if stat.S_ISREG(os.fstat(file).st_mode) and self._offset < LARGEST:
+                return os.pread(file, LARGEST - self._offset, self._offset)
+        return b""
 
 
 def _sample(line: bytes) -> UsageSample | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 
 BLOCK = 1 << 16  # bytes to read at a time in the search for the end of a line
 
@@ -18,13 +20,20 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     part.replace(path)
 
 
+@contextmanager
+def open_fd(path: str | PurePath, flags: int) -> Iterator[int]:
+    """Open a file, private if it is new, and yield the descriptor, which closes on exec. Raises OSError."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def allocate(path: Path, size: int) -> None:
     """Create a file with `size` bytes allocated on disk. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with open_fd(path, os.O_WRONLY | os.O_CREAT) as file:
         os.posix_fallocate(file, 0, size)
-    finally:
-        os.close(file)
 
 
 def truncate_to_lines(path: Path) -> None:
@@ -62,14 +71,11 @@ def why_not_reached(path: Path) -> str:
 
 def end_of(path: Path, longest: int) -> bytes:
     """Return the last bytes of a file. Raises OSError, also if a task has replaced the file with a link or a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with open_fd(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as descriptor:
         seen = os.fstat(descriptor)
         if not stat.S_ISREG(seen.st_mode):
             raise FileNotFoundError
         return os.pread(descriptor, longest, max(0, seen.st_size - longest))
-    finally:
-        os.close(descriptor)
 
 
 def is_directory(path: str) -> bool:

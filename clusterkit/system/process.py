@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterkit.system import procfs
+from clusterkit.system.files import open_fd
 from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -151,18 +152,12 @@ def _killed_for_memory(child: AttemptChild) -> bool:
 
 
 def _kernel_log() -> str:
-    descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     records = []
-    try:
+    with open_fd("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK) as descriptor, suppress(BlockingIOError):
         while True:
-            try:
+            with suppress(BrokenPipeError):  # the record was overwritten before it was read
                 records.append(os.read(descriptor, 8192))
-            except BrokenPipeError:  # the record was overwritten before it was read
-                continue
-    except BlockingIOError:
-        return b"\n".join(records).decode(errors="replace")
-    finally:
-        os.close(descriptor)
+    return b"\n".join(records).decode(errors="replace")
 
 
 def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:
