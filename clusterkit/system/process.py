@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from clusterkit.system import procfs
 from clusterkit.system.files import open_fd
@@ -42,6 +43,26 @@ def code_of(module: str) -> str:
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
 
+def start_session(
+    argv: Sequence[str],
+    output: int | IO[bytes],
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a program without input as the leader of a session; `output` gets its stdout and stderr. Raises OSError."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=env,
+        cwd=cwd,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+
+
 class Helper:
     """A helper process of the supervisor, such as the switch, connected by the socket `channel`. Raises OSError.
 
@@ -52,16 +73,8 @@ class Helper:
         self.channel, other = socket.socketpair()
         try:
             with other, log.open("ab") as output:
-                self._process = subprocess.Popen(
-                    argv(other.fileno()),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env={**os.environ, **env},
-                    cwd="/",
-                    pass_fds=(other.fileno(),),
-                    start_new_session=True,
-                )
+                end = other.fileno()
+                self._process = start_session(argv(end), output, {**os.environ, **env}, "/", (end,))
         except OSError:
             self.channel.close()
             raise

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap
+from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap, start_session
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -218,16 +218,7 @@ class ProcessFamily:
 def spawn(start: Start) -> subprocess.Popen[bytes]:
     """Start an attempt in a new interpreter, which is killed when the calling thread ends. Raises OSError."""
     with _blocked_signals():
-        return subprocess.Popen(
-            _argv(start),
-            stdin=subprocess.DEVNULL,
-            stdout=start.output,
-            stderr=start.output,
-            cwd=start.plan.cwd,
-            env=start.env,
-            start_new_session=True,
-            pass_fds=(start.stacks, *start.namespaces),
-        )
+        return start_session(_argv(start), start.output, start.env, start.plan.cwd, (start.stacks, *start.namespaces))
 
 
 @contextmanager
