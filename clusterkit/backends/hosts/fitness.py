@@ -46,19 +46,14 @@ class UnmetRequirement:
     unreached: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StartRequirements:
-    """The requirements of a start: memory, writable directories, and reachable peers. Crashes of threads are posted."""
+def first_unmet(directories: Sequence[Path], peers: Mapping[Task, str], post: Post) -> UnmetRequirement | None:
+    """Return the first unmet requirement of a start: memory, writable directories, reachable peers. For any thread.
 
-    directories: Sequence[Path]
-    peers: Mapping[Task, str]
-    post: Post
-
-    def first_unmet(self) -> UnmetRequirement | None:
-        """Return the first requirement that is not met, or None. Every check has a time limit. For any thread."""
-        if (why := _memory_problem() or _disks_problem(self.directories, self.post)) is not None:
-            return UnmetRequirement(why)
-        return _peers_problem(self.peers)
+    Every check has a time limit. Crashes of threads are posted.
+    """
+    if (why := _memory_problem() or _disks_problem(directories, post)) is not None:
+        return UnmetRequirement(why)
+    return _peers_problem(peers)
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
