@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from clusterkit.system import procfs
+from clusterkit.system.process import first_readable
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
@@ -95,11 +96,7 @@ def reap_zombies(pids: Collection[int]) -> None:
 def _is_alive(pid: int) -> bool:
     """Whether any thread of the process is left, which is possible for a zombie if only its first thread has ended."""
     with contextlib.ExitStack() as stack:
-        poll = select.poll()
-        for pidfd, _ in _pidfds([pid], stack):
-            poll.register(pidfd, select.POLLIN)
-            return not poll.poll(0)
-    return False
+        return any(first_readable((pidfd,), 0) is None for pidfd, _ in _pidfds([pid], stack))
 
 
 def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tuple[int, int]]:

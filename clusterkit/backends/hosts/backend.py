@@ -216,8 +216,8 @@ class AgentsBackend:
         self._answers.host_lost(host)
         for event in host.last_events():
             self._inbox.put(event)
-        for (task, number), attempt in sorted(host.attempts.items()):
-            if attempt.started and not attempt.drained:
+        for (task, number), seen in sorted(host.attempts.items()):
+            if ev.Spawned in seen and ev.Drained not in seen:
                 self._collected.host_lost(task, number)
         self._inbox.put(ev.HostLost(host.name, why, host.is_leaving))
         self._placements.host_lost(host)
