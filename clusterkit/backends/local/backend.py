@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
+from clusterkit.backends.local.spawner import Spawner, StartResources, plans_for
 from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
@@ -112,7 +112,7 @@ class LocalBackend:
     def plan(self, endpoints: Mapping[Task, str]) -> None:
         """Set the endpoints of all tasks of the job, including those on other hosts."""
         self._endpoints = endpoints
-        self._spawner.plans = Plans(self._job, endpoints, self._directory, self._own_tasks)
+        self._spawner.plans = plans_for(self._job, endpoints, self._directory, self._own_tasks)
 
     def do(self, order: ac.Order) -> None:
         if isinstance(order, ac.Spawn):
