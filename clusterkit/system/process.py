@@ -144,9 +144,15 @@ def exit_of(child: AttemptChild) -> Exit | None:
     return Exit(signal=info.si_status, out_of_memory=out_of_memory)
 
 
-def reap(child: AttemptChild) -> None:
+def reap_ended(pid: int) -> bool:
+    """Reap a child if all of its threads have ended; return whether the child is gone."""
     with suppress(ChildProcessError):
-        os.waitpid(child.pid, os.WNOHANG)
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    return True
+
+
+def reap(child: AttemptChild) -> None:
+    reap_ended(child.pid)
     if child.process is not None:
         # Otherwise Popen would wait for this pid in its finalizer, when the pid may belong to another process.
         child.process.returncode = 0

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from clusterkit.system import procfs
-from clusterkit.system.process import first_readable
+from clusterkit.system.process import first_readable, reap_ended
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
@@ -62,7 +62,8 @@ def end_descendants(parent: int, within: float | None = None) -> int:
     """Kill and reap all descendants of `parent`, which has to be this process. Raises ProcessesSurvived."""
 
     def find() -> list[int]:
-        reap_zombies(procfs.children(parent))
+        for pid in procfs.children(parent):
+            reap_ended(pid)
         return procfs.descendants(parent)
 
     return kill_until_gone(find, within)
@@ -85,12 +86,6 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = KILL_TIME
             for pidfd, _ in ended:
                 poll.unregister(pidfd)
                 del waiting[pidfd]
-
-
-def reap_zombies(pids: Collection[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
 
 
 def _is_alive(pid: int) -> bool:

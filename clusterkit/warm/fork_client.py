@@ -17,7 +17,7 @@ from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
 from clusterkit.system.poller import Bell
-from clusterkit.system.process import HELPER_PIDS, first_readable, start_session
+from clusterkit.system.process import HELPER_PIDS, first_readable, reap_ended, start_session
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
@@ -155,8 +155,7 @@ class ForkServer:
         first_readable((self._pidfd,), KILLED_WITHIN)
         self._retire_bell.ring()
         join(self._thread)
-        with suppress(ChildProcessError):  # already reaped, together with other children of this process
-            os.waitpid(self._pid, os.WNOHANG)
+        reap_ended(self._pid)
         HELPER_PIDS.discard(self._pid)
         self._channel.close()
         self._retire_bell.close()

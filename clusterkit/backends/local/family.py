@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap, start_session
+from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap, reap_ended, start_session
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -51,7 +51,7 @@ class Orphans:
             # A child in this process's session was started by this process: tasks and helpers lead separate sessions.
             if pid in leaders or pid in HELPER_PIDS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
-            if seen[0] not in "ZX" or not _reaped(pid):
+            if seen[0] not in "ZX" or not reap_ended(pid):
                 yield Orphan(pid, *seen[1:])
 
     def signs(self, leaders: Mapping[int, AttemptChild]) -> dict[int, set[Sign]]:
@@ -79,13 +79,6 @@ class Orphans:
 def _started_before(start: int, leaders: Mapping[int, AttemptChild]) -> frozenset[int]:
     started = {pid: procfs.start_of(pid) for pid in leaders}
     return frozenset(pid for pid, at in started.items() if at is not None and at <= start)
-
-
-def _reaped(pid: int) -> bool:
-    """Reap a process if all of its threads have ended; return whether the process is gone."""
-    with suppress(ChildProcessError):
-        return os.waitpid(pid, os.WNOHANG)[0] != 0
-    return True
 
 
 class AttemptProcess(NamedTuple):
