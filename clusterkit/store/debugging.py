@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.files import open_fd
 from clusterkit.words.model import Task
 
 CONNECT_WITHIN = 5.0  # seconds; the timeout for connecting and closing
@@ -84,18 +85,13 @@ class DebuggerConnection:
 def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
     """Connect to a task's debugger; None if the task does not listen."""
     path = run.debugger(task)
-    try:
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    connected.settimeout(CONNECT_WITHIN)
     try:
-        connected.settimeout(CONNECT_WITHIN)
-        connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # short for any path, see task/debug_session.py
-        connected.settimeout(None)
+        with open_fd(path.parent, os.O_RDONLY | os.O_DIRECTORY) as directory:
+            connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # short for any path, see task/debug_session.py
     except OSError:
         connected.close()
         return None
-    finally:
-        os.close(directory)
+    connected.settimeout(None)
     return DebuggerConnection(connected)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clusterkit.backends.link.address import Address, Resolver
-from clusterkit.backends.link.certificate import Tls, client_context, pinned
+from clusterkit.backends.link.certificate import Tls, pinned, tls_context
 from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame
 from clusterkit.backends.link.link import Link, LinkOwner, reason
@@ -38,7 +38,7 @@ class Dialer(LinkOwner):
         post: Callable[[Crashed], None],
         events: AgentEvents,
     ) -> None:
-        self._context, self._certificate = client_context(pem), pinned(pem)
+        self._context, self._certificate = tls_context(pem, is_server=False), pinned(pem)
         self._addresses = deque[Address]()  # addresses to try before the name is resolved again
         self.address = address  # the supervisor's address; after a welcome, the address that answered
         self._name = endpoint_of(*address)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.backends.link.address import family_of
-from clusterkit.backends.link.certificate import Tls, pinned, server_context
+from clusterkit.backends.link.certificate import Tls, pinned, tls_context
 from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame, Hello, parse_hello, refusal
 from clusterkit.backends.link.link import Link, LinkOwner
@@ -41,7 +41,7 @@ class Listener(LinkOwner):
         self, pem: Path, address: str, timeout: float, post: Callable[[Crashed], None], agents: AgentEvents
     ) -> None:
         """Listen at an address of this host, `host` or `host:port`. Raises CertificateError, BadJob."""
-        self._context, self._certificate = server_context(pem), pinned(pem)
+        self._context, self._certificate = tls_context(pem, is_server=True), pinned(pem)
         self._timeout, self._events = timeout, agents
         self._socket = _listening(address)
         self._socket.setblocking(False)
