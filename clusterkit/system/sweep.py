@@ -58,13 +58,13 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
             time.sleep(RETRY_EVERY)
 
 
-def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill and reap all descendants of `parent`, which has to be this process. Raises ProcessesSurvived."""
+def end_descendants(within: float | None = None) -> int:
+    """Kill and reap all descendants of this process; return how many were killed. Raises ProcessesSurvived."""
 
     def find() -> list[int]:
-        for pid in procfs.children(parent):
+        for pid in procfs.children(os.getpid()):
             reap_ended(pid)
-        return procfs.descendants(parent)
+        return procfs.descendants(os.getpid())
 
     return kill_until_gone(find, within)
 

@@ -192,7 +192,7 @@ class ProcessFamily:
         """Kill every descendant of this process, at the end of the run. Raises ProcessesSurvived."""
         with self._lock:
             try:
-                return end_descendants(os.getpid(), within)
+                return end_descendants(within)
             finally:
                 for child in list(self._leaders.values()):
                     self._reap(child)
