@@ -128,6 +128,7 @@ class AgentsBackend:
     def received(self, connection: Connection, message: ms.FromAgent) -> None:
         if (host := self._hosts.by_connection(connection)) is None:
             return  # the host is already recorded as lost
+        host.track(message)
         match message:
             case ms.Opened():
                 self._opened(host, message)
@@ -144,24 +145,20 @@ class AgentsBackend:
             case ev.FaultTook():
                 self._answers.add_injection(host, message)
             case ev.Drained():
-                host.track(message)
                 self._collected.attempt_drained(message)
                 self._stop_leaving_agent(host)
             case ev.Crashed(where):
                 self._inbox.put(replace(message, where=f"{where} of the agent on {host.name}"))
             case ev.SpawnFailed(error=error, unfit=True):
-                host.track(message)
                 self._inbox.put(replace(message, error=f"on {host.name}, {error}"))
                 self._stop_leaving_agent(host)
             case ev.Spawned(where=where):
-                host.track(message)
                 self._inbox.put(replace(message, where=f"{host.name}, {where}"))
             case ev.StorageFailed(error):
                 self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
             case ms.Output() | ms.Written() | ms.Used():
                 pass  # handled by IncomingMessages
             case _:
-                host.track(message)
                 self._inbox.put(message)
                 self._stop_leaving_agent(host)
 

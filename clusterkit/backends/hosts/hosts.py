@@ -53,8 +53,8 @@ class Host:
             if ev.Swept not in seen:  # no Sweep order is needed: the processes ended with their host
                 yield ev.Swept(task, number)
 
-    def track(self, event: ev.Happened) -> None:
-        """Note an event about an attempt, and forget the attempt once it is over."""
+    def track(self, event: object) -> None:
+        """Note an event about an attempt, and forget the attempt once it is over; ignore other messages."""
         if isinstance(event, ev.OfAttempt) and (seen := self.attempts.get((event.task, event.attempt))) is not None:
             seen.add(type(event))
             if ev.SpawnFailed in seen or seen >= {ev.Swept, ev.Drained}:
