@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterkit.system import procfs
-from clusterkit.system.process import become_subreaper
-from clusterkit.system.sweep import end_descendants, reap_zombies
+from clusterkit.system.process import become_subreaper, reap_ended
+from clusterkit.system.sweep import end_descendants
 
 FOREIGN = ("CLUSTERKIT", "TF_CONFIG", "TF_GRPC", "PYTHONUNBUFFERED")  # what would change one peer and not another
 
@@ -125,10 +125,11 @@ def adopt() -> None:
 
 def living() -> list[int]:
     """Every live process below this one; what has ended is reaped."""
-    reap_zombies([pid for pid in procfs.children(os.getpid()) if procfs.is_zombie(pid)])
+    for pid in filter(procfs.is_zombie, procfs.children(os.getpid())):
+        reap_ended(pid)
     return [pid for pid in procfs.descendants(os.getpid()) if not procfs.is_zombie(pid)]
 
 
 def end_everything() -> None:
     """Kill everything below this process."""
-    end_descendants(os.getpid())
+    end_descendants()

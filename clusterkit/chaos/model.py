@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.words.campaign import BaselineRecord, InjectionRecord
+from clusterkit.words.campaign import BaselineRecord, InjectionRecord, TallyRow
 from clusterkit.words.events import Event
 from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.job import JobSpec
@@ -66,26 +66,6 @@ class SmallestSchedule:
     runs: int
 
 
-PERCENTILES = (50, 90, 100)
-
-
-@dataclass(frozen=True, slots=True)
-class TallyLine:
-    """A line of the tally, for an action (`type` is None) or for an action and the type of the tasks it hit."""
-
-    action: FaultAction
-    type: TaskType | None
-    injected: int
-    recovered: int
-    seconds: tuple[float, ...]  # the durations of the recoveries, sorted
-
-    def percentile(self, share: int) -> float | None:
-        """Return the time within which `share` percent of the recoveries were complete."""
-        if not self.seconds:
-            return None
-        return self.seconds[min(len(self.seconds) - 1, max(0, -(-share * len(self.seconds) // 100) - 1))]
-
-
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[InjectionRecord, ...]:
     """Return the outcome of each injected fault: recovered if the run passed or the fault's recovery completed."""
     report = ledger_of(job, events).incidents.report()
@@ -103,21 +83,21 @@ def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection
     )
 
 
-def by_action(outcomes: Iterable[Outcome]) -> list[TallyLine]:
+def by_action(outcomes: Iterable[Outcome]) -> list[TallyRow]:
     """Count how often each action was injected and recovered from."""
-    return _tally_lines((one, (None,)) for one in _each_injection(outcomes))
+    return _tally((one, (None,)) for one in _each_injection(outcomes))
 
 
-def by_type(outcomes: Iterable[Outcome]) -> list[TallyLine]:
-    """Count like `by_action`, but separately for each type of task. Lines without a recovery are left out."""
-    return [row for row in _tally_lines((one, one.types) for one in _each_injection(outcomes)) if row.seconds]
+def by_type(outcomes: Iterable[Outcome]) -> list[TallyRow]:
+    """Count like `by_action`, but separately for each type of task. Rows without a recovery are left out."""
+    return [row for row in _tally((one, one.types) for one in _each_injection(outcomes)) if row.restarts]
 
 
 def _each_injection(outcomes: Iterable[Outcome]) -> list[InjectionRecord]:
     return [one for outcome in outcomes for one in outcome.injections]
 
 
-def _tally_lines(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[TallyLine]:
+def _tally(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[TallyRow]:
     found = defaultdict[tuple[str, str | None], list[InjectionRecord]](list)
     for one, kinds in counted:
         for kind in kinds:
@@ -126,5 +106,20 @@ def _tally_lines(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]
     for action, of in product(FaultAction, (None, *TaskType)):
         if ones := found.get((action, of)):
             seconds = sorted(one.seconds for one in ones if one.seconds is not None)
-            rows.append(TallyLine(action, of, len(ones), sum(one.recovered for one in ones), tuple(seconds)))
+            row = TallyRow(
+                action=action,
+                type=of,
+                injected=len(ones),
+                recovered=sum(one.recovered for one in ones),
+                restarts=len(seconds),
+                p50=nearest_rank(seconds, 50),
+                p90=nearest_rank(seconds, 90),
+                p100=nearest_rank(seconds, 100),
+            )
+            rows.append(row)
     return rows
+
+
+def nearest_rank(seconds: Sequence[float], share: int) -> float | None:
+    """Return the time within which `share` percent of these recoveries, sorted by duration, were complete."""
+    return seconds[-(-share * len(seconds) // 100) - 1] if seconds else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -67,14 +67,14 @@ class Dice:
     def pick(self, items: Sequence[T]) -> T:
         return items[int(self.share() * len(items))]
 
-    def weighted(self, items: Mapping[T, float]) -> T:
-        """Return a random item, with a probability in proportion to its weight."""
-        left = self.share() * sum(items.values())
-        for item, weight in items.items():
+    def weighted(self, items: Sequence[tuple[float, T]]) -> T:
+        """Return a random item, with a probability in proportion to its weight, which comes first in each pair."""
+        left = self.share() * sum(weight for weight, _ in items)
+        for weight, item in items:
             left -= weight
             if left < 0:
                 return item
-        return list(items)[-1]
+        return items[-1][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def trial(plan: Plan, seed: int, number: int) -> Trial:
 
 
 def _draw_fault(plan: Plan, dice: Dice, earlier_faults: Sequence[Fault]) -> list[Fault]:
-    action = dice.weighted({action: _WEIGHTS.get(action, 1.0) for action in plan.actions})
+    action = dice.weighted([(_WEIGHTS.get(action, 1.0), action) for action in plan.actions])
     trigger = _trigger(plan.baseline, dice, any(fault.action in _RESTARTING for fault in earlier_faults))
     if action in ON_STORAGE:
         lasting = _seconds(plan, dice, action)
@@ -131,21 +131,15 @@ def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Targe
     tasks, types = job.tasks, [kind for kind in TaskType if job.counts.get(kind, 0)]
     exact = [Target(task.type, task.index) for task in tasks]
     leader = Target(job.leader.type, job.leader.index)
-    ways = {"leader": 3.0, "task": 3.0, "type": 1.0, "any": 1.0, "each": 1.0 if len(tasks) > 1 else 0.0}
-    ways["two"] = 1.0 if len(tasks) > 2 else 0.0
-    match dice.weighted(ways):
-        case "leader":
-            near = leader
-        case "task":
-            near = dice.pick(exact)
-        case "type":
-            near = Target(dice.pick(types))
-        case "any":
-            near = Target()
-        case "each":
-            near = Target(dice.pick(types), count=None)
-        case _:
-            near = Target(count=2)
+    ways: list[tuple[float, Callable[[], Target]]] = [
+        (3.0, lambda: leader),
+        (3.0, lambda: dice.pick(exact)),
+        (1.0, lambda: Target(dice.pick(types))),
+        (1.0, Target),
+        (1.0 if len(tasks) > 1 else 0.0, lambda: Target(dice.pick(types), count=None)),
+        (1.0 if len(tasks) > 2 else 0.0, lambda: Target(count=2)),
+    ]
+    near = dice.weighted(ways)()
     if action is FaultAction.HANG_START:  # the kill must hit the same task
         near = dice.pick(exact)
     if action not in ON_NETWORK:
@@ -164,28 +158,20 @@ def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
     last = baseline.last_step
     saved = [step for step in baseline.checkpoints if step < (last or 0)]
     saving = [(step, seconds) for step, seconds in baseline.saving if step < (last or 0)]
-    ways = {
-        "step": 3.0 if last else 0.0,
-        "saving": 2.0 if saved else 0.0,
-        "while saving": 2.0 if saving else 0.0,
-        "checkpoint": 1.0 if saved else 0.0,
-        "restart": 1.5 if after_death else 0.0,
-        "time": 1.0,
-    }
-    match dice.weighted(ways):
-        case "step":
-            return Trigger(Moment.STEP, max(1, int(dice.share() * (last or 1) * _LATEST_SHARE)))
-        case "saving":
-            return Trigger(Moment.STEP, dice.pick(saved))
-        case "while saving":
-            step, seconds = dice.pick(saving)
-            return Trigger(Moment.STEP, step, after=round(dice.share() * seconds, 3))
-        case "checkpoint":
-            return Trigger(Moment.CHECKPOINT, 1 + int(dice.share() * len(saved)))
-        case "restart":
-            return Trigger(Moment.RESTART)
-        case _:
-            return Trigger(Moment.TIME, round(dice.share() * baseline.duration * _LATEST_SHARE, 1))
+
+    def while_saving() -> Trigger:
+        step, seconds = dice.pick(saving)
+        return Trigger(Moment.STEP, step, after=round(dice.share() * seconds, 3))
+
+    ways: list[tuple[float, Callable[[], Trigger]]] = [
+        (3.0 if last else 0.0, lambda: Trigger(Moment.STEP, max(1, int(dice.share() * (last or 1) * _LATEST_SHARE)))),
+        (2.0 if saved else 0.0, lambda: Trigger(Moment.STEP, dice.pick(saved))),
+        (2.0 if saving else 0.0, while_saving),
+        (1.0 if saved else 0.0, lambda: Trigger(Moment.CHECKPOINT, 1 + int(dice.share() * len(saved)))),
+        (1.5 if after_death else 0.0, lambda: Trigger(Moment.RESTART)),
+        (1.0, lambda: Trigger(Moment.TIME, round(dice.share() * baseline.duration * _LATEST_SHARE, 1))),
+    ]
+    return dice.weighted(ways)()
 
 
 def _seconds(plan: Plan, dice: Dice, action: FaultAction) -> float | None:

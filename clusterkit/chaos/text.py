@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from clusterkit.chaos.model import PERCENTILES, Baseline, Outcome, SmallestSchedule, TallyLine, by_action, by_type
+from clusterkit.chaos.model import Baseline, Outcome, SmallestSchedule, by_action, by_type
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import number, table
 from clusterkit.words import wire
-from clusterkit.words.faults import plain
+from clusterkit.words.campaign import TallyRow
 from clusterkit.words.model import number_of
 
 Replay = Callable[[Outcome | SmallestSchedule], str]
@@ -67,17 +67,17 @@ def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
     cut = "" if len(outcomes) == runs else f" ({runs} were asked for)"
     parts = [f"{mark} {passed} of {number_of('run', len(outcomes))} passed{cut}, seed {seed}."]
     if actions := by_action(outcomes):
-        rows = [(str(row.action), str(row.injected), str(row.recovered)) for row in actions]
+        rows = [(row.action, str(row.injected), str(row.recovered)) for row in actions]
         parts.append(table(("ACTION", "INJECTED", "RECOVERED"), rows).rstrip("\n"))
     if types := by_type(outcomes):
-        titles = ("RECOVERY FROM", "OF", "RESTARTS", *(f"{p} %" if p < 100 else "LONGEST" for p in PERCENTILES))
+        titles = ("RECOVERY FROM", "OF", "RESTARTS", "50 %", "90 %", "LONGEST")
         parts.append(table(titles, [_times(row) for row in types]).rstrip("\n"))
     return "\n\n".join(parts)
 
 
-def _times(row: TallyLine) -> tuple[str, ...]:
-    times = (number(row.percentile(share), 1, " s") for share in PERCENTILES)
-    return (str(row.action), str(row.type), str(len(row.seconds)), *times)
+def _times(row: TallyRow) -> tuple[str, ...]:
+    times = (number(seconds, 1, " s") for seconds in (row.p50, row.p90, row.p100))
+    return (row.action, str(row.type), str(row.restarts), *times)
 
 
 def document(
@@ -130,12 +130,5 @@ def _run(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -> d
     }
 
 
-def _row(row: TallyLine) -> dict[str, Any]:
-    return {
-        "action": row.action.value,
-        **({} if row.type is None else {"type": row.type.value}),
-        "injected": row.injected,
-        "recovered": row.recovered,
-        "restarts": len(row.seconds),
-        **{f"p{plain(share)}": row.percentile(share) for share in PERCENTILES},
-    }
+def _row(row: TallyRow) -> dict[str, Any]:
+    return {name: value for name, value in wire.encode(row).items() if name != "type" or value is not None}

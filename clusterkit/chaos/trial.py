@@ -43,10 +43,6 @@ During = Callable[[Supervisor, RunDirectory], None]
 LONGEST_NAME = 40  # characters; run ids begin with this name
 
 
-def _do_nothing(supervisor: Supervisor, run: RunDirectory) -> None:
-    """Do nothing during the run."""
-
-
 class CannotRun(ClusterkitError):
     """A run of a campaign can't be started, for a reason unrelated to its job."""
 
@@ -164,7 +160,7 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def run_job(self, run_id: str, changes: Options, during: During = _do_nothing) -> FinishedRun:
+    def run_job(self, run_id: str, changes: Options, during: During = lambda supervisor, run: None) -> FinishedRun:
         """Run the job with changed options to its end; `during` is called after the start. Raises CannotRun."""
         try:
             return self._run_to_end(run_id, changes, during)

@@ -57,10 +57,8 @@ class Injector:
                 effect = self._corrupt(number, fault)
             else:
                 effect = FaultTook(number, self._do(number, fault, tasks, others))
-        except ClusterkitError as error:
-            effect = FaultTook(number, str(error), done=False)
-        except OSError as error:
-            effect = FaultTook(number, error.strerror or str(error), done=False)
+        except (ClusterkitError, OSError) as error:
+            effect = FaultTook(number, getattr(error, "strerror", None) or str(error), done=False)
         self._post(effect)
         if not effect.done:  # the injection may have failed halfway, or have succeeded after the deadline
             self._heal_in_network(number)

@@ -157,7 +157,7 @@ def _signal(group: int, number: int) -> None:
 def _kill_remaining() -> str | None:
     """Kill the command's descendants outside its group, which this process has adopted; return a problem, or None."""
     try:
-        end_descendants(os.getpid())
+        end_descendants()
     except ProcessesSurvived as error:
         return f"left processes behind: {error}"
     return None

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusterkit.store.paths import Paths
-from clusterkit.system.files import allocate, truncate_to_lines, write_whole
+from clusterkit.system.files import allocate, open_fd, truncate_to_lines, write_whole
 from clusterkit.system.files import make_private as make_private
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
@@ -265,13 +265,11 @@ def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
 
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the exclusive lock on a file. Raises OSError if the file can't be opened."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # opened for reading, so that a read-only file works, too
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
+    with open_fd(path, os.O_RDONLY) as descriptor:  # opened for reading, so that a read-only file works, too
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
     return False
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterkit.system.exchange import parse_line
-from clusterkit.system.files import open_regular
+from clusterkit.system.files import open_fd, open_regular
 from clusterkit.words.model import Task
 from clusterkit.words.wire import LATEST
 
@@ -61,11 +61,10 @@ class UsageLog:
         line = {"t": round(sample.wall, 2), "tasks": tasks, **known}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            with open(os.open(self._path, flags, 0o600), "ab", buffering=0) as file:
-                self._open = file.tell() + len(data) <= LARGEST
+            with open_fd(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW) as file:
+                self._open = os.fstat(file).st_size + len(data) <= LARGEST
                 if self._open:
-                    file.write(data)
+                    os.write(file, data)
         except OSError:
             self._open = False
 

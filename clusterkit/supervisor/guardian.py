@@ -159,7 +159,7 @@ def _run_supervisor(supervise: Supervise, lifeline: int) -> int:
 
 def _end_descendants(within: float) -> int:
     try:
-        return end_descendants(os.getpid(), within)
+        return end_descendants(within)
     except ProcessesSurvived as error:
         with suppress(OSError, ValueError):  # the output may be closed, but the result must still be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)

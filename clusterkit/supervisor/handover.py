@@ -16,6 +16,7 @@ from typing import Any
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.supervisor.prepare import PendingRun
+from clusterkit.system.files import open_fd
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, code_of
 from clusterkit.warm.choice import marks
@@ -82,12 +83,9 @@ def _send(
     with os.fdopen(os.memfd_create("run", os.MFD_CLOEXEC), "wb", buffering=0) as file:
         file.write(work)
         file.seek(0)
-        cwd = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with open_fd(".", os.O_PATH | os.O_DIRECTORY) as cwd:
             descriptors = [0, 1, 2, cwd, report, file.fileno(), own_end, *([] if lifeline is None else [lifeline])]
             return ask(server.socket, message, descriptors)
-        finally:
-            os.close(cwd)
 
 
 def _message(server: SharedServer, run: RunDirectory) -> dict[str, Any]:

@@ -174,12 +174,11 @@ def _start_companions(
     if job.tensorboard:
         from clusterkit.tensorboard.companion import start_tensorboard
 
-        env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
-        stack.callback(start_tensorboard(directory, inbox.put, env=env).stop)
+        stack.callback(start_tensorboard(directory, inbox.put, env=marks(directory, "tensorboard")).stop)
     if job.needs_dashboard:
         from clusterkit.page.companion import DashboardProcess
 
-        env = {**marks(directory), "CLUSTERKIT_TASK": "dashboard"}
+        env = marks(directory, "dashboard")
         stack.callback(DashboardProcess(directory, inbox.put, say, job.dashboard_control, env).stop)
     if job.watches:
         from clusterkit.supervisor.edit_watcher import EditWatcher

@@ -114,7 +114,7 @@ class Observer:
             return
         from clusterkit.hooks.runner import HookRunner  # imported here, since most runs have no hooks
 
-        env = {**marks(self.directory), "CLUSTERKIT_TASK": "hooks"}
+        env = marks(self.directory, "hooks")
         warn = partial(self._console.say, bad=True)
         self._hooks = HookRunner(self._ledger, self.directory, self._inbox, warn, env)
         stack.callback(self._hooks.end)

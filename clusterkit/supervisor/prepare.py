@@ -82,7 +82,6 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
 
 
 def _doubts(job: JobSpec) -> Iterator[str]:
-    """Yield the doubts about the job's program."""
     if job.shape is not Shape.SINGLE and job.program.kind is not ProgramKind.COMMAND:
         from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
 

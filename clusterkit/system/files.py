@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 BLOCK = 1 << 16  # bytes to read at a time in the search for the end of a line
 
@@ -21,13 +21,20 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     part.replace(path)
 
 
+@contextmanager
+def open_fd(path: str | PurePath, flags: int) -> Iterator[int]:
+    """Open a file, private if it is new, and yield the descriptor, which closes on exec. Raises OSError."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def allocate(path: Path, size: int) -> None:
     """Create a file with `size` bytes allocated on disk. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with open_fd(path, os.O_WRONLY | os.O_CREAT) as file:
         os.posix_fallocate(file, 0, size)
-    finally:
-        os.close(file)
 
 
 def truncate_to_lines(path: Path) -> None:
@@ -81,11 +88,8 @@ def end_of(path: Path, longest: int) -> bytes:
 @contextmanager
 def short_path(path: Path) -> Iterator[str]:
     """Yield a short path of a Unix socket, whose address has at most 107 bytes. Raises OSError."""
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with open_fd(path.parent, os.O_RDONLY | os.O_DIRECTORY) as directory:
         yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)
 
 
 def is_directory(path: str) -> bool:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from clusterkit.system import procfs
+from clusterkit.system.files import open_fd
 from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -41,6 +43,26 @@ def code_of(module: str) -> str:
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
 
+def start_session(
+    argv: Sequence[str],
+    output: int | IO[bytes],
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a program without input as the leader of a session; `output` gets its stdout and stderr. Raises OSError."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=env,
+        cwd=cwd,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+
+
 class Helper:
     """A helper process of the supervisor, such as the switch, connected by the socket `channel`. Raises OSError.
 
@@ -51,16 +73,8 @@ class Helper:
         self.channel, other = socket.socketpair()
         try:
             with other, log.open("ab") as output:
-                self._process = subprocess.Popen(
-                    argv(other.fileno()),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env={**os.environ, **env},
-                    cwd="/",
-                    pass_fds=(other.fileno(),),
-                    start_new_session=True,
-                )
+                end = other.fileno()
+                self._process = start_session(argv(end), output, {**os.environ, **env}, "/", (end,))
         except OSError:
             self.channel.close()
             raise
@@ -130,9 +144,15 @@ def exit_of(child: AttemptChild) -> Exit | None:
     return Exit(signal=info.si_status, out_of_memory=out_of_memory)
 
 
-def reap(child: AttemptChild) -> None:
+def reap_ended(pid: int) -> bool:
+    """Reap a child if all of its threads have ended; return whether the child is gone."""
     with suppress(ChildProcessError):
-        os.waitpid(child.pid, os.WNOHANG)
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    return True
+
+
+def reap(child: AttemptChild) -> None:
+    reap_ended(child.pid)
     if child.process is not None:
         # Otherwise Popen would wait for this pid in its finalizer, when the pid may belong to another process.
         child.process.returncode = 0
@@ -151,18 +171,12 @@ def _killed_for_memory(child: AttemptChild) -> bool:
 
 
 def _kernel_log() -> str:
-    descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     records = []
-    try:
+    with open_fd("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK) as descriptor, suppress(BlockingIOError):
         while True:
-            try:
+            with suppress(BrokenPipeError):  # the record was overwritten before it was read
                 records.append(os.read(descriptor, 8192))
-            except BrokenPipeError:  # the record was overwritten before it was read
-                continue
-    except BlockingIOError:
-        return b"\n".join(records).decode(errors="replace")
-    finally:
-        os.close(descriptor)
+    return b"\n".join(records).decode(errors="replace")
 
 
 def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:

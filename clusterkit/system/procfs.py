@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.system import procfs
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
@@ -251,8 +250,8 @@ class TcpConnection(NamedTuple):
 
 def established(pid: int) -> list[TcpConnection]:
     """Return the established TCP connections of a process; empty if its descriptors are not readable."""
-    own = procfs.links(pid)
-    sockets = [f for f in procfs.tcp_sockets(pid, procfs.ESTABLISHED) if f"socket:[{f[9]}]" in own]
+    own = links(pid)
+    sockets = [f for f in tcp_sockets(pid, ESTABLISHED) if f"socket:[{f[9]}]" in own]
     return sorted(TcpConnection(endpoint(fields[1]), endpoint(fields[2])) for fields in sockets)
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from clusterkit.system import procfs
+from clusterkit.system.process import first_readable, reap_ended
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
@@ -57,12 +58,13 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
             time.sleep(RETRY_EVERY)
 
 
-def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill and reap all descendants of `parent`, which has to be this process. Raises ProcessesSurvived."""
+def end_descendants(within: float | None = None) -> int:
+    """Kill and reap all descendants of this process; return how many were killed. Raises ProcessesSurvived."""
 
     def find() -> list[int]:
-        reap_zombies(procfs.children(parent))
-        return procfs.descendants(parent)
+        for pid in procfs.children(os.getpid()):
+            reap_ended(pid)
+        return procfs.descendants(os.getpid())
 
     return kill_until_gone(find, within)
 
@@ -86,20 +88,10 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = KILL_TIME
                 del waiting[pidfd]
 
 
-def reap_zombies(pids: Collection[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
-
-
 def _is_alive(pid: int) -> bool:
     """Whether any thread of the process is left, which is possible for a zombie if only its first thread has ended."""
     with contextlib.ExitStack() as stack:
-        poll = select.poll()
-        for pidfd, _ in _pidfds([pid], stack):
-            poll.register(pidfd, select.POLLIN)
-            return not poll.poll(0)
-    return False
+        return any(first_readable((pidfd,), 0) is None for pidfd, _ in _pidfds([pid], stack))
 
 
 def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tuple[int, int]]:

@@ -30,12 +30,12 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     return launch_for_python(job, environ, log)
 
 
-def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the environment variables by which `clusterkit reap` recognizes a run's fork server that was orphaned."""
+def marks(paths: RunPaths, task: str = "fork-server") -> dict[str, str]:
+    """Return the environment variables by which `clusterkit reap` recognizes an orphaned helper process of a run."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
-        "CLUSTERKIT_TASK": "fork-server",
+        "CLUSTERKIT_TASK": task,
     }
 
 

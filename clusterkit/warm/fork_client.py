@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -18,7 +17,7 @@ from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
 from clusterkit.system.poller import Bell
-from clusterkit.system.process import HELPER_PIDS, first_readable
+from clusterkit.system.process import HELPER_PIDS, first_readable, reap_ended, start_session
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
@@ -66,15 +65,8 @@ def begin(launch: Launch) -> StartedServer:
         server_stack.callback(os.close, output)
         imports = {"tensorflow": launch.preload.tensorflow, "preload": launch.preload.modules}
         options = json.dumps({"lifeline": own_lifeline, **imports, "path": launch.preload.path})
-        process = subprocess.Popen(
-            [launch.python, ENTRY, str(os.getpid()), str(other.fileno()), "serve", options],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=launch.whole_env,
-            start_new_session=True,
-            pass_fds=(other.fileno(), own_lifeline),
-        )
+        argv = [launch.python, ENTRY, str(os.getpid()), str(other.fileno()), "serve", options]
+        process = start_session(argv, output, launch.whole_env, pass_fds=(other.fileno(), own_lifeline))
         process.returncode = 0  # Popen must not reap the process: `ForkServer.stop` reaps it
         own_stack.pop_all()
         return StartedServer(process.pid, channel.detach(), lifeline)
@@ -163,8 +155,7 @@ class ForkServer:
         first_readable((self._pidfd,), KILLED_WITHIN)
         self._retire_bell.ring()
         join(self._thread)
-        with suppress(ChildProcessError):  # already reaped, together with other children of this process
-            os.waitpid(self._pid, os.WNOHANG)
+        reap_ended(self._pid)
         HELPER_PIDS.discard(self._pid)
         self._channel.close()
         self._retire_bell.close()

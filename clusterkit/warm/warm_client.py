@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
-from clusterkit.system.process import first_readable
+from clusterkit.system.process import first_readable, start_session
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
@@ -109,18 +108,10 @@ class SharedServer:
             listener.listen(128)
             imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._path}
             options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner, "clears": clears}
+            argv = [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)]
             descriptors = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
-                process = subprocess.Popen(
-                    [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    env=self._launch.whole_env,
-                    start_new_session=True,
-                    pass_fds=descriptors,
-                )
+                process = start_session(argv, log, self._launch.whole_env, "/", descriptors)
             process.wait()  # `process` exits at once, after it has forked the server
 
 

@@ -26,7 +26,7 @@ class BaselineRecord:
     metrics: Mapping[str, float] = field(default_factory=lambda: _NONE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TallyRow:
     """Counts for one kind of fault: how often it was injected, and how often a run recovered from it.
 
@@ -34,10 +34,10 @@ class TallyRow:
     """
 
     action: str
+    type: str | None = None
     injected: int
     recovered: int
-    restarts: int
-    type: str | None = None
+    restarts: int  # recoveries whose duration is known
     p50: float | None = None
     p90: float | None = None
     p100: float | None = None

@@ -170,7 +170,7 @@ def test_twenty_runs_kill_the_leader_while_it_saves(job: JobSpec) -> None:
 def test_dice_are_fair() -> None:
     """Each item as often as its weight says."""
     dice = Dice(3, "key")
-    drawn = Counter(dice.weighted({"a": 3.0, "b": 1.0, "c": 0.0}) for _ in range(2000))
+    drawn = Counter(dice.weighted([(3.0, "a"), (1.0, "b"), (0.0, "c")]) for _ in range(2000))
     assert set(drawn) == {"a", "b"}
     assert drawn["a"] / 2000 == pytest.approx(0.75, abs=0.04)
     assert Counter(dice.pick("xy") for _ in range(2000))["x"] / 2000 == pytest.approx(0.5, abs=0.04)

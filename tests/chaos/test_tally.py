@@ -6,14 +6,14 @@ from clusterkit.chaos.model import (
     Baseline,
     Outcome,
     SmallestSchedule,
-    TallyLine,
     Trial,
     by_action,
     by_type,
     fault_outcomes,
+    nearest_rank,
 )
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
-from clusterkit.words.campaign import InjectionRecord
+from clusterkit.words.campaign import InjectionRecord, TallyRow
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
@@ -49,19 +49,21 @@ def replay(what: Outcome | SmallestSchedule) -> str:
 
 def test_faults_are_counted_by_action_and_times_by_type() -> None:
     """What had nothing to restart is counted, and has no time."""
-    assert by_action([GOOD, BAD]) == [TallyLine(KILL, None, 3, 2, (1.0, 3.0)), TallyLine(STOP, None, 1, 1, ())]
+    assert by_action([GOOD, BAD]) == [
+        TallyRow(action=KILL, injected=3, recovered=2, restarts=2, p50=1.0, p90=3.0, p100=3.0),
+        TallyRow(action=STOP, injected=1, recovered=1, restarts=0),
+    ]
     assert by_type([GOOD, BAD]) == [
-        TallyLine(KILL, TaskType.CHIEF, 2, 1, (3.0,)),
-        TallyLine(KILL, TaskType.WORKER, 1, 1, (1.0,)),
+        TallyRow(action=KILL, type=TaskType.CHIEF, injected=2, recovered=1, restarts=1, p50=3.0, p90=3.0, p100=3.0),
+        TallyRow(action=KILL, type=TaskType.WORKER, injected=1, recovered=1, restarts=1, p50=1.0, p90=1.0, p100=1.0),
     ]
 
 
 def test_percentiles_are_of_the_nearest_rank() -> None:
     """The time within which so many of the recoveries were over."""
-    row = TallyLine(KILL, None, 10, 10, tuple(map(float, range(1, 11))))
-    assert [row.percentile(share) for share in (50, 90, 100)] == [5.0, 9.0, 10.0]
-    assert TallyLine(KILL, None, 1, 1, (2.0,)).percentile(50) == 2.0
-    assert TallyLine(KILL, None, 1, 0, ()).percentile(50) is None
+    assert [nearest_rank(range(1, 11), share) for share in (50, 90, 100)] == [5, 9, 10]
+    assert [nearest_rank([2.0], share) for share in (50, 100)] == [2.0, 2.0]
+    assert nearest_rank([], 50) is None
 
 
 def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:

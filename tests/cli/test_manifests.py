@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterkit.backends.link.certificate import server_context
+from clusterkit.backends.link.certificate import tls_context
 from tests.commands import Clusterkit
 from tests.terminal import on_terminal
 
@@ -38,7 +38,7 @@ def test_the_key_is_one_that_agents_can_use(ck: Clusterkit, tmp_path: Path) -> N
     assert keys[0] != keys[1]
     (tmp_path / "agents.pem").write_text(keys[0])
     (tmp_path / "agents.pem").chmod(0o600)
-    server_context(tmp_path / "agents.pem")
+    tls_context(tmp_path / "agents.pem", is_server=True)
 
 
 def test_a_file_is_for_its_owner_only(ck: Clusterkit, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.backends.hosts.departure import Departure
-from clusterkit.backends.hosts.fitness import CheckedStarts, NotShared, StartRequirements, peers_of, seconds_until_seen
+from clusterkit.backends.hosts.fitness import CheckedStarts, NotShared, first_unmet, peers_of, seconds_until_seen
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.address import own_address
 from clusterkit.backends.link.connection import Connection
@@ -181,7 +181,7 @@ class Agent:
         backend.open(directory)
         places = (directory.path, *shared)
         self._checked_starts = CheckedStarts(
-            lambda: StartRequirements(places, peers_of(address, self._endpoints), self._inbox.put).first_unmet,
+            lambda: partial(first_unmet, places, peers_of(address, self._endpoints), self._inbox.put),
             self._port,
             backend.do,
             self._inbox.put,

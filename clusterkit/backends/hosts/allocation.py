@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Protocol
 
 from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
+from clusterkit.system.process import start_session
 from clusterkit.words.events import AllocationEnding, Interrupted
 
 KILLED_WITHIN = 5.0  # seconds to wait for a killed process to end, which may hang in a disk wait
@@ -52,6 +53,12 @@ class Allocation(Protocol):
 
     def stop(self) -> None:
         """End the remaining agents. May be called before `start`."""
+
+
+def start_agents(argv: Sequence[str], log: Path, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Start a process that is or starts agents. It appends to `log`, and a Ctrl-C does not reach it. Raises OSError."""
+    with log.open("ab") as output:
+        return start_session(argv, output, pass_fds=pass_fds)
 
 
 def end_all(processes: Collection[subprocess.Popen[bytes]], within: float) -> None:

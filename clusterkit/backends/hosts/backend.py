@@ -128,6 +128,7 @@ class AgentsBackend:
     def received(self, connection: Connection, message: ms.FromAgent) -> None:
         if (host := self._hosts.by_connection(connection)) is None:
             return  # the host is already recorded as lost
+        host.track(message)
         match message:
             case ms.Opened():
                 self._opened(host, message)
@@ -144,24 +145,20 @@ class AgentsBackend:
             case ev.FaultTook():
                 self._answers.add_injection(host, message)
             case ev.Drained():
-                host.track(message)
                 self._collected.attempt_drained(message)
                 self._stop_leaving_agent(host)
             case ev.Crashed(where):
                 self._inbox.put(replace(message, where=f"{where} of the agent on {host.name}"))
             case ev.SpawnFailed(error=error, unfit=True):
-                host.track(message)
                 self._inbox.put(replace(message, error=f"on {host.name}, {error}"))
                 self._stop_leaving_agent(host)
             case ev.Spawned(where=where):
-                host.track(message)
                 self._inbox.put(replace(message, where=f"{host.name}, {where}"))
             case ev.StorageFailed(error):
                 self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
             case ms.Output() | ms.Written() | ms.Used():
                 pass  # handled by IncomingMessages
             case _:
-                host.track(message)
                 self._inbox.put(message)
                 self._stop_leaving_agent(host)
 
@@ -216,8 +213,8 @@ class AgentsBackend:
         self._answers.host_lost(host)
         for event in host.last_events():
             self._inbox.put(event)
-        for (task, number), attempt in sorted(host.attempts.items()):
-            if attempt.started and not attempt.drained:
+        for (task, number), seen in sorted(host.attempts.items()):
+            if ev.Spawned in seen and ev.Drained not in seen:
                 self._collected.host_lost(task, number)
         self._inbox.put(ev.HostLost(host.name, why, host.is_leaving))
         self._placements.host_lost(host)

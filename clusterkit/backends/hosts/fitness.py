@@ -46,19 +46,14 @@ class UnmetRequirement:
     unreached: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StartRequirements:
-    """The requirements of a start: memory, writable directories, and reachable peers. Crashes of threads are posted."""
+def first_unmet(directories: Sequence[Path], peers: Mapping[Task, str], post: Post) -> UnmetRequirement | None:
+    """Return the first unmet requirement of a start: memory, writable directories, reachable peers. For any thread.
 
-    directories: Sequence[Path]
-    peers: Mapping[Task, str]
-    post: Post
-
-    def first_unmet(self) -> UnmetRequirement | None:
-        """Return the first requirement that is not met, or None. Every check has a time limit. For any thread."""
-        if (why := _memory_problem() or _disks_problem(self.directories, self.post)) is not None:
-            return UnmetRequirement(why)
-        return _peers_problem(self.peers)
+    Every check has a time limit. Crashes of threads are posted.
+    """
+    if (why := _memory_problem() or _disks_problem(directories, post)) is not None:
+        return UnmetRequirement(why)
+    return _peers_problem(peers)
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
@@ -108,7 +103,6 @@ def _disk_problem(directory: Path) -> str | None:
 
 def _peers_problem(peers: Mapping[Task, str]) -> UnmetRequirement | None:
     """Connect to each peer. A peer that refuses the connection is reachable: its task need not listen yet."""
-    waiting: dict[socket.socket, Task] = {}
     silent = list[Task]()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for task, end in peers.items():
@@ -121,20 +115,17 @@ def _peers_problem(peers: Mapping[Task, str]) -> UnmetRequirement | None:
                 if code in _UNREACHABLE:
                     silent.append(task)
                 elif code not in _REACHED:
-                    waiting[sock] = task
-                    selector.register(sock, selectors.EVENT_WRITE)
+                    selector.register(sock, selectors.EVENT_WRITE, (task, sock))
         until = time.monotonic() + ANSWER_WITHIN
         is_late = False
-        while waiting and not is_late:
+        while selector.get_map() and not is_late:
             is_late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now is still accepted
             for key, _ in selector.select(max(0.0, left)):
-                ready = key.fileobj
-                assert isinstance(ready, socket.socket)
-                selector.unregister(ready)
-                task = waiting.pop(ready)
-                if ready.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in _UNREACHABLE:
+                task, sock = key.data
+                selector.unregister(sock)
+                if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in _UNREACHABLE:
                     silent.append(task)
-        silent += waiting.values()
+        silent += [key.data[0] for key in selector.get_map().values()]
     if not silent:
         return None
     names = ", ".join(f"{task} ({split(peers[task])[0]})" for task in sorted(silent))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from clusterkit.backends.link.connection import Connection
 from clusterkit.words import events as ev
@@ -12,16 +12,6 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
 
 Post = Callable[[ev.Inspected | ev.FaultTook], None]
-
-
-@dataclass(slots=True)
-class HostAttempt:
-    """The progress of an attempt that a host was told to start, as the host reports it."""
-
-    started: bool = False
-    ended: bool = False
-    swept: bool = False
-    drained: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +25,8 @@ class Host:
     is_lost: bool = False
     is_leaving: bool = False  # True if the host gets no new tasks, and its agent ends after the last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # attempts that have not ended
+    # The attempts that the host was told to start and that are not over, each with the kinds of its events so far.
+    attempts: dict[tuple[Task, int], set[type[ev.Happened]]] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -49,38 +40,25 @@ class Host:
     @property
     def running(self) -> list[tuple[Task, int]]:
         """Return the attempts that have a process on the host."""
-        return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
+        return [key for key, seen in self.attempts.items() if ev.Spawned in seen and ev.Exited not in seen]
 
     def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
         """Yield the events that end the attempts of a lost host, except Drained."""
-        for (task, number), attempt in sorted(self.attempts.items()):
-            if not attempt.started:
+        for (task, number), seen in sorted(self.attempts.items()):
+            if ev.Spawned not in seen:
                 yield ev.SpawnFailed(task, number, "its host was lost", self.name)
                 continue
-            if not attempt.ended:
+            if ev.Exited not in seen:
                 yield ev.Exited(task, number, Exit(host=self.name))
-            if not attempt.swept:  # no Sweep order is needed: the processes ended with their host
+            if ev.Swept not in seen:  # no Sweep order is needed: the processes ended with their host
                 yield ev.Swept(task, number)
 
-    def track(self, event: ev.Happened) -> None:
-        """Update the state of an attempt from an event."""
-        match event:
-            case ev.Spawned(task, number):
-                self._update(task, number, started=True)
-            case ev.SpawnFailed(task, number):
-                self.attempts.pop((task, number), None)
-            case ev.Exited(task, number):
-                self._update(task, number, ended=True)
-            case ev.Swept(task, number):
-                self._update(task, number, swept=True)
-            case ev.Drained(task, number):
-                self._update(task, number, drained=True)
-
-    def _update(self, task: Task, number: int, **changes: bool) -> None:
-        if (attempt := self.attempts.get((task, number))) is not None:
-            attempt = self.attempts[task, number] = replace(attempt, **changes)
-            if attempt.swept and attempt.drained:
-                del self.attempts[task, number]
+    def track(self, event: object) -> None:
+        """Note an event about an attempt, and forget the attempt once it is over; ignore other messages."""
+        if isinstance(event, ev.OfAttempt) and (seen := self.attempts.get((event.task, event.attempt))) is not None:
+            seen.add(type(event))
+            if ev.SpawnFailed in seen or seen >= {ev.Swept, ev.Drained}:
+                del self.attempts[event.task, event.attempt]
 
 
 class Hosts:
@@ -112,7 +90,7 @@ class Hosts:
 
     def add_attempt(self, host: Host, task: Task, number: int) -> None:
         """Record that a host was told to start an attempt. Earlier attempts of the task are over."""
-        host.attempts[task, number] = HostAttempt()
+        host.attempts[task, number] = set()
         self._last_host[task] = host
 
     def of_attempt(self, task: Task, number: int) -> Host | None:

@@ -19,6 +19,7 @@ from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, log_tail
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.usage import UsageLog
+from clusterkit.system.files import open_fd
 from clusterkit.system.inbox import Work
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.job import JobSpec
@@ -69,12 +70,9 @@ class CollectedFiles:
         path = self._directory.path / self.name_of(host, part.name)
         if not 0 <= part.offset < LONGEST:
             raise BadMessage(f"{part.offset} is not a valid offset in a file.")
-        with suppress(OSError):  # a full disk is reported when a log can't be written
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.pwrite(descriptor, data, part.offset)
-            finally:
-                os.close(descriptor)
+        # A full disk is reported when a log can't be written.
+        with suppress(OSError), open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW) as descriptor:
+            os.pwrite(descriptor, data, part.offset)
 
     def name_of(self, host: str, name: str) -> str:
         """Return a file's path in the run directory. A report gets the host as prefix, to avoid equal names."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clusterkit.backends.base import Preflight
 from clusterkit.backends.hosts.incoming import MOST_OPEN
-from clusterkit.backends.link.certificate import CertificateError, server_context
+from clusterkit.backends.link.certificate import CertificateError, tls_context
 from clusterkit.machine.hosts import Rule
 from clusterkit.text.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
@@ -63,7 +63,7 @@ def _problems(job: JobSpec) -> Iterator[str]:
             yield f"--listen: {error}"
     try:
         if job.hosts.key is not None:
-            server_context(Path(job.hosts.key))
+            tls_context(Path(job.hosts.key), is_server=True)
     except CertificateError as error:
         yield f"--agent-key: {error}"
     if find_spec("cryptography") is None:

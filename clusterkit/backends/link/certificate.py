@@ -64,18 +64,6 @@ def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
     return certificate.public_bytes(Encoding.PEM) + secret
 
 
-def server_context(pem: Path) -> ssl.SSLContext:
-    """Return the TLS context for the supervisor's side. Raises CertificateError."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, pem)
-    context.num_tickets = 0  # no resumption of TLS sessions, so that each client has to prove that it has the key
-    return context
-
-
-def client_context(pem: Path) -> ssl.SSLContext:
-    """Return the TLS context for an agent's side. Raises CertificateError."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, pem)
-
-
 def pinned(pem: Path) -> bytes:
     """Return the certificate in a file as DER, the form in which the peer presents it. Raises CertificateError.
 
@@ -98,8 +86,11 @@ def pinned(pem: Path) -> bytes:
         raise CertificateError(f"The run's certificate is damaged: {pem}") from None
 
 
-def _context(side: int, pem: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(side)
+def tls_context(pem: Path, *, is_server: bool) -> ssl.SSLContext:
+    """Return the TLS context for the supervisor's side (`is_server`) or an agent's side. Raises CertificateError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
+    if is_server:
+        context.num_tickets = 0  # no resumption of TLS sessions, so that each client has to prove that it has the key
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # Tls compares the whole certificate instead
     context.verify_mode = ssl.CERT_REQUIRED

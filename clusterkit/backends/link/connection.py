@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clusterkit.backends.link.frames import JSON, Frame
-from clusterkit.backends.link.link import Link, reason
+from clusterkit.backends.link.link import Link, LinkOwner, reason
 from clusterkit.backends.link.session import Closed, Message, Session, message_text
 from clusterkit.backends.link.stream import FileRange
 
@@ -70,7 +70,7 @@ class AgentEvents(Protocol):
         """Called when the session timed out, was closed by either side, or was refused; `why` is a sentence."""
 
 
-class SessionConnection:
+class SessionConnection(LinkOwner):
     """A Connection over a sequence of links. All methods besides Connection's are for the poller's thread."""
 
     def __init__(
@@ -137,9 +137,6 @@ class SessionConnection:
         """Close the link without calling any event."""
         if self._link is not None:
             self._link.close()
-
-    def opened(self, link: Link) -> None:
-        """Do nothing: a link is passed to this class only after the link has opened."""
 
     def received(self, link: Link, frame: Frame) -> None:
         delivered = self._session.receive(frame, self._clock())

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clusterkit.backends.link.address import Address, Resolver
-from clusterkit.backends.link.certificate import Tls, client_context, pinned
+from clusterkit.backends.link.certificate import Tls, pinned, tls_context
 from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame
-from clusterkit.backends.link.link import Link, reason
+from clusterkit.backends.link.link import Link, LinkOwner, reason
 from clusterkit.backends.link.session import AgentSession
 from clusterkit.system.poller import Poller
 from clusterkit.text.endpoints import endpoint_of
@@ -26,7 +26,7 @@ CONNECT_WITHIN = 2.0  # seconds per attempt; TCP by itself retries too rarely to
 WELCOME_WITHIN = 2.0  # seconds per attempt, once connected; or a third of the timeout if that is longer
 
 
-class Dialer:
+class Dialer(LinkOwner):
     """An agent's connection to its supervisor. Raises CertificateError, OSError."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Dialer:
         post: Callable[[Crashed], None],
         events: AgentEvents,
     ) -> None:
-        self._context, self._certificate = client_context(pem), pinned(pem)
+        self._context, self._certificate = tls_context(pem, is_server=False), pinned(pem)
         self._addresses = deque[Address]()  # addresses to try before the name is resolved again
         self.address = address  # the supervisor's address; after a welcome, the address that answered
         self._name = endpoint_of(*address)
@@ -72,9 +72,6 @@ class Dialer:
         self.address = str(host), int(port)
         self._addresses.clear()  # the next connection resolves the name again, since the address may have changed
         self._peer.begin(link)
-
-    def next_frame(self) -> bytes | None:
-        return None
 
     def ended(self, link: Link, why: str) -> None:
         self._last_error = why

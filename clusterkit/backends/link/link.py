@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from clusterkit.backends.link.certificate import CHUNK, Tls, Untrusted
 from clusterkit.backends.link.frames import BadFrame, Frame, FrameParser
@@ -14,7 +13,7 @@ from clusterkit.system.poller import READABLE, WRITABLE, Poller
 BATCH = 1 << 14  # bytes of small frames that are sent together
 
 
-class LinkOwner(Protocol):
+class LinkOwner:
     """The owner of a link: its callbacks, which run in the poller's thread. A link's owner can change."""
 
     def opened(self, link: Link) -> None:
@@ -25,6 +24,7 @@ class LinkOwner(Protocol):
 
     def next_frame(self) -> bytes | None:
         """Return the next frame to send, or None. Called when the link can send more."""
+        return None
 
     def ended(self, link: Link, why: str) -> None:
         """Called when the connection has ended, unless the owner closed it. `why` is a clause."""

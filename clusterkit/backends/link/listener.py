@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.backends.link.address import family_of
-from clusterkit.backends.link.certificate import Tls, pinned, server_context
+from clusterkit.backends.link.certificate import Tls, pinned, tls_context
 from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame, Hello, parse_hello, refusal
-from clusterkit.backends.link.link import Link
+from clusterkit.backends.link.link import Link, LinkOwner
 from clusterkit.backends.link.session import SupervisorSession
 from clusterkit.system.poller import READABLE, Poller
 from clusterkit.text.endpoints import split
@@ -34,14 +34,14 @@ class ConnectedAgent(NamedTuple):
     session: SupervisorSession
 
 
-class Listener:
+class Listener(LinkOwner):
     """The supervisor's connections to its agents."""
 
     def __init__(
         self, pem: Path, address: str, timeout: float, post: Callable[[Crashed], None], agents: AgentEvents
     ) -> None:
         """Listen at an address of this host, `host` or `host:port`. Raises CertificateError, BadJob."""
-        self._context, self._certificate = server_context(pem), pinned(pem)
+        self._context, self._certificate = tls_context(pem, is_server=True), pinned(pem)
         self._timeout, self._events = timeout, agents
         self._socket = _listening(address)
         self._socket.setblocking(False)
@@ -62,9 +62,6 @@ class Listener:
         self._poller.stop()
         self._socket.close()
 
-    def opened(self, link: Link) -> None:
-        """Do nothing: the agent sends its hello next."""
-
     def received(self, link: Link, frame: Frame) -> None:
         try:
             hello = parse_hello(frame)
@@ -80,9 +77,6 @@ class Listener:
         self._agents[hello.session] = agent
         self._check_by(agent.session.silent_at)
         agent.peer.begin(link, greeting)
-
-    def next_frame(self) -> bytes | None:
-        return None
 
     def ended(self, link: Link, why: str) -> None:
         self._forget(link)

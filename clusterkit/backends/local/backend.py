@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
+from clusterkit.backends.local.spawner import Spawner, StartResources, plans_for
 from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
@@ -22,6 +22,7 @@ from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.throttle import Throttle
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
+from clusterkit.system.files import open_fd
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
 from clusterkit.system.process import AttemptChild, on_child_end
@@ -111,7 +112,7 @@ class LocalBackend:
     def plan(self, endpoints: Mapping[Task, str]) -> None:
         """Set the endpoints of all tasks of the job, including those on other hosts."""
         self._endpoints = endpoints
-        self._spawner.plans = Plans(self._job, endpoints, self._directory, self._own_tasks)
+        self._spawner.plans = plans_for(self._job, endpoints, self._directory, self._own_tasks)
 
     def do(self, order: ac.Order) -> None:
         if isinstance(order, ac.Spawn):
@@ -284,15 +285,8 @@ class LocalBackend:
 
 def send_request(pipe: PurePath, **request: object) -> bool:
     """Write a request to the named pipe that the training library reads; return whether writing succeeded."""
-    try:
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if no task has the pipe open
-    except OSError:
-        return False
-    try:
+    # Opening fails if no task has the pipe open, writing if the pipe is full of requests because the task is stopped.
+    with suppress(OSError), open_fd(pipe, os.O_WRONLY | os.O_NONBLOCK) as descriptor:
         os.write(descriptor, json.dumps(request).encode() + b"\n")
-    except OSError:  # the pipe is full of requests because the task is stopped
-        return False
-    else:
         return True
-    finally:
-        os.close(descriptor)
+    return False

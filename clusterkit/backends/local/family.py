@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap
+from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap, reap_ended, start_session
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -51,7 +51,7 @@ class Orphans:
             # A child in this process's session was started by this process: tasks and helpers lead separate sessions.
             if pid in leaders or pid in HELPER_PIDS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
-            if seen[0] not in "ZX" or not _reaped(pid):
+            if seen[0] not in "ZX" or not reap_ended(pid):
                 yield Orphan(pid, *seen[1:])
 
     def signs(self, leaders: Mapping[int, AttemptChild]) -> dict[int, set[Sign]]:
@@ -79,13 +79,6 @@ class Orphans:
 def _started_before(start: int, leaders: Mapping[int, AttemptChild]) -> frozenset[int]:
     started = {pid: procfs.start_of(pid) for pid in leaders}
     return frozenset(pid for pid, at in started.items() if at is not None and at <= start)
-
-
-def _reaped(pid: int) -> bool:
-    """Reap a process if all of its threads have ended; return whether the process is gone."""
-    with suppress(ChildProcessError):
-        return os.waitpid(pid, os.WNOHANG)[0] != 0
-    return True
 
 
 class AttemptProcess(NamedTuple):
@@ -199,7 +192,7 @@ class ProcessFamily:
         """Kill every descendant of this process, at the end of the run. Raises ProcessesSurvived."""
         with self._lock:
             try:
-                return end_descendants(os.getpid(), within)
+                return end_descendants(within)
             finally:
                 for child in list(self._leaders.values()):
                     self._reap(child)
@@ -218,16 +211,7 @@ class ProcessFamily:
 def spawn(start: Start) -> subprocess.Popen[bytes]:
     """Start an attempt in a new interpreter, which is killed when the calling thread ends. Raises OSError."""
     with _blocked_signals():
-        return subprocess.Popen(
-            _argv(start),
-            stdin=subprocess.DEVNULL,
-            stdout=start.output,
-            stderr=start.output,
-            cwd=start.plan.cwd,
-            env=start.env,
-            start_new_session=True,
-            pass_fds=(start.stacks, *start.namespaces),
-        )
+        return start_session(_argv(start), start.output, start.env, start.plan.cwd, (start.stacks, *start.namespaces))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -160,7 +161,5 @@ def _ports_text(subject: InspectedAttempt, endpoints: Mapping[str, Task]) -> str
 
 def _connections_text(connections: Sequence[TcpConnection], addresses: Mapping[str, Task]) -> str:
     """Return the peers of the connections with their counts, such as `worker:0 (2), ps:0, 10.0.0.1:443`."""
-    names = [str(addresses.get(connection.remote, connection.remote)) for connection in connections]
-    return (
-        ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"
-    )
+    counts = Counter(str(addresses.get(connection.remote, connection.remote)) for connection in connections)
+    return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in sorted(counts.items())) or "none"

@@ -20,10 +20,8 @@ SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SH
 SEARCH_EVERY = 60.0  # seconds between two searches for a task's descendants
 GOLDEN_RATIO = 0.6180339887  # multiples modulo 1 are evenly spread, so the samples never coincide with a periodic task
 THREADS = 8  # threads sampled per task: the threads that used the CPU most
-READ_WITHIN, TRIES = (
-    0.02,
-    3,
-)  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
+READ_WITHIN = 0.02  # seconds; the limit for reading a task's times
+TRIES = 3  # how often to try if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # maps (pid, thread id) to nanoseconds: running, waiting for a CPU
 
@@ -62,12 +60,8 @@ class PaceInspector:
         if self._is_running:
             self._post(Inspected({}, Look.PACE))
             return
-        previous = self._subjects
-        self._subjects = {}
-        for task, (attempt, pid) in live.items():
-            new = PacedAttempt(attempt, pid)
-            old = previous.get(task, new)
-            self._subjects[task] = old if (old.attempt, old.pid) == (attempt, pid) else new
+        known = {(task, one.attempt, one.pid): one for task, one in self._subjects.items()}
+        self._subjects = {task: known.get((task, *of)) or PacedAttempt(*of) for task, of in live.items()}
         self._is_running = True
         try:
             self._thread = start_thread("pace", partial(self._inspect, dict(self._subjects)), self._post)

@@ -67,8 +67,7 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
 
     pcap = None if job.pcap is None else Path(job.pcap)
     plan = NetworkPlan(job.tasks, seed, _is_virtual(job), pcap, directory.checkpoints)
-    env = {**marks(directory), "CLUSTERKIT_TASK": "switch"}
-    return VirtualNetwork(plan, directory.path / "switch.log", env)
+    return VirtualNetwork(plan, directory.path / "switch.log", marks(directory, "switch"))
 
 
 def _is_virtual(job: JobSpec) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from clusterkit.backends.local.family import PendingStart, ProcessFamily
@@ -35,23 +36,18 @@ HOST_ERRNOS = frozenset({
 MOST_STARTING = 4  # attempts that may be starting at the same time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
 Started = Callable[[Spawn, float, AttemptChild], None]
+Plans = Callable[[tuple[Task, ...]], Mapping[Task, TaskPlan]]
 Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, the wall time, and its process
 
 
-class Plans:
-    """The start plans of this machine's tasks, made before the first attempt, and again when workers are given up."""
+def plans_for(job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> Plans:
+    """Return a function that plans the starts of the tasks `here`, given the workers that were given up."""
 
-    def __init__(self, job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> None:
-        self._job, self._endpoints, self._paths, self._own_tasks = job, endpoints, paths, here
-        self._plans: Mapping[Task, TaskPlan] = {}
-        self._omitted: tuple[Task, ...] | None = None  # the omitted workers; None before the first plan
+    @lru_cache(1)  # the plans are the same until another worker is given up
+    def plans(given_up: tuple[Task, ...]) -> Mapping[Task, TaskPlan]:
+        return plan_tasks(replace(job, given_up=given_up), endpoints, paths, sys.executable, here)
 
-    def plan_of(self, order: Spawn) -> TaskPlan:
-        if self._omitted != order.given_up:
-            job = replace(self._job, given_up=order.given_up)
-            self._plans = plan_tasks(job, self._endpoints, self._paths, sys.executable, self._own_tasks)
-            self._omitted = order.given_up
-        return self._plans[order.task]
+    return plans
 
 
 class StartResources(NamedTuple):
@@ -113,7 +109,8 @@ class Spawner:
 
     def _begin(self, order: Spawn) -> Starting | None:
         """Begin to start an attempt. Return None if the start waits for a fork server or failed (which is posted)."""
-        plan, task, attempt, resources = self.plans.plan_of(order), order.task, order.attempt, self._resources
+        task, attempt, resources = order.task, order.attempt, self._resources
+        plan = self.plans(order.given_up)[task]
         env = attempt_environment(self._environ, plan, attempt, order.reason, order.restore or "")
         if resources.warm_starter.has_to_wait(plan, env):
             self._waiting[task] = order

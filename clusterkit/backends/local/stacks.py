@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
-from clusterkit.system.files import end_of
+from clusterkit.system.files import end_of, open_fd
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
@@ -79,11 +79,8 @@ def request_dump(dump: Dump, pid: int) -> None:
         if not procfs.has_handler(pid, STACKS_SIGNAL):
             return
         # Non-blocking, because the task could have replaced the file with a pipe.
-        file = os.open(dump.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-        try:
+        with open_fd(dump.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK) as file:
             os.write(file, dump.header)
-        finally:
-            os.close(file)
         os.kill(pid, STACKS_SIGNAL)
 
 

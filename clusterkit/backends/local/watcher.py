@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
 
 from clusterkit.backends.local.family import AttemptProcess
@@ -52,7 +53,7 @@ class Watcher:
     def __init__(self, post: Post, in_grace: Callable[[AttemptChild], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._read_rested)
-        self._watched: dict[int, Channel | AttemptProcess] = {}
+        self._handlers: dict[int, Callable[[float], None]] = {}  # by descriptor; each takes the time
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
         self._rest, self._longest_rest, self._every = REST, LONGEST_REST, EVERY
@@ -63,7 +64,7 @@ class Watcher:
         # The pipe is opened for writing too, to avoid an end of file between two attempts.
         channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._channels[task] = channel
-        self._watch(channel.fd, channel)
+        self._watch(channel.fd, partial(self._read_channel, channel))
 
     def begin_line(self, task: Task) -> None:
         """End the partial line that an attempt may have left in the pipe. Call this before the next attempt starts."""
@@ -72,7 +73,7 @@ class Watcher:
 
     def wait_for(self, task: Task, attempt: int, child: AttemptChild) -> None:
         """Post Exited when the attempt's first process has ended."""
-        self._watch(child.pidfd, AttemptProcess(task, attempt, child))
+        self._watch(child.pidfd, partial(self._process_ended, AttemptProcess(task, attempt, child)))
 
     def read_often(self) -> None:
         """From now on read pipes more often, and post the newest step of each read at once."""
@@ -83,16 +84,9 @@ class Watcher:
         for channel in self._channels.values():
             os.close(channel.fd)
 
-    def _watch(self, fd: int, watched: Channel | AttemptProcess) -> None:
-        self._watched[fd] = watched
-        self._poller.watch(fd, lambda _: self._read_ready(fd, time.monotonic()), READABLE | ONCE)
-
-    def _read_ready(self, fd: int, now: float) -> None:
-        watched = self._watched.get(fd)
-        if isinstance(watched, AttemptProcess):
-            self._process_ended(fd, watched)
-        elif isinstance(watched, Channel):
-            self._read_channel(watched, now)
+    def _watch(self, fd: int, handler: Callable[[float], None]) -> None:
+        self._handlers[fd] = handler
+        self._poller.watch(fd, lambda _: handler(time.monotonic()), READABLE | ONCE)
 
     def _read_often(self) -> None:
         self._rest, self._longest_rest, self._every = SHORT_REST, SHORT_REST, 0.0
@@ -104,7 +98,7 @@ class Watcher:
         moment = now // rest * rest  # when the reads were due, so that steps are posted at regular intervals
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
-            self._read_ready(fd, moment)
+            self._handlers[fd](moment)
         return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
 
     def _read_channel(self, channel: Channel, now: float) -> None:
@@ -115,7 +109,8 @@ class Watcher:
         channel.rest = self._rest if size >= LARGE_READ else min(2 * channel.rest, self._longest_rest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
-    def _process_ended(self, fd: int, waiting: AttemptProcess) -> None:
+    def _process_ended(self, waiting: AttemptProcess, _: float) -> None:
+        fd = waiting.child.pidfd
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
@@ -123,7 +118,7 @@ class Watcher:
             self._resting[fd] = time.monotonic() + GRACE_REST
             return
         self._poller.forget(fd)
-        del self._watched[fd]
+        del self._handlers[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()
         self._read(channel, now)  # so that the attempt's reports are posted before its exit

@@ -11,6 +11,7 @@ from clusterkit.engines.kubernetes import pods
 from clusterkit.engines.kubernetes.manifest import (
     AGENT,
     HOME,
+    JSON,
     MOST,
     SUPERVISOR,
     Document,
@@ -42,20 +43,16 @@ _LINES = re.compile(r"(?:(?:[!-~](?:[ -~]*[!-~])?)?\n)*[!-~](?:[ -~]*[!-~])?\n")
 
 def jobset(manifest: Manifest) -> Document:
     """Return the JobSet of a job. The JobSet's controller creates a headless Service with the run's name."""
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": pods.metadata(manifest.place, manifest.name),
-        "spec": {
-            "network": {"enableDNSHostnames": True, "subdomain": manifest.name, "publishNotReadyAddresses": True},
-            "successPolicy": {"operator": "All", "targetReplicatedJobs": [SUPERVISOR]},
-            "failurePolicy": {"maxRestarts": 0},
-            "replicatedJobs": [
-                {"name": SUPERVISOR, "replicas": 1, "template": {"spec": _supervisor(manifest)}},
-                {"name": AGENT, "replicas": 1, "template": {"spec": _agents(manifest)}},
-            ],
-        },
+    spec: Document = {
+        "network": {"enableDNSHostnames": True, "subdomain": manifest.name, "publishNotReadyAddresses": True},
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": [SUPERVISOR]},
+        "failurePolicy": {"maxRestarts": 0},
+        "replicatedJobs": [
+            {"name": SUPERVISOR, "replicas": 1, "template": {"spec": _supervisor(manifest)}},
+            {"name": AGENT, "replicas": 1, "template": {"spec": _agents(manifest)}},
+        ],
     }
+    return _object("jobset.x-k8s.io/v1alpha2", "JobSet", manifest.place, manifest.name, spec=spec)
 
 
 def _supervisor(manifest: Manifest) -> Document:
@@ -129,10 +126,7 @@ def job_object(manifest: Manifest) -> list[Document]:
         return []
     if is_secret:
         return [_secret(manifest.place, name, {pods.JOB_FILE: text})]
-    meta = pods.metadata(manifest.place, name)
-    return [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": {pods.JOB_FILE: text}}
-    ]
+    return [_object("v1", "ConfigMap", manifest.place, name, immutable=True, data={pods.JOB_FILE: text})]
 
 
 def volume_claim(manifest: Manifest) -> list[Document]:
@@ -145,34 +139,25 @@ def volume_claim(manifest: Manifest) -> list[Document]:
         **({} if flags.storage is None else {"storageClassName": flags.storage}),
         "resources": {"requests": {"storage": flags.storage_size or SIZE}},
     }
-    meta = pods.metadata(manifest.place, manifest.claim)
-    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}]
+    return [_object("v1", "PersistentVolumeClaim", manifest.place, manifest.claim, spec=spec)]
 
 
 def network_policy(manifest: Manifest) -> Document:
     """Return a policy that admits only connections between the run's pods: TensorFlow's servers do not authenticate."""
     selector: Document = {"matchLabels": pods.run_labels(manifest.name)}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": pods.metadata(manifest.place, manifest.name),
-        "spec": {
-            "podSelector": selector,
-            "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": selector}]}],
-        },
-    }
+    ingress: Document = {"from": [{"podSelector": selector}]}
+    spec: Document = {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": [ingress]}
+    return _object("networking.k8s.io/v1", "NetworkPolicy", manifest.place, manifest.name, spec=spec)
 
 
 def _secret(place: RunMetadata, name: str, values: dict[str, str]) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": pods.metadata(place, name),
-        "type": "Opaque",
-        "immutable": True,
-        "stringData": values,
-    }
+    return _object("v1", "Secret", place, name, type="Opaque", immutable=True, stringData=values)
+
+
+def _object(api: str, kind: str, place: RunMetadata, name: str, **content: JSON) -> Document:
+    namespace: Document = {} if place.namespace is None else {"namespace": place.namespace}
+    metadata: Document = {"name": name, **namespace, "labels": pods.run_labels(place.run)}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **content}
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, RunMetadata
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest
 from clusterkit.job.devices import computing
 from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import JobOptions, job_flags
@@ -73,14 +73,6 @@ def labels(manifest: Manifest, component: str) -> Document:
 
 def run_labels(run: str) -> Document:
     return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
-
-
-def metadata(place: RunMetadata, name: str) -> Document:
-    return {
-        "name": name,
-        **({} if place.namespace is None else {"namespace": place.namespace}),
-        "labels": run_labels(place.run),
-    }
 
 
 def job_name(manifest: Manifest) -> tuple[str, bool]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line
+from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line, start_agents
 from clusterkit.backends.link.address import NoInterface, address_on
 from clusterkit.engines.base import Engine
 from clusterkit.store.directory import RunDirectory
@@ -32,18 +32,9 @@ class LocalAgents(Allocation):
         """Start the agents. Their output goes to a file in the run directory."""
         lifeline, self._lifeline_end = os.pipe2(os.O_CLOEXEC)  # a pipe without data, closed when the supervisor ends
         words = [sys.executable, "-m", "clusterkit", "agent", "--connect", endpoint, "--key", str(key)]
-        with self._log.open("ab") as log:
-            for number in range(self._count):
-                self.agents.append(
-                    subprocess.Popen(
-                        [*words, "--host", f"host{number}", "--lifeline", str(lifeline)],
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        start_new_session=True,
-                        pass_fds=[lifeline],
-                    )
-                )
+        for number in range(self._count):
+            argv = [*words, "--host", f"host{number}", "--lifeline", str(lifeline)]
+            self.agents.append(start_agents(argv, self._log, [lifeline]))
         os.close(lifeline)
 
     def failed(self) -> str | None:

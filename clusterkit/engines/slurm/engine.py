@@ -12,7 +12,7 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
-from clusterkit.backends.hosts.allocation import Allocation, last_line
+from clusterkit.backends.hosts.allocation import Allocation, last_line, start_agents
 from clusterkit.backends.link.address import own_address
 from clusterkit.engines.base import Announce, Engine
 from clusterkit.engines.slurm.answers import ControllerUnreachable, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
@@ -103,18 +103,10 @@ class SlurmAllocation(Allocation):
         """Start the job step with the agents. Raises SlurmError."""
         if not in_job(self._env):
             raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
-        hosts = self._hosts
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
         self._logs.mkdir(mode=0o700, exist_ok=True)
         command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
-        with self._log.open("ab") as log:
-            self._step = subprocess.Popen(
-                agents_step(hosts, cpus, str(self._logs), command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # a Ctrl-C must reach only the supervisor
-            )
+        self._step = start_agents(agents_step(self._hosts, cpus, str(self._logs), command), self._log)
 
     def failed(self) -> str | None:
         if self._step is None or (code := self._step.poll()) is None:

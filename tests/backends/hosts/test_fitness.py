@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from clusterkit.backends.hosts import fitness
-from clusterkit.backends.hosts.fitness import CheckedStarts, StartRequirements, UnmetRequirement, peers_of
+from clusterkit.backends.hosts.fitness import CheckedStarts, UnmetRequirement, first_unmet, peers_of
 from clusterkit.words.actions import Order, Signal, Spawn
 from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
@@ -51,19 +51,14 @@ def mute() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def needs_of(directories: list[Path], peers: dict[Task, str]) -> StartRequirements:
-    """Needs whose threads do not fail."""
-    return StartRequirements(directories, peers, unexpected)
-
-
 def unexpected(item: object) -> None:
     """Nothing goes wrong."""
     raise AssertionError(item)
 
 
-def why(needs: StartRequirements) -> str:
+def why(directories: list[Path]) -> str:
     """What is missing."""
-    found = needs.first_unmet()
+    found = first_unmet(directories, {}, unexpected)
     assert found is not None
     return found.why
 
@@ -74,15 +69,15 @@ def test_a_host_that_has_everything_is_fit(tmp_path: Path, port: int) -> None:
         bound.bind(("127.0.0.1", 0))
         silent = bound.getsockname()[1]
         peers = {task("worker:1"): f"127.0.0.1:{port}", task("worker:2"): f"127.0.0.1:{silent}"}
-        assert needs_of([tmp_path], peers).first_unmet() is None
+        assert first_unmet([tmp_path], peers, unexpected) is None
 
 
 def test_a_directory_that_is_gone_or_full_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is wrong with it."""
     gone = tmp_path / "gone"
-    assert why(needs_of([tmp_path, gone], {})) == f"{gone} can't be used: No such file or directory"
+    assert why([tmp_path, gone]) == f"{gone} can't be used: No such file or directory"
     monkeypatch.setattr(fitness, "LEAST_DISK", 1 << 70)
-    assert why(needs_of([tmp_path], {})).endswith(f" MB are free in {tmp_path}")
+    assert why([tmp_path]).endswith(f" MB are free in {tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,7 @@ def test_what_a_file_system_says(
     """Read-only, full, without inodes."""
     usual = {"f_flag": 0, "f_bavail": 1 << 30, "f_frsize": 4096, "f_files": 100, "f_favail": 50}
     monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(**{**usual, **stat}))
-    found = needs_of([tmp_path], {}).first_unmet()
+    found = first_unmet([tmp_path], {}, unexpected)
     assert (found and found.why) == (said and said.format(tmp_path))
 
 
@@ -110,7 +105,7 @@ def test_a_file_system_that_does_not_answer_is_not_waited_for(tmp_path: Path, mo
     monkeypatch.setattr("os.statvfs", lambda path: hung.wait(20) and statvfs(path))
     monkeypatch.setattr(fitness, "DISK_WITHIN", 0.05)
     try:
-        assert why(needs_of([tmp_path], {})) == f"the file system of {tmp_path} does not answer within 0.05 s"
+        assert why([tmp_path]) == f"the file system of {tmp_path} does not answer within 0.05 s"
     finally:
         monkeypatch.undo()
         hung.set()
@@ -119,14 +114,14 @@ def test_a_file_system_that_does_not_answer_is_not_waited_for(tmp_path: Path, mo
 def test_memory_that_is_used_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """In megabytes."""
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=20 << 20))
-    assert why(needs_of([], {})) == "only 20 MB of memory are available"
+    assert why([]) == "only 20 MB of memory are available"
 
 
 def test_a_peer_that_does_not_answer_is_named(port: int, mute: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that does is not."""
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
-    assert needs_of([], peers).first_unmet() == UnmetRequirement(
+    assert first_unmet([], peers, unexpected) == UnmetRequirement(
         "it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),)
     )
 
@@ -136,8 +131,8 @@ def test_peers_are_reached_by_either_protocol(here: str, monkeypatch: pytest.Mon
     """2001:db8::/32 is for documentation: nobody is there."""
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     there = {task("worker:1"): f"{here}:9"}
-    assert needs_of([], there).first_unmet() is None
-    assert needs_of([], {**there, task("ps:0"): "[2001:db8::1]:9"}).first_unmet() == UnmetRequirement(
+    assert first_unmet([], there, unexpected) is None
+    assert first_unmet([], {**there, task("ps:0"): "[2001:db8::1]:9"}, unexpected) == UnmetRequirement(
         "it does not reach the host of ps:0 (2001:db8::1)", (task("ps:0"),)
     )
 
@@ -156,7 +151,7 @@ def test_a_peer_whose_answer_is_looked_at_too_late_has_answered(
 
     monkeypatch.setattr(fitness, "time", SimpleNamespace(monotonic=now))
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
-    found = needs_of([], peers).first_unmet()
+    found = first_unmet([], peers, unexpected)
     assert found is not None
     assert found.unreached == (task("ps:0"),)
     assert len(times) == 2
@@ -165,7 +160,7 @@ def test_a_peer_whose_answer_is_looked_at_too_late_has_answered(
 @pytest.mark.parametrize("end", ["", "no port", "[::1", "a b:99999", "\udce9:1"])
 def test_what_is_no_endpoint_says_nothing(end: str) -> None:
     """Endpoints come from the supervisor; one that nobody can connect to is not a host's failure."""
-    assert needs_of([], {task("worker:1"): end}).first_unmet() is None
+    assert first_unmet([], {task("worker:1"): end}, unexpected) is None
 
 
 def test_the_hosts_after_this_one_are_asked_one_task_each() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clusterkit.backends.link import messages as ms
-from clusterkit.backends.link.certificate import client_context
+from clusterkit.backends.link.certificate import tls_context
 from clusterkit.backends.link.frames import Hello, numbered
 from clusterkit.backends.link.session import message_text
 from clusterkit.words.events import Crashed
@@ -33,7 +33,7 @@ def naked() -> ssl.SSLContext:
 
 def attempts(old_key: Path) -> Iterator[tuple[bytes, ssl.SSLContext | None]]:
     """What is said, and over what: nothing of the run's key is in it."""
-    old, trusting = client_context(old_key), naked()
+    old, trusting = tls_context(old_key, is_server=False), naked()
     trusting.load_cert_chain(old_key)
     for context in (None, naked(), old, trusting):
         for data in (b"", INTRUDER, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):

@@ -17,10 +17,9 @@ from clusterkit.backends.link.certificate import (
     CertificateError,
     Tls,
     Untrusted,
-    client_context,
     make_certificate,
     pinned,
-    server_context,
+    tls_context,
     write_certificate,
 )
 from tests.strangers import STRANGER
@@ -43,12 +42,12 @@ def written(path: Path, now: datetime.datetime) -> Path:
 
 def server(pem: Path) -> Tls:
     """The supervisor's side."""
-    return Tls(server_context(pem), pinned(pem), is_server=True)
+    return Tls(tls_context(pem, is_server=True), pinned(pem), is_server=True)
 
 
 def client(pem: Path) -> Tls:
     """The agent's side."""
-    return Tls(client_context(pem), pinned(pem), is_server=False)
+    return Tls(tls_context(pem, is_server=False), pinned(pem), is_server=False)
 
 
 def shake_hands(agent: Tls, supervisor: Tls) -> None:
@@ -85,12 +84,12 @@ def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
 def test_a_key_that_others_can_read_is_refused(pem: Path, mode: int) -> None:
     """As ssh does; one that belongs to somebody else is their business: Kubernetes gives it to the pod's group."""
     pem.chmod(mode)
-    for side in (server_context, client_context):
+    for is_server in (True, False):
         with pytest.raises(CertificateError, match=f"Other users can use the key {pem} .* chmod 600 {pem}"):
-            side(pem)
+            tls_context(pem, is_server=is_server)
     if os.getuid() == 0:
         os.chown(pem, STRANGER, -1)
-        assert client_context(pem)
+        assert tls_context(pem, is_server=False)
 
 
 def test_another_runs_key_is_refused_by_both(pem: Path, tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ def test_another_runs_key_is_refused_by_both(pem: Path, tmp_path: Path) -> None:
     with pytest.raises(Untrusted, match="its certificate is not this run's"):
         shake_hands(agent, supervisor)
     assert not agent.is_open
-    careless = client_context(other)
+    careless = tls_context(other, is_server=False)
     careless.verify_mode = ssl.CERT_NONE
     supervisor = server(pem)
     with pytest.raises(Untrusted, match="its certificate is not this run's"):
@@ -120,7 +119,7 @@ def test_no_certificate_is_refused(pem: Path) -> None:
 
 def test_a_certificate_that_the_run_has_signed_is_not_the_runs(pem: Path) -> None:
     """The certificates themselves are compared, not only verified."""
-    agent, supervisor = client(pem), Tls(server_context(pem), b"another", is_server=True)
+    agent, supervisor = client(pem), Tls(tls_context(pem, is_server=True), b"another", is_server=True)
     with pytest.raises(Untrusted, match="its certificate is not this run's"):
         shake_hands(agent, supervisor)
 
@@ -137,7 +136,7 @@ def test_a_certificate_is_valid_for_ten_years(age: datetime.timedelta, why: str,
     pem = written(tmp_path / "old.pem", NOW - age)
     with pytest.raises(Untrusted, match=why):
         shake_hands(client(pem), server(pem))
-    careless = client_context(pem)
+    careless = tls_context(pem, is_server=False)
     careless.verify_mode = ssl.CERT_NONE
     agent, supervisor = Tls(careless, pinned(pem), is_server=False), server(pem)
     with pytest.raises(Untrusted, match=why):
@@ -154,7 +153,7 @@ def test_clocks_may_differ_by_less_than_a_day(tmp_path: Path) -> None:
 
 def test_an_older_tls_is_refused(pem: Path) -> None:
     """1.3 is the only one."""
-    context = client_context(pem)
+    context = tls_context(pem, is_server=False)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(Untrusted, match="UNSUPPORTED_PROTOCOL"):
         shake_hands(Tls(context, pinned(pem), is_server=False), server(pem))
@@ -191,7 +190,7 @@ def test_a_damaged_file_is_an_error_that_does_not_quote_it(change: Callable[[str
     text = pem.read_text()
     pem.write_text(change(text))
     with pytest.raises(CertificateError, match=r"^The run's certificate is damaged: .*run\.pem$") as caught:
-        server_context(pem)
+        tls_context(pem, is_server=True)
     secret = re.findall(r"^[\w+/=]{20,}$", without_certificate(text), re.MULTILINE)
     said = f"{caught.value} {caught.value.__context__!r}"
     assert len(secret) == 3

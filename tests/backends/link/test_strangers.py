@@ -21,10 +21,9 @@ from clusterkit.backends.link import listener
 from clusterkit.backends.link.certificate import (
     Tls,
     Untrusted,
-    client_context,
     make_certificate,
     pinned,
-    server_context,
+    tls_context,
 )
 from clusterkit.backends.link.frames import PROTOCOL, AgentRefused, BadFrame, FrameParser, Hello, parse_hello
 from clusterkit.backends.link.session import AgentSession, SupervisorSession
@@ -109,13 +108,13 @@ def test_a_hundred_thousand_hostile_inputs_change_nothing(ends: Ends, other: Pat
     """Over real sockets as many as there is time for, the others at the same code without one."""
     print(f"seed {SEED}")
     draw = random.Random(SEED)
-    within, certificate = server_context(ends.pem), pinned(ends.pem)
+    within, certificate = tls_context(ends.pem, is_server=True), pinned(ends.pem)
     tries: dict[Callable[[], object], int] = {
         lambda: says(ends.address, draw.randbytes(draw.randrange(1, 300))): 2000,
         lambda: resets(ends.address): 500,
         lambda: says(ends.address, b"", naked()): 200,
         lambda: says(ends.address, HELLO.encode(), trusting(other)): 200,
-        lambda: says(ends.address, hostile(draw), client_context(ends.pem)): 600,
+        lambda: says(ends.address, hostile(draw), tls_context(ends.pem, is_server=False)): 600,
         lambda: knock(within, certificate, b"\x16\x03\x01" + draw.randbytes(draw.randrange(200))): 31_500,
         lambda: speak(hostile(draw)): 65_000,
     }
@@ -150,7 +149,7 @@ def test_a_stranger_has_a_deadline(ends: Ends) -> None:
         wait_until(lambda: strangers and ends.listener._check_at <= max(strangers.values()), 10, "the deadline")
         ends.listener._poller.do(let_time_pass)
         assert sock.recv(1) == b""
-    with stranger(ends.address) as sock, client_context(ends.pem).wrap_socket(sock) as talk:
+    with stranger(ends.address) as sock, tls_context(ends.pem, is_server=False).wrap_socket(sock) as talk:
         wait_until(lambda: [link for link in list(strangers) if link._tls.is_open], 10, "the end of the handshake")
         ends.listener._poller.do(let_time_pass)
         assert talk.recv(1) == b""
@@ -170,7 +169,7 @@ def test_a_listener_without_descriptors_takes_them_in_later(ends: Ends, monkeypa
 
 def test_an_agent_of_another_protocol_is_told_both_versions(ends: Ends) -> None:
     hello = replace(HELLO, protocol=PROTOCOL + 1, version="9.9")
-    answer = says(ends.address, hello.encode(), client_context(ends.pem))
+    answer = says(ends.address, hello.encode(), tls_context(ends.pem, is_server=False))
     (refusal,) = FrameParser().feed(answer)
     assert refusal.text("why") == (
         f"The agent on n2 is clusterkit 9.9 (protocol {PROTOCOL + 1}), the supervisor is clusterkit {__version__} "
@@ -180,14 +179,14 @@ def test_an_agent_of_another_protocol_is_told_both_versions(ends: Ends) -> None:
 
 
 def test_an_agent_of_an_earlier_supervisor_is_refused(ends: Ends) -> None:
-    answer = says(ends.address, replace(HELLO, welcomed=True).encode(), client_context(ends.pem))
+    answer = says(ends.address, replace(HELLO, welcomed=True).encode(), tls_context(ends.pem, is_server=False))
     (refusal,) = FrameParser().feed(answer)
     assert refusal.text("why") == "This supervisor does not know the agent on n2: it belongs to an earlier one."
 
 
 def test_a_hello_that_is_repeated_is_no_second_agent(ends: Ends) -> None:
     """Where the answer to the first one was lost."""
-    context = client_context(ends.pem)
+    context = tls_context(ends.pem, is_server=False)
     with context.wrap_socket(stranger(ends.address)) as first:
         first.sendall(HELLO.encode())
         assert b'"welcome"' in first.recv(1000)
@@ -199,7 +198,7 @@ def test_a_hello_that_is_repeated_is_no_second_agent(ends: Ends) -> None:
 
 
 def test_garbage_from_one_with_the_key_cuts_that_connection(ends: Ends) -> None:
-    with client_context(ends.pem).wrap_socket(stranger(ends.address)) as talk:
+    with tls_context(ends.pem, is_server=False).wrap_socket(stranger(ends.address)) as talk:
         talk.sendall(HELLO.encode())
         assert b'"welcome"' in talk.recv(1000)
         talk.sendall(b'{"size":0,"ack":0,"kind":"message","seq":2,"message":{}}\n')
