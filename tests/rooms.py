@@ -69,7 +69,7 @@ PURE = (
     *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
     *(f"check/{name}" for name in ("averages", "case", "findings", "misplaced", "rules", "servers", "shuffles")),
     *(f"check/{name}" for name in ("own_clusters", "source", "steps", "undefined", "endless", "forks", "metrics")),
-    *("check/alone", "check/replicas", "check/shares", "check/schedules"),
+    *("check/alone", "check/bindings", "check/replicas", "check/shares", "check/schedules"),
     *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "former", "former_names")),
     *(f"explain/{name}" for name in ("frames", "gangs", "keras", "loops", "matching", "migration", "names", "peers")),
     *(f"explain/{name}" for name in ("program", "replicas", "resolvers", "row", "servers", "sessions", "shared")),
