@@ -69,7 +69,7 @@ PURE = (
     *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
     *(f"check/{name}" for name in ("averages", "case", "findings", "misplaced", "rules", "servers", "shuffles")),
     *(f"check/{name}" for name in ("own_clusters", "source", "steps", "undefined", "endless", "forks", "metrics")),
-    *("check/alone", "check/replicas", "check/shares", "check/schedules"),
+    *("check/alone", "check/bindings", "check/replicas", "check/shares", "check/schedules"),
     "explain/rows",
     *(f"explain/{name}" for name in ("former", "former_names", "frames", "matching", "row", "table")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules", "notebook/output"),

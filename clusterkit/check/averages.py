@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
-from clusterkit.check.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of, resolved
+from clusterkit.check.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of
 from clusterkit.check.source import Source, argument
 
 _SCALE = "Add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
@@ -62,7 +62,7 @@ def batch_per_replica(case: Case) -> Iterator[Hit]:
             method = getattr(call.func, "attr", "")
             size = argument(call, 0 if method == "batch" else 9, "batch_size") if method in ("batch", "fit") else None
             name = size.id if isinstance(size, ast.Name) else ""
-            if _PER_REPLICA.fullmatch(name) and not isinstance(source.value(name), ast.BinOp):
+            if _PER_REPLICA.fullmatch(name) and not isinstance(source.value(size), ast.BinOp | ast.AugAssign):
                 what = f"The strategy splits each batch among the {replicas.noun}s: each gets a part of {name} rows."
                 advice = "Batch by the global batch: that size times strategy.num_replicas_in_sync."
                 yield Hit(source.location(call), what, advice)
@@ -107,7 +107,7 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.C
         function = function_of(source, node.func) if isinstance(node, ast.Call) else None
         if function is not None:
             returned = [inner.value for inner in ast.walk(function) if isinstance(inner, ast.Return)]
-            node = resolved(source, function, returned[0]) if len(returned) == 1 else None
+            node = source.value(returned[0]) if len(returned) == 1 else None
         if isinstance(node, ast.Call) and (_is_mean(source, node) or (keras == 2 and _is_reduced(source, node))):
             return node
     return None
@@ -142,7 +142,7 @@ def _name(node: ast.AST) -> str:
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:
     """Return whether the call is that of a Keras loss that the file creates without the argument `reduction`."""
-    loss = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
+    loss = source.value(call.func)
     if not isinstance(loss, ast.Call) or not _LOSS.fullmatch(source.dotted(loss.func)):
         return False
     return not any(keyword.arg in ("reduction", None) for keyword in loss.keywords)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import function_of, resolved
+from clusterkit.check.replicas import function_of
 from clusterkit.check.source import DISTRIBUTES, Source, argument
 
 _ENDS = {"take", "as_numpy_iterator"}
@@ -32,37 +33,34 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
                     )
                 case _:
                     continue
-            if _is_endless(source, data):
+            if source.always(data, partial(_is_endless, source)):
                 what = "The data has no end, and nothing here counts the steps: the first epoch never ends."
                 yield Hit(source.location(node), what, advice)
 
 
-def _is_endless(source: Source, data: ast.AST | None, depth: int = 8) -> bool:
-    """Return whether a dataset repeats without a count, perhaps in a function of the file or before it was distributed.
+def _is_endless(source: Source, data: ast.AST) -> ast.AST | bool:
+    """Return whether a dataset repeats without a count. If it is as endless as another value, return that value.
 
-    A loop may also number the batches, or show its progress.
+    This may be a value that a function of the file returns, or a dataset before it was distributed. A loop may also
+    number the batches, or show its progress.
     """
     match data:
         case ast.Call(func=ast.Attribute(attr="repeat"), args=args, keywords=keywords):
             return not args and not keywords
-        case ast.Name(id=name) if depth:
-            values = source.values(name)
-            return bool(values) and all(_is_endless(source, value, depth - 1) for value in values)
-        case ast.Call(func=ast.Name(id="enumerate" | "tqdm" | "iter"), args=[inner, *_]) if depth:
-            return _is_endless(source, inner, depth - 1)
-        case ast.Call(func=ast.Attribute(attr=attr), args=[inner, *_]) if attr == DISTRIBUTES and depth:
-            return _is_endless(source, inner, depth - 1)
-        case ast.Call(func=func) if depth and (function := function_of(source, func)) is not None:
+        case ast.Call(func=ast.Name(id="enumerate" | "tqdm" | "iter"), args=[inner, *_]):
+            return inner
+        case ast.Call(func=ast.Attribute(attr=attr), args=[inner, *_]) if attr == DISTRIBUTES:
+            return inner
+        case ast.Call(func=func) if (function := function_of(source, func)) is not None:
             if any(isinstance(each, ast.Yield) for each in ast.walk(function)):
                 return _yields_for_ever(function)
             returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)]
-            value = resolved(source, function, returned[0]) if len(returned) == 1 else None
-            return _is_endless(source, value, depth - 1)
+            return returned[0] or False if len(returned) == 1 else False
         case ast.Call(func=ast.Attribute(attr="from_generator"), args=[made, *_]):
             generator = function_of(source, made)
             return generator is not None and _yields_for_ever(generator)
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr not in _ENDS and depth:
-            return _is_endless(source, owner, depth - 1)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr not in _ENDS:
+            return owner
     return False
 
 

@@ -56,8 +56,7 @@ def device_of_another_worker(case: Case) -> Iterator[Hit]:
 def gpus_by_name(case: Case) -> Iterator[Hit]:
     """Find strategies that get GPUs by name, for the explanation of a hang on a machine without them."""
     for source, _, call in case.calls(MIRRORED) if not case.strict else ():
-        devices = argument(call, 0, "devices")
-        value = source.value(devices.id) if isinstance(devices, ast.Name) else devices
+        value = source.value(argument(call, 0, "devices"))
         if value is not None and _GPU.search(ast.unparse(value)):
             what = (
                 "The strategy gets GPUs by name, and TensorFlow found none on this machine: the first step never ends."
@@ -180,9 +179,9 @@ def _texts(source: Source, value: ast.expr) -> Iterator[str]:
         match todo.pop(0):
             case ast.Constant(value=str(text)):
                 yield text
-            case ast.Name(id=name) if name not in seen:
+            case ast.Name(id=name) as use if name not in seen:
                 seen.add(name)
-                todo.append(source.value(name))
+                todo.append(source.value(use))
             case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
                 todo += parts
 
@@ -198,13 +197,11 @@ def _is_spread(job: JobSpec) -> bool:
 
 
 def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
-    """Return the value from which a cluster is made, through names bound once and the class ClusterSpec."""
-    for _ in range(3):
-        if isinstance(node, ast.Name):
-            node = source.value(node.id)
-        if isinstance(node, ast.Call) and source.dotted(node.func) == _CLUSTER:
-            node = argument(node, 0, "cluster")
-    return node
+    """Return the value from which a cluster is made, perhaps with the class ClusterSpec."""
+    match made := source.value(node):
+        case ast.Call(func=func) if source.dotted(func) == _CLUSTER:
+            return source.value(argument(made, 0, "cluster"))
+    return made
 
 
 def _keys(node: ast.AST | None) -> set[str]:

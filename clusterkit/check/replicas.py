@@ -12,7 +12,6 @@ from clusterkit.check.source import Source, argument
 from clusterkit.words.model import Shape, number_of
 
 MIRRORED = "tensorflow.distribute.MirroredStrategy"
-Function = ast.FunctionDef | ast.Module
 
 _MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
 REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")  # in an expression with their number
@@ -67,10 +66,13 @@ def is_model(source: Source, node: ast.AST | None) -> bool:
 def function_of(source: Source, node: ast.AST | None) -> ast.FunctionDef | None:
     """Return the file's function or method that a name, or an attribute of `self`, refers to."""
     match node:
-        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
-            found = source.value(name)
-            return found if isinstance(found, ast.FunctionDef) else None
-    return None
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            found = source.bindings.only(name)
+        case _:
+            found = source.value(node)
+            if isinstance(found, ast.Call) and source.dotted(found.func) == "tensorflow.function":
+                found = source.value(argument(found, 0, "func"))
+    return found if isinstance(found, ast.FunctionDef) else None
 
 
 def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
@@ -82,35 +84,12 @@ def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     return found
 
 
-def resolved(source: Source, function: Function, node: ast.AST | None) -> ast.AST | None:
-    """Return the value of a name that the function or, if not, the file binds once. Return other nodes unchanged."""
-    if not isinstance(node, ast.Name):
-        return node
-    inside = [*ast.walk(function)]
-    bound = [each for each in inside if _binds(each, node.id)]
-    plain = [
-        each.value
-        for each in inside
-        if isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in bound
-    ]
-    if not bound:
-        return source.value(node.id)
-    return plain[0] if len(bound) == len(plain) == 1 else None
-
-
 def is_global_batch(source: Source, node: ast.AST) -> bool:
     """Return whether the node has the name of a global batch size, or that of a product with the number of replicas."""
     name = getattr(node, "attr", getattr(node, "id", ""))
-    values = [value for value in source.values(name) if value is not None]
-    products = [value for value in values if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)]
-    grows = bool(values) and len(products) == len(values)
-    return _GLOBAL_BATCH.fullmatch(name) is not None or (
-        grows and all(REPLICAS.search(ast.unparse(product)) for product in products)
+    certain = source.value(node) if isinstance(node, ast.Name) else None
+    values = [certain] if certain is not None else [value for value in source.values(name) if value is not None]
+    grows = all(
+        isinstance(getattr(value, "op", None), ast.Mult) and REPLICAS.search(ast.unparse(value)) for value in values
     )
-
-
-def _binds(node: ast.AST, name: str) -> bool:
-    match node:
-        case ast.Name(id=bound, ctx=ast.Store()) | ast.arg(arg=bound):
-            return bound == name
-    return False
+    return _GLOBAL_BATCH.fullmatch(name) is not None or (bool(values) and grows)

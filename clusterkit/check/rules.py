@@ -93,7 +93,7 @@ def no_cluster(case: Case) -> Iterator[Hit]:
         return
     for source in case.sources:
         writes = [node for node in source.nodes if isinstance(node, ast.Assign) and writes_tf_config(source, node)]
-        keys = [_keys_in_json(source, node.value) for node in writes]
+        keys = [_keys_in_json(source, source.value(node.value)) for node in writes]
         for node in writes if all(each and "cluster" not in each for each in keys) else ():
             if case.applies(source, node):
                 what = 'The TF_CONFIG that the program sets has no "cluster", so that its strategy finds no other task.'
@@ -260,14 +260,12 @@ def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
     ]
 
 
-def _keys_in_json(source: Source, value: ast.expr) -> set[str]:
+def _keys_in_json(source: Source, value: ast.AST | None) -> set[str]:
     """Return the keys of a dictionary that the expression converts to JSON; an empty set if the keys are unknown."""
     match value:
         case ast.Call(func=func, args=[argument, *_]) if source.dotted(func) == "json.dumps":
-            dictionary: ast.AST | None = argument
-            if isinstance(argument, ast.Name):  # other uses of the name might change the dictionary
-                uses = [node for node in source.nodes if isinstance(node, ast.Name) and node.id == argument.id]
-                dictionary = source.value(argument.id) if len(uses) == 2 else None
+            changes = isinstance(argument, ast.Name) and source.other_uses(argument)
+            dictionary = None if changes else source.value(argument)
             keys = dictionary.keys if isinstance(dictionary, ast.Dict) else []
             names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
             return names if len(names) == len(keys) else set()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
 
+from clusterkit.check.bindings import COMPREHENSIONS
 from clusterkit.check.case import OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Severity
 from clusterkit.check.source import Source, argument
@@ -13,9 +15,7 @@ from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape, TaskType, number_of
 
 _SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for certain tasks
-_REPEATS = (
-    ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
-)  # may run their calls several times
+_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # may run their calls several times
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
     "TFRecordDataset",
     "TextLineDataset",
@@ -46,7 +46,7 @@ def unscoped_layer(case: Case) -> Iterator[Hit]:
         for name in _adapted(source):
             layer = source.value(name)
             is_layer = isinstance(layer, ast.Call) and source.dotted(layer.func).startswith("keras.layers.")
-            used = any(_in_scope(source, use) for use in source.uses(name))
+            used = any(_in_scope(source, use) and source.value(use) is layer for use in source.bindings.uses[name.id])
             if layer is not None and is_layer and used and not _in_scope(source, layer):
                 what = "The layer is created and adapted outside the scope of the strategy: its variables are on no ps."
                 advice = "Create and adapt it within `with strategy.scope():`."
@@ -60,7 +60,7 @@ def finite_data(case: Case) -> Iterator[Hit]:
         named = {keyword.arg: keyword.value for keyword in call.keywords}
         datasets = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
         for name, value in datasets.items():
-            if _is_finite(source, value, set()):
+            if source.always(value, partial(_is_finite, source)):
                 what = f"The {name.replace('_', ' ')} ends, and workers read it at different speeds: OutOfRangeError."
                 steps = "validation_steps" if name != "data" else "steps_per_epoch" if _is_fit(call) else "steps"
                 more = "" if steps in named else f", and set {steps}"
@@ -110,10 +110,10 @@ def one_step_at_a_time(case: Case) -> Iterator[Hit]:
                 yield Hit(source.location(waits[0]), what, advice)
 
 
-def _adapted(source: Source) -> Iterator[str]:
+def _adapted(source: Source) -> Iterator[ast.Name]:
     for _, call in source.calls():
         match call.func:
-            case ast.Attribute(value=ast.Name(id=name), attr="adapt"):
+            case ast.Attribute(value=ast.Name() as name, attr="adapt"):
                 yield name
 
 
@@ -135,7 +135,7 @@ def _scoped_calls(case: Case, *methods: str) -> Iterator[tuple[Source, ast.Call]
     for source in case.sources:
         for call in source.model_calls(*methods):
             model = getattr(call.func, "value", None)
-            creation = source.value(model.id) if isinstance(model, ast.Name) else None
+            creation = source.value(model) if isinstance(model, ast.Name) else None
             if creation is not None and _in_scope(source, creation):
                 yield source, call
 
@@ -151,20 +151,11 @@ def _in_scope(source: Source, node: ast.AST) -> bool:
     return any(getattr(head, "attr", "") == "scope" for head in heads)
 
 
-def _is_finite(source: Source, node: ast.AST | None, seen: set[str]) -> bool:
-    """Return whether the value is certainly a finite dataset: its source is finite, and it is never repeated.
-
-    `seen` collects the names on which the value depends. Each name is examined only once, since all have to be finite.
-    """
+def _is_finite(source: Source, node: ast.AST) -> ast.AST | bool:
+    """Return whether the value is a finite dataset. If it is as finite as another value, return that value."""
     match node:
-        case ast.Name(id=name) if name in seen:
-            return True
-        case ast.Name(id=name):
-            seen.add(name)
-            values = source.values(name)
-            return bool(values) and all(_is_finite(source, value, seen) for value in values)
         case ast.Call(func=func) if source.dotted(func).startswith("tensorflow.data."):
             return source.dotted(func).removeprefix("tensorflow.data.") in _FINITE
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
-            return attr in _STAYS_FINITE and _is_finite(source, owner, seen)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _STAYS_FINITE:
+            return owner
     return False

@@ -29,12 +29,12 @@ def undistributed_batches(case: Case) -> Iterator[Hit]:
         unused = {dataset: name for name, dataset in made if not _is_used(case, name)}
         divides = any(getattr(each, "attr", "") == "shard" for each in source.nodes) or source.mentions(_DIVIDES)
         alone = not made and not source.mentions(_DISTRIBUTES)
-        for loop in source.nodes if not divides else ():
-            dataset = _looped(loop.iter) if isinstance(loop, ast.For) else ""
-            is_plain = alone and _is_dataset(source, source.value(dataset))
-            if isinstance(loop, ast.For) and (dataset in unused or is_plain) and _runs(source, loop):
-                shares = unused.get(dataset, f"strategy.experimental_distribute_dataset({dataset})")
-                what = f"The loop takes its batches from {dataset}: each {replicas.noun} trains on the whole of each."
+        for loop in (node for node in source.nodes if isinstance(node, ast.For) and not divides):
+            looped = _looped(loop.iter)
+            name = looped.id if looped is not None else ""
+            if (name in unused or (alone and _is_dataset(source, looped))) and _runs(source, loop):
+                shares = unused.get(name, f"strategy.experimental_distribute_dataset({name})")
+                what = f"The loop takes its batches from {name}: each {replicas.noun} trains on the whole of each."
                 yield Hit(source.location(loop), what, f"Loop over {shares}, which gives each its share.")
 
 
@@ -44,8 +44,9 @@ def shard_twice(case: Case) -> Iterator[Hit]:
         return
     for source in case.sources:
         taken = [argument(call, 0, "x") for _, call in source.calls() if getattr(call.func, "attr", "") in _TAKERS]
-        for shard in dict.fromkeys(found for rows in taken if (found := _shard_of(source, rows, set())) is not None):
-            if case.applies(source, shard):
+        made = [next(filter(_is_shard, source.chain(rows)), None) for rows in taken]
+        for shard in dict.fromkeys(made):
+            if shard is not None and case.applies(source, shard):
                 what = (
                     f"The dataset is divided here, and the strategy divides it once more: each of the tasks "
                     f"({case.tasks}) trains on a part of its part, and the rest of the rows is lost."
@@ -145,9 +146,8 @@ def _global_batches(source: Source) -> Iterator[_GlobalBatch]:
 def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
     """Return whether `steps` is a number of rows divided by the batch size `one`."""
     for _ in range(4):
-        if isinstance(steps, ast.Name):
-            steps = source.value(steps.id)
-        elif isinstance(steps, ast.Call) and len(steps.args) == 1:  # int(...), math.ceil(...)
+        steps = source.value(steps)
+        if isinstance(steps, ast.Call) and len(steps.args) == 1:  # int(...), math.ceil(...)
             steps = steps.args[0]
     if isinstance(steps, ast.BinOp) and isinstance(steps.op, ast.Div | ast.FloorDiv):
         return ast.unparse(steps.right) == ast.unparse(one)
@@ -177,50 +177,26 @@ def _dataset_functions(case: Case) -> Iterator[tuple[Source, ast.Call, ast.Funct
                 yield source, call, function
 
 
-def _shard_of(source: Source, rows: ast.AST | None, seen: set[str]) -> ast.Call | None:
-    """Return the call of `shard` from which a dataset is made, through its methods and names.
-
-    A name is bound once, or again to the result of its own methods: `dataset = dataset.shard(2, index)`.
-    """
-    match rows:
-        case ast.Name(id=name) if name not in seen:
-            values = source.values(name)
-            if all(_owner(value) == name for value in values[1:]):
-                found = (_shard_of(source, value, seen | {name}) for value in reversed(values))
-                return next((call for call in found if call is not None), None)
-        case ast.Call(func=ast.Attribute(attr="shard"), args=[_, _]):
-            return rows
-        case ast.Call(func=ast.Attribute(value=owner)):
-            return _shard_of(source, owner, seen)
-    return None
+def _is_shard(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "shard" and len(node.args) == 2
 
 
-def _owner(node: ast.AST | None) -> str:
-    """Return the name on which a chain of methods is called."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        node = node.func.value
-    return getattr(node, "id", "")
-
-
-def _looped(iterated: ast.expr) -> str:
+def _looped(iterated: ast.expr) -> ast.Name | None:
     """Return the name of the dataset over which a loop iterates, perhaps through `enumerate`, `tqdm` or `take`."""
     match iterated:
-        case ast.Name(id=name):
+        case ast.Name() as name:
             return name
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="take")):
+        case ast.Call(func=ast.Attribute(value=ast.Name() as name, attr="take")):
             return name
         case ast.Call(func=ast.Name(id="enumerate" | "tqdm"), args=[inner, *_]):
             return _looped(inner)
-    return ""
+    return None
 
 
 def _is_dataset(source: Source, node: ast.AST | None) -> bool:
     """Return whether the value is a dataset: the result of a function of tf.data, perhaps through further methods."""
-    while isinstance(node, ast.Call):
-        if source.dotted(node.func).startswith("tensorflow.data."):
-            return True
-        node = getattr(node.func, "value", None)
-    return False
+    calls = (each for each in source.chain(node) if isinstance(each, ast.Call))
+    return any(source.dotted(call.func).startswith("tensorflow.data.") for call in calls)
 
 
 def _distributed(source: Source) -> Iterator[tuple[str, str]]:

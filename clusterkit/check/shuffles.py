@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
@@ -91,12 +90,11 @@ def _takes_all(call: ast.Call) -> bool:
 
 def _maker_of(source: Source, owner: ast.AST) -> ast.Call | None:
     """Return the call that creates a generator, given the call, or a name or attribute that is bound once to it."""
-    if isinstance(owner, ast.Name):
-        owner = source.value(owner.id) or owner
-    elif isinstance(owner, ast.Attribute):
+    value = source.value(owner)
+    if isinstance(owner, ast.Attribute):
         values = [node.value for node in source.nodes if isinstance(node, ast.Assign) and _binds(node, owner)]
-        owner = values[0] if len(values) == 1 else owner
-    return owner if isinstance(owner, ast.Call) else None
+        value = values[0] if len(values) == 1 else None
+    return value if isinstance(value, ast.Call) else None
 
 
 def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
@@ -106,16 +104,12 @@ def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
 class _ShuffledRows:
     """The variables of a file whose rows are in the order of an unseeded shuffle, each with the call that shuffles.
 
-    A variable is a name together with the function that binds it. Assignments are processed repeatedly, in the order
+    A variable is a name together with the scope that binds it. Assignments are processed repeatedly, in the order
     of lines, until nothing changes.
     """
 
     def __init__(self, source: Source, shuffles: Iterable[ast.Call]) -> None:
         self._source, self._shuffles = source, {*shuffles}
-        self._bound: defaultdict[ast.AST | None, set[str]] = defaultdict(set)
-        for node in source.nodes:
-            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
-                self._bound[_function(source, node)].add(node.arg if isinstance(node, ast.arg) else node.id)
         self._origins: dict[tuple[ast.AST | None, str], ast.Call] = {}
         for call in self._shuffles:
             for name in _shuffled_by(source, call):
@@ -129,16 +123,15 @@ class _ShuffledRows:
                 break
 
     def _variable(self, node: ast.AST, name: str) -> tuple[ast.AST | None, str]:
-        functions = (each for each in self._source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda))
-        return next((each for each in functions if name in self._bound[each]), None), name
+        return self._source.bindings.scope(node, name), name
 
     def _bind(self, node: ast.Assign | ast.Return) -> None:
         """Record the shuffle that orders a value for the variables to which it is assigned, or its function."""
         if (call := self.origin(node.value)) is None:
             return
-        function = _function(self._source, node)
-        if isinstance(node, ast.Return) and isinstance(function, ast.FunctionDef):
-            self._origins.setdefault((None, function.name), call)
+        function = next((each for each in self._source.enclosing(node) if isinstance(each, ast.FunctionDef)), None)
+        if isinstance(node, ast.Return) and function is not None:
+            self._origins.setdefault(self._variable(function, function.name), call)
         for target in node.targets if isinstance(node, ast.Assign) else ():
             for name in ast.walk(target):
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
@@ -154,10 +147,6 @@ class _ShuffledRows:
             case ast.Call() if value in self._shuffles:
                 return value
         return next((call for part in ast.iter_child_nodes(value) if (call := self.origin(part)) is not None), None)
-
-
-def _function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.Lambda | None:
-    return next((each for each in source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
 
 
 def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:

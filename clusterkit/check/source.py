@@ -1,7 +1,7 @@
 """A program's file as a syntax tree: resolves names, and finds the nodes that every run evaluates.
 
-Nothing is executed, and imports are not followed. A name is resolved only if the file binds it once, or always imports
-the same object under this name. The rules ignore all other names.
+Nothing is executed, and imports are not followed. A name is resolved only if its value is certain (see bindings.py), or
+if the file always imports the same object under this name. The rules ignore all other names.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ import ast
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+from clusterkit.check.bindings import COMPREHENSIONS, LOOPS, Bindings, last_part
 from clusterkit.check.findings import Location
 
 _ALIAS = re.compile(r"(?<=^tensorflow\.)(?:compat\.v2\.|_api\.v2\.)|(?<=^tensorflow\.distribute\.)experimental\.")
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
     *(ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.TryStar, ast.Match, ast.Lambda, ast.AsyncFunctionDef, ast.AsyncWith),
-    *_LOOPS,
+    *(*LOOPS, *COMPREHENSIONS),
 )
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
 LONGEST_NAME = 1000  # characters; a hostile file may chain thousands of attributes
-_NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every exception through
+MOST_TEXTS = 10_000  # in a constant value; a hostile file may double a list again and again
+MOST_LINKS = 100  # names and methods through which a value is followed; a hostile file may chain thousands of them
 
 
 class Source:
@@ -39,70 +41,69 @@ class Source:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(text)
         self.file, self.module, self.nodes = file, module, list(ast.walk(tree))
-        self._imported = imported
-        self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
-        self._imports: defaultdict[str, set[str]] = defaultdict(set)
-        self._values: defaultdict[str, list[ast.AST | None]] = defaultdict(list)
-        self._uses: defaultdict[str, list[ast.AST]] = defaultdict(list)
-        self._declared = set[str]()  # the names in `global` and `nonlocal` statements
-        for node in self.nodes:
-            self._bind(node)
+        self.bindings = Bindings(self.nodes, imported)
+        self._parents, self._values, self._imports = self.bindings.parents, self.bindings.values, self.bindings.imports
+        self._same: defaultdict[ast.AST | str, list[ast.Name]] = defaultdict(list)  # uses by value, or by name
+        self._texts: dict[ast.AST | None, list[str] | None] = {}
         self._names: dict[ast.AST | None, str] = {}
         self._certain: dict[ast.AST, bool] = {}
         self._ends: dict[ast.AST, bool] = {}
-
-    def _bind(self, node: ast.AST) -> None:
-        match node:
-            case ast.Import(names=names):
-                for alias in names:
-                    top = alias.name.partition(".")[0]
-                    self._imports[alias.asname or top].add(alias.name if alias.asname else top)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                for alias in names:
-                    self._imports[alias.asname or alias.name].add(f"{'.' * level}{module or ''}.{alias.name}")
-            case ast.Name(id=name, ctx=ast.Load()):
-                self._uses[name].append(node)
-            case ast.Name(id=name):
-                parent = self._parents[node]
-                is_plain = isinstance(parent, ast.Assign) and parent.targets == [node]
-                self._values[name].append(parent.value if isinstance(parent, ast.Assign) and is_plain else None)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                self._values[name].append(node)
-            case ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
-                self._values[name].append(None)
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                self._declared.update(names)
-            case ast.alias():
-                pass  # handled together with its import statement
-            case _ if isinstance(bound := getattr(node, "name", None), str):  # in `except`, `match` or type parameters
-                self._values[bound].append(None)
 
     def location(self, node: ast.AST) -> Location:
         """Return the file and line of a node."""
         return Location(self.file, getattr(node, "lineno", 1))
 
-    def value(self, name: str) -> ast.AST | None:
-        """Return the only value, function or class to which the file binds the name; None if there is no single one."""
-        values = self._values[name]
-        return values[0] if len(values) == 1 and not self._imports[name] else None
+    def value(self, node: ast.AST | None) -> ast.AST | None:
+        """Return the value that a name certainly has here, or None; return a node that is not a name unchanged."""
+        for _ in range(MOST_LINKS):
+            if not isinstance(node, ast.Name):
+                return node
+            node = self.bindings.value(node)
+        return None
+
+    def chain(self, node: ast.AST | None) -> Iterator[ast.AST]:
+        """Yield a value, and those of which it is made by methods: for `rows.batch(8)`, also the value of `rows`."""
+        for _ in range(MOST_LINKS):
+            if (node := self.value(node)) is None:
+                return
+            yield node
+            node = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+
+    def always(self, node: ast.AST | None, test: Callable[[ast.AST], ast.AST | bool]) -> bool:
+        """Return whether all values that a node may have pass a test, which may return another node to test instead.
+
+        A name without a certain value may have any of the values to which the file binds the name.
+        """
+        todo, names = [node], set[str]()
+        for _ in range(MOST_LINKS):
+            if not todo:
+                return True
+            value = self.value(link := todo.pop())
+            if value is None and isinstance(link, ast.Name) and self._values[link.id]:
+                todo += self.values(link.id) if link.id not in names else []
+                names.add(link.id)
+            elif value is None or not (result := test(value)):
+                return False
+            elif result is not True:
+                todo.append(result)
+        return False
 
     def values(self, name: str) -> list[ast.AST | None]:
         """Return everything to which the file binds the name. None stands for an unknown value."""
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
-    def uses(self, name: str) -> list[ast.AST]:
-        """Return the places at which the file reads the name."""
-        return self._uses[name]
+    def other_uses(self, use: ast.Name) -> list[ast.Name]:
+        """Return the other places at which a name has the same value, or this name an unknown one."""
+        if not self._same:
+            for each in (each for uses in self.bindings.uses.values() for each in uses):
+                self._same[self.value(each) or each.id].append(each)
+        return [each for key in (use.id, self.value(use)) for each in self._same.get(key or "", ()) if each is not use]
 
     def enclosing(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes that contain the node, the innermost first."""
         while (parent := self._parents.get(node)) is not None:
             yield parent
             node = parent
-
-    def bound_names(self) -> set[str]:
-        """Return the names that the file binds or declares in any scope. A star import adds the name `*`."""
-        return {name for names in (self._values, self._imports) for name, how in names.items() if how} | self._declared
 
     def dotted(self, node: ast.AST | None) -> str:
         """Return a node's full name, `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
@@ -119,7 +120,7 @@ class Source:
             elif isinstance(node, ast.Name) and len(self._imports[node.id]) == 1 and not self._values[node.id]:
                 self._names[node] = next(iter(self._imports[node.id]))
             elif isinstance(node, ast.Name):
-                node = self.value(node.id)
+                node = self.bindings.value(node)
             else:
                 self._names[node] = ""
         name = self._names.get(node, "")
@@ -131,7 +132,7 @@ class Source:
 
     def constructor(self, node: ast.AST) -> str:
         """Return the full name of the function or class whose call creates a value; "" if unknown."""
-        call = self.value(node.id) if isinstance(node, ast.Name) else node
+        call = self.value(node)
         return self.dotted(call.func) if isinstance(call, ast.Call) else ""
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
@@ -146,6 +147,13 @@ class Source:
 
     def constant_texts(self, node: ast.AST | None) -> list[str] | None:
         """Return the texts in a constant value; None if the value is not constant, and so may differ between tasks."""
+        if node not in self._texts:
+            self._texts[node] = None  # the result for a value that contains itself, or that nests too deeply
+            with suppress(RecursionError):
+                self._texts[node] = self._constant_texts(node)
+        return self._texts[node]
+
+    def _constant_texts(self, node: ast.AST | None) -> list[str] | None:
         match node:
             case ast.Constant(value=value):
                 return [value] if isinstance(value, str) else []
@@ -155,12 +163,16 @@ class Source:
                 inside = [*map(self.constant_texts, parts)]
             case ast.Call(func=func, args=[value]) if self.dotted(func) == "json.dumps":
                 return self.constant_texts(value)
-            case ast.Name(id=name):  # `config["task"]["index"] = 1` would change the value
-                changed = any(isinstance(self._parents[u], ast.Subscript | ast.Attribute) for u in self._uses[name])
-                return None if changed else self.constant_texts(self.value(name))
+            case ast.Name():  # `config["task"]["index"] = 1` would change the value
+                named = self.value(node)
+                is_fixed = isinstance(named, ast.Constant | ast.Call | None)
+                others = [] if is_fixed else [self._parents[use] for use in self.other_uses(node)]
+                changed = any(isinstance(each, ast.Subscript | ast.Attribute) for each in others)
+                return None if changed else self.constant_texts(named)
             case _:
                 return None
-        return None if None in inside else [text for texts in inside for text in texts or ()]
+        many = sum(map(len, filter(None, inside))) > MOST_TEXTS
+        return None if many or None in inside else [text for texts in inside for text in texts or ()]
 
     def mentions(self, words: re.Pattern[str]) -> bool:
         """Return whether a name or text in the file contains one of the words."""
@@ -173,15 +185,16 @@ class Source:
         if not isinstance(parent, ast.Assign) or not all(isinstance(target, ast.Name) for target in parent.targets):
             return not isinstance(parent, ast.Expr)
         names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
-        return any(not isinstance(self._parents[use], ast.Attribute) for name in names for use in self._uses[name])
+        uses = (self._parents[use] for name in names for use in self.bindings.uses[name])
+        return any(not isinstance(use, ast.Attribute) for use in uses)
 
     def uncalled_function(self, name: str) -> ast.FunctionDef | None:
         """Return the function with this name if the file has only definitions and imports, and never uses the name."""
-        function, module = self.value(name), self.nodes[0]
+        function, module = self.bindings.only(name), self.nodes[0]
         plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *_DEFERRED)
         body = module.body if isinstance(module, ast.Module) else []
         others = [node for node in body if not isinstance(node, plain) and not _is_text(node)]
-        if not isinstance(function, ast.FunctionDef) or function not in body or others or self._uses[name]:
+        if not isinstance(function, ast.FunctionDef) or function not in body or others or self.bindings.uses[name]:
             return None
         named = any(name in (getattr(node, "attr", None), getattr(node, "value", None)) for node in self.nodes)
         return None if named else function
@@ -213,15 +226,14 @@ class Source:
     def _always_evaluates(self, parent: ast.AST) -> bool:
         """Return whether the contents of the parent are evaluated each time that the parent is evaluated."""
         match parent:
-            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
-                return not self._imported
+            case ast.If() | ast.With():
+                return self.bindings.passes(parent)
             case ast.Try(handlers=[]):
                 return True
-            case ast.With(items=items):
-                return all(_last_part(item.context_expr) in _NEVER_SWALLOWS for item in items)
-            case ast.FunctionDef(name=name, decorator_list=[]) if self.value(name) is parent:
+            case ast.FunctionDef(name=name, decorator_list=[]):
                 is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(parent))
-                return not is_generator and any(self._is_call(use) and self.is_certain(use) for use in self._uses[name])
+                calls = [use for use in self.bindings.uses[name] if self._is_call(use) and self.value(use) is parent]
+                return not is_generator and any(map(self.is_certain, calls))
         return not isinstance(parent, (*_CONDITIONAL, ast.FunctionDef))
 
     def _is_call(self, use: ast.AST) -> bool:
@@ -236,8 +248,7 @@ class Source:
         """Return whether the node is a call that may end or block the process, perhaps in a function of this file."""
         if not isinstance(node, ast.Call):
             return False
-        name = _last_part(node)
-        own = self.value(name) if isinstance(node.func, ast.Name) else None
+        name, own = last_part(node), self.value(node.func)
         if isinstance(own, _DEFERRED) and own not in self._ends:
             self._ends[own] = False
             self._ends[own] = any(map(self._may_end, ast.walk(own)))
@@ -254,12 +265,6 @@ def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
 def _is_text(node: ast.AST) -> bool:
     """Return whether the statement is a text, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _last_part(node: ast.AST) -> str:
-    """Return the last part of a called name, such as `scope` for `strategy.scope()`."""
-    func = getattr(node, "func", None)
-    return str(getattr(func, "attr", getattr(func, "id", "")))
 
 
 def _walk(root: ast.AST, skip: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from clusterkit.check.case import Case, Hit
 from clusterkit.check.replicas import (
     REPLICAS,
-    Function,
     function_of,
     is_gang,
     is_global_batch,
     replica_functions,
     replicas_of,
-    resolved,
 )
 from clusterkit.check.source import Source, argument
 
@@ -35,16 +33,16 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
         if any(_multiplies(node) for node in source.nodes):
             continue  # the program may correct the mean
         smaller = f"with {replicas.text}, the result is {replicas.times} times too small."
-        for function, call in _innermost(source):
+        for _, call in source.calls():
             value, axis = argument(call, 1, "value"), argument(call, 2, "axis")
             is_scalar = isinstance(axis, ast.Constant) and axis.value is None
-            if _is_mean(source, call) and is_scalar and _is_part(source, function, value):
+            if is_scalar and _is_mean(source, call) and _is_part(source, source.value(value)):
                 what = "Each replica has divided its loss by the global batch size, and MEAN divides once more: "
                 advice = "Add up the losses of the replicas: tf.distribute.ReduceOp.SUM."
                 yield Hit(source.location(call), what + smaller, advice)
         for step in dict.fromkeys(replica_functions(source)):
             for metric, call in _updates(source, step):
-                if _is_divided(source, resolved(source, step, argument(call, 0, "values"))):
+                if _is_divided(source, source.value(argument(call, 0, "values"))):
                     loss = ast.unparse(call.args[0]) if call.args else "loss"
                     what = f"The loss is divided by the global batch size, and {metric} is its mean over the replicas: "
                     advice = f"Update it with {loss} * strategy.num_replicas_in_sync."
@@ -72,7 +70,7 @@ def loss_divided_twice(case: Case) -> Iterator[Hit]:
     for source in case.sources if case.keras == 2 and replicas_of(case) is not None else ():
         for call in source.model_calls("compile"):
             loss = _loss_function(source, argument(call, 1, "loss"))
-            if loss is not None and (_divides(source, loss) or _is_divided(source, _last_value(loss))):
+            if loss is not None and _divides(source, loss):
                 what = (
                     "This loss is divided by the global batch size, and fit of Keras 2 divides it once more, by the "
                     "number of replicas: the loss and its gradients are too small by that number."
@@ -83,10 +81,10 @@ def loss_divided_twice(case: Case) -> Iterator[Hit]:
 
 def _loss_function(source: Source, loss: ast.expr | None) -> ast.FunctionDef | None:
     """Return the file's function that computes the loss: the function itself, or the `call` of a subclass of Loss."""
-    made = source.value(loss.id) if isinstance(loss, ast.Name) else loss
+    made = source.value(loss)
     if isinstance(made, ast.FunctionDef):
         return made
-    kind = source.value(made.func.id) if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) else None
+    kind = source.value(made.func) if isinstance(made, ast.Call) else None
     if not isinstance(kind, ast.ClassDef) or "keras.losses.Loss" not in map(source.dotted, kind.bases):
         return None
     if any("reduction" in ast.dump(node) for node in (kind, made) if node is not None):
@@ -120,25 +118,14 @@ def _multiplies(node: ast.AST) -> bool:
     return bool(REPLICAS.search(text)) and not _SCALED.search(text)
 
 
-def _innermost(source: Source) -> Iterator[tuple[Function, ast.Call]]:
-    """Yield the calls of `reduce`, each with the innermost function that contains it, or the module."""
-    around = dict[ast.Call, Function]()
-    for function in source.nodes:  # outer functions come first
-        if isinstance(function, Function):
-            calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-            around |= {call: function for call in calls if getattr(call.func, "attr", "") == "reduce"}
-    yield from ((function, call) for call, function in around.items())
-
-
 def _is_mean(source: Source, call: ast.Call) -> bool:
-    how = argument(call, 0, "reduce_op")
+    how = argument(call, 0, "reduce_op") if getattr(call.func, "attr", "") == "reduce" else None
     is_text = isinstance(how, ast.Constant) and isinstance(how.value, str) and how.value.upper() == "MEAN"
     return is_text or source.dotted(how) == "tensorflow.distribute.ReduceOp.MEAN"
 
 
-def _is_part(source: Source, function: Function, value: ast.expr | None) -> bool:
+def _is_part(source: Source, run: ast.AST | None) -> bool:
     """Return whether the value is the result of a step that divides its loss by the global batch size."""
-    run = resolved(source, function, value)
     step = argument(run, 0, "fn") if isinstance(run, ast.Call) and getattr(run.func, "attr", "") == "run" else None
     replica_step = function_of(source, step)
     return replica_step is not None and _divides(source, replica_step)
@@ -147,8 +134,7 @@ def _is_part(source: Source, function: Function, value: ast.expr | None) -> bool
 def _divides(source: Source, function: ast.FunctionDef, depth: int = 3) -> bool:
     """Return whether the function returns its loss divided by the global batch size."""
     returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
-    value = resolved(source, function, returned[0]) if len(returned) == 1 else None
-    return _is_divided(source, value, depth)
+    return len(returned) == 1 and _is_divided(source, source.value(returned[0]), depth)
 
 
 def _is_divided(source: Source, value: ast.AST | None, depth: int = 3) -> bool:
@@ -158,7 +144,7 @@ def _is_divided(source: Source, value: ast.AST | None, depth: int = 3) -> bool:
             return True
         case ast.Call(func=func) if depth and (inner := function_of(source, func)) is not None:
             return _divides(source, inner, depth - 1)
-        case ast.BinOp(left=total, op=ast.Div(), right=size):
+        case ast.BinOp(left=total, op=ast.Div(), right=size) | ast.AugAssign(target=total, op=ast.Div(), value=size):
             return source.constructor(total) in _SUMS and is_global_batch(source, size)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return any(
@@ -169,12 +155,3 @@ def _is_divided(source: Source, value: ast.AST | None, depth: int = 3) -> bool:
                 if isinstance(share, ast.BinOp) and isinstance(share.left, ast.Constant)
             )
     return False
-
-
-def _last_value(function: ast.FunctionDef) -> ast.expr | None:
-    """Return what the function returns if its last two lines assign a value to a name and return that name."""
-    match function.body[-2:]:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=value), ast.Return(value=ast.Name(id=returned))]:
-            alone = sum(isinstance(node, ast.Return) for node in ast.walk(function)) == 1
-            return value if name == returned and alone else None
-    return None

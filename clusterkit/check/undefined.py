@@ -31,7 +31,7 @@ def undefined_name(case: Case) -> Iterator[Hit]:
         for name, uses in _undefined_uses(source, defined).items():
             sure = [use for use in uses if case.strict and case.applies(source, use)]
             use = (sure or uses)[0]
-            close = closest(name, defined | source.bound_names())
+            close = closest(name, defined | source.bindings.names())
             fate = "every run fails at this line" if sure else "a run fails when it gets to this line"
             yield Hit(
                 source.location(use),
@@ -45,9 +45,9 @@ def undefined_name(case: Case) -> Iterator[Hit]:
 def _undefined_uses(source: Source, defined: set[str]) -> dict[str, list[ast.Name]]:
     """Return the uses of each name that no scope of the file binds; {} if the file may bind names dynamically."""
     names = [node for node in source.nodes if isinstance(node, ast.Name)]
-    bound = defined | source.bound_names()
+    bound = defined | source.bindings.names()
     defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING_ATTRIBUTES for node in source.nodes)
-    if defining or "*" in bound or not _DEFINERS.isdisjoint(source.bound_names() | {node.id for node in names}):
+    if defining or "*" in bound or not _DEFINERS.isdisjoint(source.bindings.names() | {node.id for node in names}):
         return {}
     skipped = {id(inner) for node in source.nodes for part in _unchecked_parts(node) for inner in ast.walk(part)}
     uses: dict[str, list[ast.Name]] = {}

@@ -79,7 +79,7 @@ SHARES = [
         "steps-of-one-replica",
         f"{PAIR}n = 320\nsize = strategy.num_replicas_in_sync * 8\nsteps = int(n / 8)\n"
         "model.fit(data.batch(size), steps_per_epoch=steps)  # here\n",
-        (("n / 8", "n / size"), (", 'CPU:1'", ""), ("steps = ", "steps = 1\nsteps = ")),
+        (("n / 8", "n / size"), (", 'CPU:1'", ""), ("model.fit", "if n > 99:\n    steps = 1\nmodel.fit")),
         ONE,
     ),
     Row(

@@ -16,7 +16,7 @@ STEPS = [
             ("(1.0 / global_batch_size)", "0.5"),
             ("(1.0 / global_batch_size)", "(1.0 / batch_size)"),
             ("losses = strategy.run", "losses = losses + strategy.run"),
-            ("    loss = ", "    loss = 0\n    loss = "),
+            ("    return loss\n", "    if x:\n        loss = 0\n    return loss\n"),
             ("axis=None)", "axis=None) * strategy.num_replicas_in_sync"),
             ("    return loss\n", "    return loss, x\n"),
             ("    return loss\n", "    if x:\n        return x\n    return loss\n"),
@@ -41,7 +41,7 @@ STEPS = [
         "mean-of-parts",
         f"{GANG}def step(x):\n    return tf.reduce_sum(model(x)) / args.global_batch\n"
         "strategy.reduce(reduce_op='mean', value=strategy.run(step, args=(x,)), axis=None)  # here\n",
-        (("args.global_batch", "args.batch"), ("def step(x)", "step = 1\ndef step(x)")),
+        (("args.global_batch", "args.batch"), ("strategy.reduce(", "step = 1\nstrategy.reduce(")),
     ),
     Row(
         "loss-divided-twice",
@@ -104,7 +104,7 @@ STEPS = [
             (".shard(2, index)", ""),
             ("strategy.experimental_distribute_dataset(batches)", "list(batches)"),
             ("batches = ", "options.experimental_distribute.auto_shard_policy = OFF\nbatches = "),
-            ("batches = ", "batches = None\nbatches = "),
+            ("shares = ", "if index:\n    batches = None\nshares = "),
         ),
         TWO,
         (ONE, SERVED),
@@ -115,7 +115,7 @@ STEPS = [
         "data = data.batch(8)\nmodel.fit(data)\n",
         (
             ("data.shard(2, index)", "data.take(2)"),
-            ("data = data.shard", "data = other().shard"),
+            ("data = data.batch", "if index:\n    data = other()\ndata = data.batch"),
             ("data = data.batch(8)", "data = whole.batch(8)"),
         ),
         TWO,

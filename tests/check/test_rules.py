@@ -12,11 +12,12 @@ from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
 from tests.check.loops import LOOPS
 from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
+from tests.check.rebound import REBOUND
 from tests.check.shares import SHARES
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
-ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS]
+ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)
