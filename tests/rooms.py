@@ -74,7 +74,7 @@ PURE = (
     *(f"explain/{name}" for name in ("former", "former_names", "frames", "matching", "row", "table")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules", "notebook/output"),
     *(f"views/{name}" for name in ("goodput", "prefixed", "repeats", "tables", "tracebacks")),
-    *(f"page/{name}" for name in ("bundle", "campaigns", "entities")),
+    *("page/bundle", "page/model/campaigns", "page/model/entities"),
     *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
     *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods")),
 )

@@ -21,14 +21,14 @@ from starlette.types import ASGIApp
 
 from clusterkit import __version__
 from clusterkit.page.acts import NotAllowed, act
-from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import bundled
 from clusterkit.page.downloads import log_download
 from clusterkit.page.live import LiveRun, OpenRun, RunOpener
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
-from clusterkit.page.overview import CampaignList, Overview
+from clusterkit.page.model.board import json_text, map_text
+from clusterkit.page.model.overview import CampaignList, Overview
 from clusterkit.page.report_file import page_files
 from clusterkit.page.searching import TooSlow
 from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages

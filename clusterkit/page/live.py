@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from clusterkit.page.board import map_text
 from clusterkit.page.journal import JournalBlocks
 from clusterkit.page.logbook import LogBook
 from clusterkit.page.metrics import Scraped, scraped
-from clusterkit.page.model import RunModel
-from clusterkit.page.rows import NO_USAGE
+from clusterkit.page.model.board import map_text
+from clusterkit.page.model.rows import NO_USAGE
+from clusterkit.page.model.run_model import RunModel
+from clusterkit.page.model.verdicts import VerdictReader
 from clusterkit.page.searching import Searcher
-from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
 from clusterkit.store.usage import UsageReader

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterkit.page.logs import AttemptLog, Matches, Page, Search
-from clusterkit.page.merged import ArrivalsIndex, MergedLog
+from clusterkit.page.model.merged import ArrivalsIndex, MergedLog
 from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import parse_line

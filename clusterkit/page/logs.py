@@ -1,4 +1,4 @@
-"""Logs by pages: the lines of one attempt's log. (The merged logs of all tasks are in `page/merged.py`.)
+"""Logs by pages: the lines of one attempt's log. (The merged logs of all tasks are in `page/model/merged.py`.)
 
 A cursor marks the beginning or end of a page; clients receive cursors and send them back. No file is read as a whole.
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from clusterkit.page.entities import Goodput, Run
+from clusterkit.page.model.entities import Goodput, Run
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.explanations import address

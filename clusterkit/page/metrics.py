@@ -21,7 +21,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 
 from clusterkit.ledger.incident import RecoveryTime
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.entities import Entity, Goodput, Run, TaskRow
+from clusterkit.page.model.entities import Entity, Goodput, Run, TaskRow
 from clusterkit.text.printable import printable
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task

@@ -12,15 +12,15 @@ from typing import Any
 
 from clusterkit import __version__
 from clusterkit.ledger.takeover import account_of
-from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import MODULES, document
-from clusterkit.page.campaigns import campaign_entities
-from clusterkit.page.drawn import Drawn
-from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import lines_after
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
-from clusterkit.page.merged import ArrivalsIndex
+from clusterkit.page.model.board import json_text, map_text
+from clusterkit.page.model.campaigns import campaign_entities
+from clusterkit.page.model.drawn import Drawn
+from clusterkit.page.model.entities import Run, StallVerdict, Story
+from clusterkit.page.model.merged import ArrivalsIndex
 from clusterkit.store.arrivals import LogFile, Piece, Source
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
-from clusterkit.page.board import map_text
 from clusterkit.page.journal import Happening
-from clusterkit.page.model import RunModel
+from clusterkit.page.model.board import map_text
+from clusterkit.page.model.run_model import RunModel
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.words import events as ev

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.page.campaigns import CampaignEntity, action_of, campaign_entities
-from clusterkit.page.entities import CampaignRun
+from clusterkit.page.model.campaigns import CampaignEntity, action_of, campaign_entities
+from clusterkit.page.model.entities import CampaignRun
 from clusterkit.words.campaign import campaign_record
 from tests.store.test_campaigns import RECORD, RUN
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from clusterkit.page import stories
 from clusterkit.page.journal import Happening
 from clusterkit.page.metrics import families, scraped
-from clusterkit.page.model import RunModel
+from clusterkit.page.model import RunModel, stories
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from clusterkit.ledger.attempts import Attempt
-from clusterkit.page.board import Points
-from clusterkit.page.drawn import RARELY, SOON, Drawn, drawn
+from clusterkit.page.model.board import Points
+from clusterkit.page.model.drawn import RARELY, SOON, Drawn, drawn
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit

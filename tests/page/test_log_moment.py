@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.page.merged import NEAR, ArrivalsIndex
+from clusterkit.page.model.merged import NEAR, ArrivalsIndex
 from clusterkit.store.directory import RunDirectory
 
 

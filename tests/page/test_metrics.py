@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from clusterkit.ledger.incident import RecoveryTime
 from clusterkit.ledger.status import RunPhase
-from clusterkit.page.entities import Attempt, Entity, Goodput, Mark, Run, TimeShare
 from clusterkit.page.metrics import CAUSES, MOST_REPORTED, OTHER, STATES, Scraped, exposition
+from clusterkit.page.model.entities import Attempt, Entity, Goodput, Mark, Run, TimeShare
 from clusterkit.views.listing import run_state
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import RunResult, RunState

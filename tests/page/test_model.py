@@ -7,8 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.page.board import Board
-from clusterkit.page.entities import Attempt, CauseLink, Mark, NetworkCell, Run, Segment, StallVerdict, Story, TaskRow
+from clusterkit.page.model.board import Board
+from clusterkit.page.model.entities import (
+    Attempt,
+    CauseLink,
+    Mark,
+    NetworkCell,
+    Run,
+    Segment,
+    StallVerdict,
+    Story,
+    TaskRow,
+)
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import Network

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from clusterkit.page.board import BUDGET, MOST_BUCKETS, MOST_CURVES, Curve, Curves
+from clusterkit.page.model.board import BUDGET, MOST_BUCKETS, MOST_CURVES, Curve, Curves
 
 
 def test_a_curve_is_bounded_and_keeps_its_extremes() -> None:

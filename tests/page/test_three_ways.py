@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from clusterkit.cli import cli
 from clusterkit.page import live
 from clusterkit.page.live import LiveRun
-from clusterkit.page.overview import Overview
+from clusterkit.page.model.overview import Overview
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words import events as ev

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.page import serve
-from clusterkit.page.board import Curve
-from clusterkit.page.drawn import Drawn, drawn
+from clusterkit.page.model.board import Curve
+from clusterkit.page.model.drawn import Drawn, drawn
 from clusterkit.store.store import RunStore
 from tests.page.browser import Browser, Served, why_no_browser
 from tests.page.situated import Held, held, training

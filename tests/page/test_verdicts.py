@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.page.live import LiveRun
-from clusterkit.page.verdicts import VerdictReader
+from clusterkit.page.model.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from tests.page.browser import Browser, Served

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clusterkit.page import entities as en
+from clusterkit.page.model import entities as en
 
 RUN = en.Run(
     id="20261122-080115-c2ea", program="ps_train.py", command="clusterkit up --workers 2 ps_train.py",

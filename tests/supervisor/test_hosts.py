@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.page.entities import SeriesInfo
 from clusterkit.page.live import LiveRun
+from clusterkit.page.model.entities import SeriesInfo
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.usage import UsageReader
 from clusterkit.system import procfs

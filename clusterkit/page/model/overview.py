@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.campaigns import CampaignEntity, campaign_entities, campaign_entity
-from clusterkit.page.entities import Entity, RunRow
 from clusterkit.page.journal import JournalBlocks
-from clusterkit.page.rows import clean
+from clusterkit.page.model.campaigns import CampaignEntity, campaign_entities, campaign_entity
+from clusterkit.page.model.entities import Entity, RunRow
+from clusterkit.page.model.rows import clean
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.views.listing import run_state

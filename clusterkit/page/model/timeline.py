@@ -9,7 +9,7 @@ from typing import assert_never
 
 from clusterkit.ledger import attempts as ledger
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Segment, Startup, TimeShare
+from clusterkit.page.model.entities import Attempt, CauseLink, Goodput, Mark, Segment, Startup, TimeShare
 from clusterkit.text.printable import printable
 from clusterkit.views.goodput import NAMES
 from clusterkit.views.timeline import any_sentence

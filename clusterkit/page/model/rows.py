@@ -12,7 +12,7 @@ from clusterkit.job.options import command_of, options_of, resume_command, start
 from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase, TaskStatus
-from clusterkit.page.entities import NetworkCell, Resolved, Run, TaskRow
+from clusterkit.page.model.entities import NetworkCell, Resolved, Run, TaskRow
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.printable import printable_lines

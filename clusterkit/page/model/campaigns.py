@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from clusterkit.page.entities import CampaignRun, Entity
+from clusterkit.page.model.entities import CampaignRun, Entity
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.words.campaign import CampaignRecord, RunningRecord, RunRecord
 from clusterkit.words.model import number_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from clusterkit.page.entities import Story, StoryLine
+from clusterkit.page.model.entities import Story, StoryLine
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.naming import counted, died, same_error

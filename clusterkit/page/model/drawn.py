@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterkit.ledger.attempts import Attempt
-from clusterkit.page.board import Points
+from clusterkit.page.model.board import Points
 
 SOON = 1.0  # seconds; points within this time are always joined unless the task was interrupted
 RARELY = 4.0  # usual intervals; points that are farther apart are not joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.page.entities import CampaignVerdict
+from clusterkit.page.model.entities import CampaignVerdict
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, RunStore
 from clusterkit.text.printable import printable, printable_lines

@@ -7,12 +7,22 @@ from contextlib import suppress
 
 from clusterkit.ledger.attempts import MOST_TRACES, Key
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.board import Board, Curves
-from clusterkit.page.drawn import Drawn, drawn
-from clusterkit.page.entities import SeriesInfo, StallVerdict
-from clusterkit.page.rows import NO_USAGE, Now, Usage, cells, clean, new_run, resolved_entity, run_entity, task_entity
-from clusterkit.page.stories import stories
-from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
+from clusterkit.page.model.board import Board, Curves
+from clusterkit.page.model.drawn import Drawn, drawn
+from clusterkit.page.model.entities import SeriesInfo, StallVerdict
+from clusterkit.page.model.rows import (
+    NO_USAGE,
+    Now,
+    Usage,
+    cells,
+    clean,
+    new_run,
+    resolved_entity,
+    run_entity,
+    task_entity,
+)
+from clusterkit.page.model.stories import stories
+from clusterkit.page.model.timeline import Marks, bar, goodput_entity, links, startup_entities
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.store.usage import UsageSample
