@@ -19,7 +19,7 @@ _IMPORT = re.compile(rf"ImportError: cannot import name '(?P<name>\w+)' from '{_
 _SUBMODULE = re.compile(rf"ModuleNotFoundError: No module named '{_MODULE}{_PART}\.(?P<name>\w+)'")
 _SHORT = {"tensorflow": "tf", "keras": "tf.keras", "numpy": "np"}
 _FORMS = (_ATTRIBUTE, _IMPORT, _SUBMODULE)
-_OLDER = "Look for what replaces {name} at keras.io/api: the Keras 2 of --keras 2 does not have it either."
+_OLDER = "Look up at keras.io/api what replaces {name}. --keras 2 does not help, since Keras 2 has no {name} either."
 
 
 def former(root: str) -> Condition:
@@ -51,7 +51,7 @@ def _listed(text: str) -> dict[str, frozenset[str]]:
 def replaced(root: str, otherwise: str) -> Condition:
     """Return the condition `former(root)` with a further value {advice} for names with a replacement or in `OLDER`.
 
-    `otherwise` is a clause with an alternative to the replacement; it is left out for names in `OLDER`.
+    `otherwise` is a sentence with an alternative to the replacement. It is left out for names in `OLDER`.
     """
 
     def holds(evidence: Evidence) -> Words | None:
@@ -62,7 +62,7 @@ def replaced(root: str, otherwise: str) -> Condition:
         older, new = name in _listed(OLDER).get(module, ()), replacements().get(words["full"])
         if new is None:
             return {**words, "advice": _OLDER.format_map(words)} if older else words
-        return {**words, "advice": f"Write {new}." if older else f"Write {new}; {otherwise}."}
+        return {**words, "advice": f"Write {new}." if older else f"Write {new}. {otherwise}"}
 
     return holds
 

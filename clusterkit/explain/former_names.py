@@ -150,9 +150,9 @@ tf.decode_raw: tf.io.decode_raw
 tf.div: tf.math.divide
 tf.FixedLenFeature: tf.io.FixedLenFeature
 tf.flags: absl.flags
-tf.get_variable: tf.Variable, made in strategy.scope()
+tf.get_variable: tf.Variable, created in strategy.scope()
 tf.gfile: tf.io.gfile
-tf.global_variables_initializer: nothing: variables are initialized when they are made
+tf.global_variables_initializer: nothing, since variables are initialized when they are created
 tf.GPUOptions: tf.config.experimental.set_memory_growth(gpu, True)
 tf.image.resize_bilinear: tf.image.resize
 tf.image.resize_images: tf.image.resize
@@ -172,7 +172,7 @@ tf.random_uniform: tf.random.uniform
 tf.read_file: tf.io.read_file
 tf.set_random_seed: tf.random.set_seed
 tf.summary.FileWriter: tf.summary.create_file_writer
-tf.summary.merge_all: nothing: tf.summary.scalar writes to the default writer
+tf.summary.merge_all: nothing, since tf.summary.scalar writes to the default writer
 tf.TFRecordReader: tf.data.TFRecordDataset
 tf.to_float: tf.cast(x, tf.float32)
 tf.to_int32: tf.cast(x, tf.int32)
@@ -189,19 +189,19 @@ tf.train.RMSPropOptimizer: tf.keras.optimizers.RMSprop
 tf.train.Saver: tf.train.Checkpoint
 tf.train.Server: tf.distribute.Server
 tf.train.Supervisor: clusterkit.training.Checkpointer
-tf.train.SyncReplicasOptimizer: MultiWorkerMirroredStrategy, whose workers keep step
+tf.train.SyncReplicasOptimizer: MultiWorkerMirroredStrategy, whose workers train in step
 tf.truncated_normal: tf.random.truncated_normal
-tf.variable_scope: tf.name_scope, and tf.Variable for tf.get_variable
+tf.variable_scope: tf.name_scope, and tf.Variable instead of tf.get_variable
 tf.VarLenFeature: tf.io.VarLenFeature
-tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, and \
-tf.keras.layers.TFSMLayer(path, call_endpoint='serving_default') for load_from_saved_model
+tf.keras.experimental: tf.keras.optimizers.schedules.CosineDecay instead of tf.keras.experimental.CosineDecay, and \
+tf.keras.layers.TFSMLayer(path, call_endpoint='serving_default') instead of load_from_saved_model
 tf.keras.layers.CuDNNGRU: tf.keras.layers.GRU, which uses cuDNN by itself
 tf.keras.layers.CuDNNLSTM: tf.keras.layers.LSTM, which uses cuDNN by itself
 tf.keras.layers.SyncBatchNormalization: tf.keras.layers.BatchNormalization(synchronized=True)
 tf.keras.metrics.mean_squared_error: tf.keras.metrics.MeanSquaredError()
 tf.keras.losses.mean_squared_error: tf.keras.losses.MeanSquaredError()
-tf.keras.mixed_precision.experimental: tf.keras.mixed_precision.set_global_policy('mixed_float16') for set_policy, and \
-tf.keras.mixed_precision.LossScaleOptimizer(optimizer) for experimental.LossScaleOptimizer
+tf.keras.mixed_precision.experimental: tf.keras.mixed_precision.set_global_policy('mixed_float16') instead of \
+set_policy, and tf.keras.mixed_precision.LossScaleOptimizer(optimizer) instead of experimental.LossScaleOptimizer
 tf.keras.optimizers.adam_v2: tf.keras.optimizers.Adam
 tf.keras.optimizers.gradient_descent_v2: tf.keras.optimizers.SGD
 tf.keras.objectives: tf.keras.losses

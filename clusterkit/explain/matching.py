@@ -71,9 +71,11 @@ def _explanation(match: _Match, evidence: Evidence) -> Explanation:
     row, first, finding = match.row, evidence.first, match.finding
     if finding is not None:
         return Explanation(row.id, first.task, f"{finding.location}: {finding.what}", finding.advice, row.reported)
-    words = _Words(task=printable(first.name), line=printable(own_line(first.text) or "the program"))
+    line = own_line(first.text)
+    words = _Words(task=printable(first.name), line=printable(line or "the program"))
     words |= {name: printable(" ".join(word.split())) for name, word in match.words.items()}
-    means = words.get("means") or row.means.format_map(words)
+    template = row.means if line else row.means.replace("at {line}", "in {line}").replace("At {line}", "In {line}")
+    means = words.get("means") or template.format_map(words)
     advice = words.get("advice") or row.advice.format_map(words)
     return Explanation(row.id, first.task, means, advice, row.reported)
 

@@ -22,7 +22,7 @@ from tests.explain.test_log import ORDINARY, OWN
 from tests.histories import build_job
 
 WORKER = Task(TaskType.WORKER, 1)
-WHY = "Why: MultiWorkerMirroredStrategy was created after something had initialized TensorFlow."
+WHY = "Why: MultiWorkerMirroredStrategy was created after other code had initialized TensorFlow."
 
 
 def explain(*words: str | Path) -> Result:

@@ -15,9 +15,9 @@ PAGE = ROOT / "docs/what-went-wrong.md"
 HEAD = """\
 # What went wrong? Errors of distributed TensorFlow and Keras, and what to do
 
-Each heading is an error as TensorFlow, Keras or clusterkit writes it, or what you see where there is none. Below it
-stand the reason and what to do about it. After a failed run, the final report shows the entry that fits. For a log that
-comes from anywhere, so does `clusterkit explain`:
+Each heading is an error message of TensorFlow, Keras or clusterkit or, if there is no message, a symptom. Below the
+heading are the reason and what to do. After a failed run, the final report shows the entry that matches the failure.
+`clusterkit explain` finds the matching entry for any log:
 
 ```sh
 clusterkit explain                        # the last run that failed
@@ -25,7 +25,7 @@ clusterkit explain job.log
 kubectl logs --prefix -l job-name=train | clusterkit explain -
 ```
 
-Where an entry says "…", the report names your task, line or value. For what TensorFlow does when a task dies, see
+In place of "…", the report names your task, line or value. For what TensorFlow does when a task dies, see
 [What TensorFlow does when a task fails](tensorflow-failures.md). Everything else is in
 [Troubleshooting](troubleshooting.md). This page is made from the table in `clusterkit/explain/` by
 `python -m tests.explain.page`.
@@ -42,7 +42,7 @@ def sentence(text: str) -> str:
     """A sentence of a row with what each of its names stands for in general."""
     filled = re.sub(r"\{(\w+)\}", lambda name: NAMES.get(name[1], "…"), text.replace("{{", "\0").replace("}}", "\1"))
     filled = filled.replace("\0", "{").replace("\1", "}")
-    return filled[0].upper() + filled[1:]
+    return filled[0].upper() + filled[1:] if text.startswith("{") else filled  # other lower-case words are code
 
 
 def _section(module: ModuleType) -> Iterator[str]:

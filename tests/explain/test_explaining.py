@@ -32,7 +32,8 @@ FIXED = "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': ['a:1']}})\
 BEGIN = "Traceback (most recent call last):"
 STARTUP = "RuntimeError: Collective ops must be configured at program startup"
 GENERAL = (
-    "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow. Create it before tensors,"
+    "MultiWorkerMirroredStrategy was created after other code had initialized TensorFlow. "
+    "Create the strategy before any tensor,"
 )
 RANDOM = "ImportError: cannot import name 'Random' from 'random' (/somewhere/random.py)"
 

@@ -58,12 +58,12 @@ def test_the_list_is_in_order() -> None:
 
 def test_what_replaces_a_name() -> None:
     """With another way; a name without a single successor has none."""
-    told = replaced("tensorflow", "or so")
+    told = replaced("tensorflow", "Or so.")
     log, session, other = (
         told(Evidence((TaskEvidence(text=f"AttributeError: module 'tensorflow' has no attribute '{name}'"),)))
         for name in ("log", "Session", "sesion")
     )
-    assert log == {"name": "log", "full": "tf.log", "advice": "Write tf.math.log; or so."}
+    assert log == {"name": "log", "full": "tf.log", "advice": "Write tf.math.log. Or so."}
     assert session is not None
     assert "advice" not in session
     assert other is None

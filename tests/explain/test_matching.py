@@ -47,6 +47,13 @@ def test_the_words_of_a_sentence() -> None:
     assert len(told.advice) < LONGEST_WORD + 10
 
 
+def test_an_error_without_a_line_of_the_program_is_in_the_program() -> None:
+    """A traceback without frames names no line, and `at the program` is not English."""
+    one = Row("a", "title", "no variable", "At {line}, or at {line}.", "Do so.")
+    assert explain(evidence(), [one])[0].means == "At model.py:38, or at model.py:38."
+    assert explain(evidence("no variable"), [one])[0].means == "In the program, or in the program."
+
+
 def test_a_condition_can_say_it_all() -> None:
     """Its sentences replace those of the row."""
     (told,) = explain(evidence(), [row("a", when=lambda _: {"means": "So {it} is.", "advice": "So."})])

@@ -67,7 +67,7 @@ def test_an_assignment_in_a_condition_is_told_from_one_in_an_inner_function() ->
     (inner,) = explain(Evidence((TaskEvidence(text=text),)))
     assert "in a tf.function that a step calls" in inner.means
     (branch,) = explain(Evidence((TaskEvidence(text=text.replace("in tf__call", "in if_body")),)))
-    assert "in a condition or a loop of a step" in branch.means
+    assert "in a condition or loop of a step" in branch.means
     assert "tf.where(" in branch.advice
 
 
@@ -262,7 +262,7 @@ def test_the_resolver_and_the_other_tasks_are_named_if_these_run_the_program() -
     options: dict[str, Any] = {"program": "train.py", "workers": 2, "ps": 1}
     (everywhere,) = explain(Evidence(missing, build_job(options, ProgramKind.SCRIPT)))
     assert "does not read TF_CONFIG" in everywhere.means
-    assert "only the chief may create it" in everywhere.means
+    assert "only the chief may create this strategy" in everywhere.means
     assert "TFConfigClusterResolver()" in everywhere.advice
     assert "--servers builtin" in everywhere.advice
     (alone,) = explain(Evidence(missing, build_job({**options, "servers": "builtin"}, ProgramKind.SCRIPT)))

@@ -144,7 +144,7 @@ def waiting(index: int, *listens: str, where: str = "train.py:5") -> StuckTask:
         (
             [waiting(0, "port 2222"), waiting(1)],
             "hosts-of-another-cluster",
-            "worker:0 listens at port 2222, and not at its endpoint 127.0.0.1:4000",
+            "worker:0 listens at port 2222, but the other tasks expect it at its endpoint 127.0.0.1:4000",
         ),
     ],
 )

@@ -131,13 +131,13 @@ def test_a_service_that_does_not_answer() -> None:
     stuck = (StuckTask(ZERO, "waits in TensorFlow's runtime (a step or a collective)"),)
     (explanation,) = explain(replace(GOOD, state=RunState.TIMED_OUT, log=said, stuck=stuck), TABLE)
     assert explanation.row == "dispatcher-not-there"
-    assert "address, localhost:5050:" in explanation.means
+    assert "address, localhost:5050." in explanation.means
     assert explain(replace(GOOD, log=said), WARNED) == []
 
 
 def test_what_a_warning_names() -> None:
     """The function, the metric or the devices."""
     means = [explain(replace(GOOD, log=said), WARNED)[0].means for said in WARNINGS.values()]
-    assert "the graph of train_step anew" in means[1]
+    assert "rebuilds the graph of train_step in" in means[1]
     assert "the metric val_loss" in means[2]
     assert "/replica:0/task:0/device:GPU:0,/replica:0/task:0/device:GPU:1" in means[3]

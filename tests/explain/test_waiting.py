@@ -37,7 +37,9 @@ def test_a_worker_that_has_not_come_to_its_strategy() -> None:
     hung = Evidence((), GANG, RunState.FAILED, stuck=(WAITS, SLEEPS))
     (explanation,) = explain(hung, TABLE)
     assert explanation.row == "late-to-the-strategy"
-    assert explanation.means.startswith("worker:1 sleeps (time.sleep) at train.py:5 and has not made its strategy yet")
+    assert explanation.means.startswith(
+        "worker:1 sleeps (time.sleep) at train.py:5 and has not created its strategy yet"
+    )
     assert explanation.means.endswith("does not return in worker:0.")
 
 
@@ -92,7 +94,9 @@ def test_data_that_does_not_come() -> None:
     starved = replace(STEP, task=ONE, threads=("data.py:8 in rows",))
     (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stuck=(STEP, starved)), TABLE)
     assert explanation.row == "data-of-one-worker"
-    assert explanation.means.startswith("worker:1 waits for data: the code that makes it is at data.py:8 in rows")
+    assert explanation.means.startswith(
+        "worker:1 waits for data, because the code that produces the data is stuck at data.py:8 in rows."
+    )
     both = replace(STEP, threads=("data.py:8 in rows",))
     for stuck in ((both, starved), (STEP, replace(STEP, task=ONE)), (starved,)):
         assert rows(Evidence((STOPPED,), GANG, RunState.FAILED, stuck=stuck)) == []
@@ -103,7 +107,7 @@ def test_a_leader_that_serves() -> None:
     serves = replace(STEP, doing="waits in Server.join")
     (explanation,) = explain(Evidence((), GANG, RunState.TIMED_OUT, stuck=(serves, replace(serves, task=ONE))), TABLE)
     assert explanation.row == "only-serves"
-    assert explanation.means.startswith("worker:0 waits in Server.join(), so that no task trains")
+    assert explanation.means.startswith("worker:0 waits in Server.join(), so no task trains")
     assert "(2 workers)" in explanation.means
     assert "only-serves" not in rows(Evidence((), GANG, RunState.TIMED_OUT, stuck=(STEP, replace(serves, task=ONE))))
 

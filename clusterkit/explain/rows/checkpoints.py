@@ -6,7 +6,6 @@ from clusterkit.explain.frames import calling, showing
 from clusterkit.explain.row import Evidence, Row, Words
 
 _ONE = ("--workers", "1")
-_WHOLE = "Restore an older one, and write with tf.train.CheckpointManager or clusterkit.training.Checkpointer: "
 _LOADS = showing(r"load_model\b|/saving/|deserializ")
 
 
@@ -21,10 +20,10 @@ ROWS: tuple[Row, ...] = (
         "history-is-empty",
         "KeyError: 'loss', at history.history['loss'][-1] after model.fit",
         r"^KeyError: '(?P<name>\w+)'",
-        "fit had no epoch left to make, so that its history is empty at {line}: an earlier attempt or run has made all "
-        "epochs, from which Backup resumed, or initial_epoch is not below epochs.",
-        "Guard the line: losses = history.history.get('{name}'); print(losses[-1]) if losses else None. To train "
-        "longer, pass more epochs to fit.",
+        "The history of fit is empty at {line}, because fit had no epoch left to train. Either an earlier attempt or "
+        "run, from which Backup resumed, has finished all epochs, or initial_epoch is not less than epochs.",
+        "Check for an empty history: losses = history.history.get('{name}'); print(losses[-1]) if losses else None. "
+        "To train longer, pass more epochs to fit.",
         when=_no_epoch,
         example=("--workers", "2"),
     ),
@@ -33,9 +32,10 @@ ROWS: tuple[Row, ...] = (
         "file is too short to be an sstable; DataLossError: … Checksum does not match",
         r"file is too short to be an sstable|(?<!failed with )Read less bytes than requested"
         r"|TensorBundle at .*Checksum does not match",
-        "The checkpoint that {line} reads is incomplete: its writer was killed, two tasks wrote it, or its copy was "
-        "cut off.",
-        f"{_WHOLE}the name of the newest is changed only when it is complete.",
+        "The checkpoint that {line} reads is incomplete. Its writer was killed, two tasks wrote to it, or a copy of "
+        "it was cut off.",
+        "Restore an older checkpoint. Save with tf.train.CheckpointManager or clusterkit.training.Checkpointer, which "
+        "record a checkpoint as the newest only when it is complete.",
         reported=("tensorflow/tensorflow#13588",),
         example=_ONE,
     ),
@@ -43,8 +43,10 @@ ROWS: tuple[Row, ...] = (
         "not-a-checkpoint",
         "DataLossError: Unable to open table file …: not an sstable (bad magic number)",
         r"not an sstable \(bad magic number\)",
-        "The file that {line} restores is no checkpoint of TensorFlow: it is one of Keras, or a part of a checkpoint.",
-        "Give the name without .index and .data-00000-of-00001; read .keras, .h5 and .weights.h5 with Keras.",
+        "The file that {line} restores is not a TensorFlow checkpoint. It is a Keras file, or only a part of a "
+        "checkpoint.",
+        "Pass the name of the checkpoint without .index and .data-00000-of-00001. Load .keras, .h5 and .weights.h5 "
+        "files with Keras.",
         reported=("tensorflow/models#2675", "tensorflow/tensorflow#23326"),
         example=_ONE,
     ),
@@ -52,9 +54,9 @@ ROWS: tuple[Row, ...] = (
         "hdf5-cut-off",
         "OSError: Unable to synchronously open file (truncated file: eof = …, sblock->base_addr = 0, stored_eof = …)",
         r"truncated file: eof = (?P<size>\d+), sblock->base_addr = \d+, stored_eo[af] = (?P<whole>\d+)",
-        "The HDF5 file that {line} reads has {size} of its {whole} bytes: another task writes it, or its writer was "
-        "killed.",
-        "Delete it, and let the chief alone write it; or use clusterkit.training.Checkpointer.",
+        "The HDF5 file that {line} reads has only {size} of its {whole} bytes. Either another task is still writing "
+        "it, or its writer was killed.",
+        "Delete the file, and write it only in the chief, or use clusterkit.training.Checkpointer.",
         reported=("keras-team/keras#8546", "matterport/Mask_RCNN#653"),
         example=_ONE,
     ),
@@ -62,9 +64,9 @@ ROWS: tuple[Row, ...] = (
         "not-an-hdf5-file",
         "OSError: Unable to synchronously open file (file signature not found)",
         r"OSError: Unable to (?:synchronously )?open file \(file signature not found\)",
-        "The file that {line} reads is no HDF5 file, whatever its name: a web page, a pointer of Git LFS, or "
-        "a checkpoint.",
-        "Look at its first line, and fetch or save it again.",
+        "The file that {line} reads is not an HDF5 file, whatever its name. It may be a web page, a Git LFS pointer "
+        "or a checkpoint.",
+        "Look at the first line of the file, and download or save the file again.",
         reported=("asingh33/CNNGestureRecognizer#40",),
         example=_ONE,
     ),
@@ -73,9 +75,9 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Received incompatible tensor with shape (8,) when attempting to restore variable with shape (4,)",
         r"Received incompatible tensor with shape (?P<saved>\([\d, ]*\)) when attempting to restore variable with "
         r"shape (?P<shape>\([\d, ]*\)) and name (?P<name>[^\s]+)",
-        "The checkpoint has a variable of shape {saved} where the model has one of shape {shape}: it is of another "
-        "model, such as that of an earlier run.",
-        "Restore it into the model that wrote it, or begin with an empty checkpoint directory.",
+        "The checkpoint contains a variable of shape {saved}, but the model has a variable of shape {shape} there. "
+        "The checkpoint was written by another model, for example in an earlier run.",
+        "Restore the checkpoint into the model that wrote it, or start with an empty checkpoint directory.",
         example=_ONE,
     ),
     Row(
@@ -84,17 +86,18 @@ ROWS: tuple[Row, ...] = (
         r"Found (?P<objects>\d+) Python objects that were not bound to checkpointed values"
         r"|AssertionError: Unresolved object in checkpoint"
         r"|AssertionError: Nothing except the root object matched a checkpointed value",
-        "The checkpoint has other objects than the program: tf.train.Checkpoint(…) got other names when it was "
-        "written.",
-        "Use the same names and layers as then, or expect_partial() if what is missing is meant to be missing.",
+        "The checkpoint contains different objects from the program, because tf.train.Checkpoint(…) had other names "
+        "or objects when the checkpoint was written.",
+        "Use the same names and layers as the program that wrote the checkpoint, or call expect_partial() if objects "
+        "may be missing.",
         example=_ONE,
     ),
     Row(
         "saved-by-keras-3",
         "TypeError: Error when deserializing class 'InputLayer' … Unrecognized keyword arguments: ['batch_shape']",
         r"Unrecognized keyword arguments: \['batch_shape'",
-        "The model was saved by Keras 3, and Keras 2 loads it.",
-        "Run the job without --keras 2, or load the weights alone into a model that the program builds.",
+        "The model was saved by Keras 3, but this job loads it with Keras 2.",
+        "Run the job without --keras 2, or load only the weights, into a model that the program builds.",
         reported=("tensorflow/tensorflow#64685", "haverland/Tenth-of-step-of-a-meter-digit#32"),
         example=(*_ONE, "--keras", "2"),
     ),
@@ -102,8 +105,9 @@ ROWS: tuple[Row, ...] = (
         "saved-by-keras-2",
         "ValueError: Unrecognized keyword arguments passed to LSTM: {'time_major': False}",
         r"Unrecognized keyword arguments passed to (?P<layer>\w+): \{'(?P<argument>time_major|groups|implementation)'",
-        "The model was saved by Keras 2, whose {layer} has the argument {argument}, and Keras 3 loads it.",
-        "Run the job with --keras 2, or load the weights alone into a model that the program builds.",
+        "The model was saved by Keras 2, whose {layer} has the argument {argument}, but this job loads it with Keras "
+        "3.",
+        "Run the job with --keras 2, or load only the weights, into a model that the program builds.",
         when=_LOADS,
         reported=("keras-team/keras#19441", "keras-team/keras#19151"),
         example=_ONE,
@@ -113,8 +117,10 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Could not deserialize 'keras.metrics.mse' because it is not a KerasSaveable subclass",
         r"Could not (?:deserialize|locate function) '(?:keras\.(?:metrics|losses)\.)?(?P<loss>mse|mae|mape|msle|"
         r"[a-z_]*crossentropy|mean_[a-z_]+_error)'",
-        "The model was saved in an HDF5 file with the loss or metric {loss}, which Keras 3 does not find by this name.",
-        "Load it with load_model(path, compile=False), and compile it again; or save it in a .keras file.",
+        "The model was saved in an HDF5 file with the loss or metric {loss}, but Keras 3 does not find it by this "
+        "name.",
+        "Load the model with load_model(path, compile=False), and compile it again. Or save the model in a .keras "
+        "file.",
         reported=("tensorflow/tensorflow#38423",),
         example=_ONE,
     ),
@@ -122,8 +128,9 @@ ROWS: tuple[Row, ...] = (
         "no-checkpoint-yet",
         "TypeError: stat: path should be string, bytes, os.PathLike or integer, not NoneType, in load_weights",
         r"TypeError: [^\n]*path should be string[^\n]*NoneType",
-        "{line} loads what tf.train.latest_checkpoint or another search returned, which is None: there is none.",
-        "Load only if there is one: path = tf.train.latest_checkpoint(directory); if path: …",
+        "{line} tries to load a checkpoint, but tf.train.latest_checkpoint or another search found no checkpoint and "
+        "returned None.",
+        "Load only if a checkpoint exists: path = tf.train.latest_checkpoint(directory); if path: …",
         when=calling(r"\bload_(?:weights|model)\("),
         example=_ONE,
     ),
@@ -131,8 +138,9 @@ ROWS: tuple[Row, ...] = (
         "saved-model-called",
         "TypeError: '_UserObject' object is not callable, of tf.saved_model.load",
         r"TypeError: '_UserObject' object is not callable",
-        "{line} calls what tf.saved_model.load returned, which has only the functions that were saved with it.",
-        "Save the model with model.export(path), and call loaded.serve(x); or call the function "
+        "{line} calls the object that tf.saved_model.load returned, but this object only has the functions that were "
+        "saved with it.",
+        "Save the model with model.export(path), and call loaded.serve(x). Or call the function "
         "loaded.signatures['serving_default'].",
         example=_ONE,
     ),

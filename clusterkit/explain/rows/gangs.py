@@ -45,7 +45,7 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
     return {
         "left": first.name,
         "waits": other.name,
-        "place": own_line(other.text) or "its program",
+        "place": own_line(other.text) or "an unknown line",
         "steps": steps,
     }
 
@@ -59,7 +59,7 @@ def _waits_alone(evidence: Evidence) -> Words | None:
     others = listed([str(task.task) for task in waits])
     words = {"means": f"{alone[0].task} {alone[0].doing}, while {others} waited for it in a collective operation."}
     call = re.match("waits in (evaluate|predict) ", waits[0].doing)
-    return words | ({"advice": f"Call {call[1]} in all workers, and print the result in one."} if call else {})
+    return words | ({"advice": f"Call {call[1]} in all workers, and print the result in only one."} if call else {})
 
 
 ROWS: tuple[Row, ...] = (
@@ -67,9 +67,9 @@ ROWS: tuple[Row, ...] = (
         "different-epochs",
         "UnavailableError: … stopped sending heartbeats, in model.fit: one worker has stopped training",
         "",
-        "{left} ended its program{steps}, and {waits} still trained at {place}: fit waits for all workers in each "
-        "step.",
-        "Give all workers the same epochs, steps_per_epoch and number of batches, and let callbacks decide by values "
+        "{left} ended its program{steps}, while {waits} was still training at {place}. In each step, fit waits for "
+        "all workers.",
+        "Give all workers the same epochs, steps_per_epoch and number of batches. Callbacks must decide by values "
         "that are the same in all workers.",
         left(KERAS.format("fit")),
         ("tensorflow/tensorflow#58434",),
@@ -81,9 +81,9 @@ ROWS: tuple[Row, ...] = (
         "only-the-chief-evaluates",
         "UnavailableError: … stopped sending heartbeats, in model.evaluate or model.predict on the chief",
         "",
-        "{left} ended its program, and {waits} waits for it at {place}: evaluate and predict need all workers, as fit "
-        "does.",
-        "Call them in all workers, and print the result in one.",
+        "{left} ended its program, and {waits} waits for it at {place}. Like fit, evaluate and predict need all "
+        "workers.",
+        "Call evaluate and predict in all workers, and print the result in only one.",
         left(KERAS.format("(?:evaluate|predict)")),
         example=GANG,
         facts_only=True,
@@ -93,10 +93,10 @@ ROWS: tuple[Row, ...] = (
         "only-the-chief-saves",
         "UnavailableError: … stopped sending heartbeats, in save or write on the chief",
         "",
-        "{left} ended its program, and {waits} waits for it at {place}: to save, a strategy reads variables that are "
-        "summed over all workers.",
-        "Save in all workers, each but the chief to a directory of its own, which it deletes; "
-        "clusterkit.training.Checkpointer does this.",
+        "{left} ended its program, and {waits} waits for it at {place}. Saving needs all workers, because the "
+        "strategy reads variables that are summed over all workers.",
+        "Save in all workers. Let every worker except the chief save to a directory of its own and delete that "
+        "directory afterwards. clusterkit.training.Checkpointer does this.",
         left(SAVES),
         ("tensorflow/tensorflow#38635", "ray-project/raydp#447"),
         GANG,
@@ -108,8 +108,8 @@ ROWS: tuple[Row, ...] = (
         "UnavailableError: Collective ops is aborted by: … after another worker has ended with exit code 0",
         "",
         "{left} ended its program without an error{steps}, and {waits} waits for it at {place}.",
-        "Let all workers make the same calls of run, reduce and gather, equally often: .repeat() data that ends early "
-        "and count the steps, and let no worker alone stop at a bad loss or after an exception.",
+        "Let all workers call run, reduce and gather equally often. Add .repeat() to data that ends early, and count "
+        "the steps. Do not let one worker alone stop at a bad loss or after an exception.",
         left(),
         ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
         GANG,
@@ -119,10 +119,11 @@ ROWS: tuple[Row, ...] = (
         "calls-differ",
         "InvalidArgumentError: … Shape mismatch in the collective instance …, in model.fit",
         rf"{MISMATCH}|Collective instance \d+ expected type",
-        "At {line}, {task} met another call of the other workers: one of them evaluates, predicts or reads a metric "
-        "while the others train, it has more or fewer batches than they, or its model has other shapes.",
-        "Let all workers make the same calls in the same order, without a condition on the task around them, and for "
-        "as many batches: steps_per_epoch=N, and .repeat().",
+        "At {line}, the call of {task} does not match that of the other workers. One worker evaluates, predicts or "
+        "reads a metric while the others train, has more or fewer batches than the others, or has a model with other "
+        "shapes.",
+        "Let all workers make the same calls in the same order, without a condition on the task, and for the same "
+        "number of batches: .repeat() and steps_per_epoch=N.",
         showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$|^ +[\w. =]+\.(?:fit|evaluate|predict)\("),
         ("tensorflow/tensorflow#34156",),
         GANG,
@@ -132,9 +133,9 @@ ROWS: tuple[Row, ...] = (
         "shapes-differ",
         "InvalidArgumentError: Collective ops is aborted by: Shape mismatch in the collective instance …",
         SHAPES,
-        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models differ, "
-        "or one of them makes another call.",
-        "Give all workers the same shapes (drop_remainder=True for batches), or use strategy.gather.",
+        "At {line}, the workers add up values of different shapes, {mine} and {other}. Their data or models differ, "
+        "or one worker makes another call.",
+        "Give the values the same shape in all workers (for batches: drop_remainder=True), or use strategy.gather.",
         reported=("tensorflow/tensorflow#56885", "tensorflow/tensorflow#34156"),
         example=GANG,
     ),
@@ -142,9 +143,9 @@ ROWS: tuple[Row, ...] = (
         "gather-of-different-rows",
         "InvalidArgumentError: … CollectiveGatherV2 … Shape mismatch in the collective instance …",
         SHAPES,
-        "At {line}, the workers gather values whose rows have different shapes, {mine} and {other}: gather allows "
-        "different sizes along its axis alone.",
-        "Pad them to one shape first, for example with tf.pad.",
+        "At {line}, the workers gather values whose rows have different shapes, {mine} and {other}. gather allows "
+        "different sizes only along its axis.",
+        "Pad the rows to the same shape first, for example with tf.pad.",
         through("CollectiveGatherV2"),
         example=GANG,
         over=("shapes-differ", "calls-differ"),
@@ -153,9 +154,10 @@ ROWS: tuple[Row, ...] = (
         "models-differ",
         "RuntimeError: Unable to automatically build the model … Shape mismatch in the collective instance",
         MISMATCH,
-        "The workers build different models: variables are sent from worker:0 to the others, in the order in which "
-        "they are created.",
-        "Build the same layers in the same order in all workers; if chance decides, tf.keras.utils.set_random_seed(1).",
+        "The workers build different models. worker:0 sends its variables to the other workers in the order in which "
+        "the variables are created.",
+        "Build the same layers in the same order in all workers. If the layers depend on chance, call "
+        "tf.keras.utils.set_random_seed(1).",
         through("Unable to automatically build the model"),
         example=GANG,
         over=("calls-differ", "shapes-differ", "variables-in-another-order"),
@@ -164,9 +166,9 @@ ROWS: tuple[Row, ...] = (
         "variables-in-another-order",
         "InvalidArgumentError: {{function_node …CollectiveBcastRecv… Shape mismatch in the collective instance",
         rf"CollectiveBcast(?:Recv|Send)[^\n]*{MISMATCH}",
-        "At {line}, the workers create different variables, or the same ones in another order: each is sent from "
-        "worker:0 to the others.",
-        "Create the same variables in the same order in all workers; iterate over lists, not sets.",
+        "At {line}, the workers create different variables, or the same variables in a different order. worker:0 "
+        "sends each variable to the other workers.",
+        "Create the same variables in the same order in all workers. Iterate over lists, not sets.",
         example=GANG,
         over=("calls-differ", "shapes-differ"),
     ),
@@ -176,9 +178,9 @@ ROWS: tuple[Row, ...] = (
         r"Collective instance \d+ expected type \d+ and data_type \d+ but got type \d+ and data_type \d+"
         r"|Mismatched (?:data types|\w+ (?:CPU/GPU device selection|tensor shapes|operations|root ranks)): One rank"
         r"|submitted to be reduced, gathered or broadcasted by subset of ranks",
-        "At {line}, the workers make different calls: one of them reduces, gathers or broadcasts something else, or "
+        "At {line}, the workers make different calls: one worker reduces, gathers or broadcasts something else, or "
         "nothing.",
-        "Let all workers make the same calls in the same order, without a condition on the task around them.",
+        "Let all workers make the same calls in the same order, without a condition on the task.",
         example=GANG,
     ),
     Row(
@@ -188,9 +190,10 @@ ROWS: tuple[Row, ...] = (
         r"|Collective Op[^\n]{0,200}has group_size \d+ and group_key ?\d+ but that group has size"
         r"|tf\.distribute expects every worker to have the same number of replicas|Mismatched number of GPUs per worker"
         r"|All workers should have the same number of GPUs",
-        "At {line}, {task} meets a group of another size: the workers have different numbers of GPUs, or one process "
-        "trains with strategies of different sizes after each other.",
-        "Give each worker as many GPUs (--gpus-per-task 1, CUDA_VISIBLE_DEVICES), and each training a process.",
+        "At {line}, {task} joins a group of workers that has another size. Either the workers have different numbers "
+        "of GPUs, or one process trains with several strategies of different sizes, one after the other.",
+        "Give every worker the same number of GPUs (--gpus-per-task 1, CUDA_VISIBLE_DEVICES), and run each training "
+        "in its own process.",
         reported=("tensorflow/tensorflow#33979", "tensorflow/tensorflow#61314"),
         example=GANG,
         over=("peer-gone",),
@@ -199,18 +202,19 @@ ROWS: tuple[Row, ...] = (
         "collective-timeout",
         "DeadlineExceededError: … Collective has timed out waiting for other workers.",
         "Collective has timed out waiting for other workers|Collective has timed out during execution",
-        "{task} waited for the other workers longer than the timeout_seconds of the strategy's CommunicationOptions.",
-        "Make the timeout longer than the slowest step of any worker (reading data, evaluation, checkpoints), or leave "
-        "it out.",
+        "{task} waited for the other workers for longer than the timeout_seconds of the strategy's "
+        "CommunicationOptions.",
+        "Make timeout_seconds longer than the slowest step of any worker, including reading data, evaluation and "
+        "checkpoints, or leave timeout_seconds out.",
         example=GANG,
     ),
     Row(
         "reduce-in-a-replica",
         "RuntimeError: Method requires being in cross-replica context, use get_replica_context().merge_call()",
         CROSS,
-        "{line} calls a method of the strategy, such as reduce or scope, in the function that strategy.run runs.",
-        "Call reduce and gather outside, on what run returns, and make models and variables in scope() before; inside, "
-        "use tf.distribute.get_replica_context().all_reduce(…).",
+        "{line} calls a method of the strategy, such as reduce or scope, in a function that strategy.run calls.",
+        "Call reduce and gather outside that function, on the result of strategy.run, and create models and variables "
+        "in strategy.scope() beforehand. Inside the function, use tf.distribute.get_replica_context().all_reduce(…).",
         not_through("train_on_batch"),
         example=GANG,
     ),
@@ -218,9 +222,9 @@ ROWS: tuple[Row, ...] = (
         "train-on-batch-in-run",
         "RuntimeError: Method requires being in cross-replica context, in train_on_batch",
         rf"/keras/src/[^\n]*, in train_on_batch\b(?s:.){{0,2000}}{CROSS}",
-        "{line} runs Keras's train_on_batch in each replica, but that method itself distributes its batch.",
-        "Call model.train_on_batch(x, y) without strategy.run, with the batches of the plain dataset and not of the "
-        "distributed one; or call model.fit(dataset).",
+        "{line} calls Keras's train_on_batch in each replica, but train_on_batch itself distributes its batch.",
+        "Call model.train_on_batch(x, y) without strategy.run, with batches of the plain dataset instead of the "
+        "distributed one. Or call model.fit(dataset).",
         reported=("tensorflow/tensorflow#41773",),
         example=GANG,
     ),
@@ -228,8 +232,9 @@ ROWS: tuple[Row, ...] = (
         "replica-context-outside-run",
         "AttributeError: 'NoneType' object has no attribute 'all_reduce'",
         r"'NoneType' object has no attribute '(?P<name>replica_id_in_sync_group|num_replicas_in_sync|all_\w+)'",
-        "{line} asks for the replica context outside of a function that strategy.run runs, where there is none.",
-        "Call {name} inside of that function, or use strategy.reduce(…) outside of it.",
+        "{line} uses the replica context outside of a function that strategy.run calls, but only such a function has "
+        "one.",
+        "Use {name} in that function, or use strategy.reduce(…) outside of it.",
         example=GANG,
     ),
     Row(
@@ -238,8 +243,8 @@ ROWS: tuple[Row, ...] = (
         r"'NoneType' object has no attribute 'merge_call'"
         r"|apply(?:_gradients)?\(\)?`? (?:must be called in a replica|cannot be called in cross-replica) context"
         r"|Use `_distributed_apply\(\)` instead of `apply_gradients\(\)` in a cross-replica context",
-        "{line} applies gradients outside of a function that strategy.run runs: the optimizer adds up the gradients of "
-        "all replicas, and there is none.",
+        "{line} applies gradients outside of a function that strategy.run calls. The optimizer adds up the gradients "
+        "of all replicas, but outside of such a function there is no replica.",
         "Write a function that computes and applies the gradients, and call strategy.run(function, args=(batch,)).",
         reported=("tensorflow/tensorflow#36955", "tensorflow/tensorflow#21180"),
         example=GANG,
@@ -249,8 +254,9 @@ ROWS: tuple[Row, ...] = (
         "assign-to-a-sum",
         "ValueError: SyncOnReadVariable does not support `assign_add` in cross-replica context …",
         r"SyncOnReadVariable does not support `\w+` in cross-replica|Replica-local variables may only be assigned",
-        "{line} sets outside of strategy.run a variable that is the sum of its values in all replicas.",
-        "Set it, or call the metric's update_state that does, in a function that strategy.run runs; create the "
+        "{line} assigns to a variable outside of strategy.run, but the value of this variable is the sum of its "
+        "values in all replicas.",
+        "Assign to the variable, or call the metric's update_state, in a function that strategy.run calls. Create the "
         "model and its metrics in strategy.scope().",
         reported=("tensorflow/tensorflow#56875", "keras-team/keras-io#558"),
         example=GANG,
@@ -260,22 +266,10 @@ ROWS: tuple[Row, ...] = (
         "ValueError: The `global_batch_size` 7 is not divisible by `num_replicas_in_sync` 2",
         r"The `(?:global_batch_size` |batch_size` argument \()(?P<size>\d+)\)? (?:is not|must be) divisible by "
         r"(?:`num_replicas_in_sync` |the number of replicas \()(?P<replicas>\d+)",
-        "{line} divides a global batch of {size} by {replicas} replicas.",
-        "Make the global batch a multiple of it: batch_size = per_replica * strategy.num_replicas_in_sync.",
+        "The global batch size at {line}, {size}, is not divisible by the number of replicas, {replicas}.",
+        "Make the global batch size a multiple of the number of replicas: batch_size = per_replica * "
+        "strategy.num_replicas_in_sync.",
         reported=("tensorflow/tensorflow#32077",),
-        example=GANG,
-    ),
-    Row(
-        "one-file-sharded-by-file",
-        "InvalidArgumentError: Could not apply FILE based sharding: the dataset only has 1 file(s)",
-        r"Could not apply FILE based sharding: the dataset only has \d+ file\(s\), which is not enough for "
-        r"the required \d+ shards|There aren't enough elements in this dataset for each shard to have at least one"
-        r"|Cannot shard the pipeline with given `input_context`",
-        "The data is shared out by file, and there are fewer files than workers.",
-        "Share out its rows (and none by input_context of tfds.ReadConfig): options = tf.data.Options(); options."
-        "experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA; "
-        "data = data.with_options(options).",
-        reported=("tensorflow/tensorflow#36846",),
         example=GANG,
     ),
     Row(
@@ -283,16 +277,18 @@ ROWS: tuple[Row, ...] = (
         "DeadlineExceededError: Barrier timed out. Id: …",
         r"Barrier timed out\. Id: (?P<barrier>[^\n]{1,60}?)(?:::\d+)?\. [\s\S]{0,600}?"
         r"Some timed out task names:\s+/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)",
-        "{task} waited at the barrier {barrier}, and {job}:{index} did not come there in time.",
-        "Look at what that task does instead: it may have ended, or be slower (its data, a download, a compilation).",
+        "{task} waited at the barrier {barrier}, but {job}:{index} did not reach the barrier in time.",
+        "Look at what {job}:{index} does instead. It may have ended, or be slower because of its data, a download or "
+        "a compilation.",
         example=GANG,
     ),
     Row(
         "waits-alone",
         "A worker hangs, and the others wait for it in a collective operation",
         "",
-        "A worker waits for something else while the others wait for it in a collective operation.",
-        "Let it wait before training, or make its data as endless as that of the others (.repeat()).",
+        "One worker waits for something else, while the other workers wait for it in a collective operation.",
+        "Do this waiting before training, or give the worker's data the same length as that of the other workers "
+        "(.repeat()).",
         _waits_alone,
         example=(*GANG, "--stall-timeout", "8s"),
         facts_only=True,

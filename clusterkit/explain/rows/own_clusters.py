@@ -44,9 +44,10 @@ ROWS: tuple[Row, ...] = (
         "tf-config-of-other-tasks",
         "MultiWorkerMirroredStrategy() hangs with the TF_CONFIG of a tutorial",
         "",
-        "The TF_CONFIG that the program sets has tasks that nobody starts, or addresses at which tasks do not find "
-        "each other, so that the strategy waits for ever.",
-        "Remove it, and start as many tasks as it has (--workers), or run with --tf-config ours, which ignores it.",
+        "The program sets a TF_CONFIG that lists tasks that were never started, or addresses at which the tasks "
+        "cannot reach each other, so the strategy waits forever.",
+        "Remove the code that sets TF_CONFIG, and start as many tasks as it lists (--workers). Or run the job with "
+        "--tf-config ours, which ignores the program's TF_CONFIG.",
         _hangs("tf-config-of-other-tasks"),
         ("tensorflow/tensorflow#39922", "tensorflow/tensorflow#57372"),
         ("--workers", "1", "--timeout", "1m"),
@@ -56,8 +57,9 @@ ROWS: tuple[Row, ...] = (
         "server-beside-the-strategy",
         "UnknownError: Could not start gRPC server, after tf.distribute.Server in a worker",
         "",
-        "The program starts a tf.distribute.Server at the port at which MultiWorkerMirroredStrategy starts its own.",
-        "Remove the server: the strategy needs none but its own.",
+        "The program starts a tf.distribute.Server on the port that MultiWorkerMirroredStrategy needs for its own "
+        "server.",
+        "Remove the tf.distribute.Server. The strategy needs only its own server.",
         _hangs("server-beside-the-strategy", "Could not start gRPC server"),
         ("kubeflow/kubeflow#1931",),
         (*GANG, "--network", "virtual"),
@@ -77,8 +79,9 @@ ROWS: tuple[Row, ...] = (
         "division-by-no-rows",
         "NaN loss with MirroredStrategy or MultiWorkerMirroredStrategy, but not with one device",
         "",
-        "The program divides by a sum over the rows of a replica, which is 0 if the replica gets no rows of a batch.",
-        "Give batch() drop_remainder=True, or divide with tf.math.divide_no_nan.",
+        "The program divides by a sum over the rows of a replica. This sum is 0 if the replica gets no rows of a "
+        "batch.",
+        "Write dataset.batch(size, drop_remainder=True), or divide with tf.math.divide_no_nan.",
         _is_nan,
         ("tensorflow/tensorflow#41657", "tensorflow/tensorflow#36224"),
         ("--workers", "1"),
@@ -88,10 +91,10 @@ ROWS: tuple[Row, ...] = (
         "cluster-without-the-chief",
         "failed to connect to all addresses … from remote target /job:chief … MultiDeviceIteratorGetNextFromShard",
         "",
-        "The Python code of a dataset, as that of from_generator, runs in the chief, and the workers cannot reach the "
-        "chief: the cluster of their servers does not have the chief, or not its address.",
-        "Add the chief with its address, host:port, to the cluster of the resolver and of the servers, or make the "
-        "data without from_generator, py_function and numpy_function.",
+        "The Python code of a dataset, such as that of from_generator, runs in the chief, but the workers cannot "
+        "reach the chief: the cluster of their servers lacks the chief, or has a wrong address for it.",
+        "Add the chief with its address, host:port, to the cluster of the resolver and of the servers, or create the "
+        "dataset without from_generator, py_function and numpy_function.",
         _chief_not_reached,
         ("tensorflow/tensorflow#48957",),
         ("--workers", "1", "--ps", "1", "--network", "virtual"),

@@ -25,9 +25,9 @@ ROWS: tuple[Row, ...] = (
         "ended-with-the-chief",
         "stopped: the job had succeeded, and a worker still ran when the chief had finished",
         "",
-        "{task} finished its program, which ends the job, and {late} still ran 7 s later.",
-        "Let the chief finish last: after what takes one worker longer, call strategy.reduce('SUM', tf.ones(1), "
-        "axis=None) in all of them, which waits for all.",
+        "{task} finished its program, which ends the job, but {late} still ran 7 s later.",
+        "Let the chief finish last. After the code that takes one worker longer, call strategy.reduce('SUM', "
+        "tf.ones(1), axis=None) in all workers, which makes them wait for each other.",
         _ended_with_the_chief,
         example=("--workers", "2"),
         facts_only=True,
@@ -42,10 +42,10 @@ ROWS: tuple[Row, ...] = (
         r"|PSUnavailableError|Unable to find a context_id matching|Unable to find the relevant tensor remote_handle"
         r"|AbortedError: Session \w+ is not found|Timeout waiting for the cluster, timeout is \d+ seconds"
         r"|The corresponding function (?:was cancelled while attempting to recover|is aborted)",
-        "Another task has failed, was restarted, is frozen, or cannot be reached: the error of {task} is only the "
+        "Another task failed, was restarted, is frozen, or cannot be reached. The error of {task} is only a "
         "consequence.",
-        "Look at the task that is named here, or else at the one whose log ends first; if none failed, check that each "
-        "runs and that its address and port are open to the others.",
+        "Look at the task that the error names or, if the error names no task, at the task whose log ends first. If "
+        "no task failed, check that each task runs and that the other tasks can reach its address and port.",
         example=("--workers", "2"),
         general=True,
     ),
@@ -54,7 +54,7 @@ ROWS: tuple[Row, ...] = (
         "UnavailableError: … connection attempt timed out before receiving SETTINGS frame",
         r"connection attempt timed out before receiving SETTINGS frame[^\n]*\n"
         r"[^\n]*remote target /job:(?P<type>\w+)/replica:\d+/task:(?P<index>\d+)",
-        "{type}:{index} accepted a connection and then did not answer for 20 s: its process is stopped (by SIGSTOP, a "
+        "{type}:{index} accepted a connection but did not answer for 20 s. Its process is stopped (by SIGSTOP, a "
         "debugger or a paused container), or gets no CPU time.",
         "Find out what stopped {type}:{index}, let the process continue with `kill -CONT PID`, and run the job again.",
         over=("peer-gone",),
@@ -64,7 +64,7 @@ ROWS: tuple[Row, ...] = (
         "heartbeats-unanswered",
         "DeadlineExceededError: … CoordinationService/Heartbeat",
         "CoordinationService/Heartbeat",
-        "worker:0, to which {task} sends its heartbeats, does not answer: it is dead, frozen or cut off.",
+        "{task} sends its heartbeats to worker:0, which does not answer because it is dead, frozen or cut off.",
         "Look at the log of worker:0.",
         over=("peer-gone",),
         example=("--workers", "2"),

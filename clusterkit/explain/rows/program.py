@@ -19,11 +19,11 @@ _ALONE = re.compile(
     r"Single-worker MultiWorkerMirroredStrategy with local_devices|MirroredStrategy with cluster_spec = {}"
 )
 _NO_OTHER_TASK = {  # the sentences for a log without a run directory
-    "means": "MultiWorkerMirroredStrategy found no other task: there was no TF_CONFIG with a cluster when it was made, "
-    "so that each worker trains alone.",
-    "advice": "Set TF_CONFIG, with the same cluster in each worker and its own task, before the strategy is made; "
-    "clusterkit up --workers 2, a TFJob, and SageMaker's "
-    "distribution={'multi_worker_mirrored_strategy': {'enabled': True}} do.",
+    "means": "MultiWorkerMirroredStrategy found no other task, because TF_CONFIG had no cluster when the strategy was "
+    "created. Each worker trains alone.",
+    "advice": "Before the strategy is created, set TF_CONFIG to the same cluster in every worker, with the worker's "
+    "own task. These set TF_CONFIG for you: clusterkit up --workers 2, a TFJob, and SageMaker's "
+    "distribution={'multi_worker_mirrored_strategy': {'enabled': True}}.",
 }
 
 
@@ -75,8 +75,9 @@ ROWS = (
         "option-after-program",
         "error: unrecognized arguments: --workers 2",
         "",
-        "An option of `clusterkit up` stands after the program, which got it and rejected it.",
-        "Write options of `up` before the program: clusterkit up --workers 2 train.py",
+        "An option of `clusterkit up` was written after the program, so the program received the option and rejected "
+        "it.",
+        "Write the options of `clusterkit up` before the program: clusterkit up --workers 2 train.py",
         _option_of_up,
         example=("--", "--workers", "2"),
     ),
@@ -84,8 +85,9 @@ ROWS = (
         "hides-module",
         "cannot import name … from partially initialized module … (most likely due to a circular import)",
         "",
-        "A file beside the program has the name of the module {subject}, and hides it from TensorFlow.",
-        "Rename it.",
+        "A file next to the program has the same name as the module {subject}, so Python imports the file instead of "
+        "the module.",
+        "Rename the file.",
         hits(
             "hides-module",
             r"module '{0}['.]|from (?:partially initialized module )?'{0}'|named '{0}\.|"
@@ -97,8 +99,8 @@ ROWS = (
         "tf-config-overwritten",
         "Could not start gRPC server",
         "",
-        "The program sets the same TF_CONFIG in every task, so that each believes to be the same task.",
-        "Leave TF_CONFIG as clusterkit sets it, or add --tf-config ours.",
+        "The program sets the same TF_CONFIG in every task, so every process acts as the same task.",
+        "Leave TF_CONFIG as clusterkit sets it, or run the job with --tf-config ours.",
         hits("tf-config-overwritten", _SAME_TASK),
         facts_only=True,
         example=("--workers", "2", "--startup-timeout", "20s"),
@@ -107,7 +109,7 @@ ROWS = (
         "tf-config-without-cluster",
         'MultiWorkerMirroredStrategy with a TF_CONFIG that has no "cluster": each worker trains alone',
         "",
-        'The TF_CONFIG that the program sets has no "cluster", so that its strategy finds no other task.',
+        'The TF_CONFIG that the program sets has no "cluster", so the strategy finds no other task.',
         'Leave TF_CONFIG as clusterkit sets it, or give it a "cluster" with the addresses of all tasks.',
         _no_cluster,
         reported=("kubeflow/trainer#1763",),
@@ -120,8 +122,8 @@ ROWS = (
         "RuntimeError: Collective ops must be configured at program startup",
         "Collective ops must be configured at program startup"
         r"|assigned to /job:localhost/\S* but available devices are \[ /job:(?:worker|chief)/",
-        "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow.",
-        "Create it before tensors, variables, datasets, optimizers and other strategies.",
+        "MultiWorkerMirroredStrategy was created after other code had initialized TensorFlow.",
+        "Create the strategy before any tensor, variable, dataset, optimizer or other strategy.",
         reported=("tensorflow/tensorflow#34568", "tensorflow/tensorflow#55178"),
         example=("--workers", "2"),
     ),
@@ -130,8 +132,8 @@ ROWS = (
         "There is no id for task_type 'ps' in the clusterSpec",
         "[Tt]here is no id for task_type|There must be at least one ps",
         "The program's strategy does not fit the cluster: ParameterServerStrategy needs parameter servers, and "
-        "MultiWorkerMirroredStrategy supports none.",
-        "Add --ps 1 for the former, or leave --ps out for the latter.",
+        "MultiWorkerMirroredStrategy cannot use them.",
+        "For ParameterServerStrategy, add --ps 1. For MultiWorkerMirroredStrategy, remove --ps.",
         example=("--workers", "2", "--ps", "1"),
     ),
     Row(
@@ -139,7 +141,7 @@ ROWS = (
         "BlockingIOError: [Errno 11] Unable to synchronously open file (unable to lock file)",
         "",
         "Every task writes to {subject} at the same time.",
-        "Give each task its own path, or write in the chief alone.",
+        "Give each task its own path, or write only in the chief: if clusterkit.training.is_chief(): …",
         hits("shared-file", r"{0}|unable to (?:synchronously )?lock file"),
         example=("--workers", "2"),
     ),
@@ -147,7 +149,7 @@ ROWS = (
         "no-strategy",
         "each trained alone. The program makes no tf.distribute strategy",
         "",
-        "The tasks never connected, so that each trained alone: the program makes no strategy that spans them.",
+        "The program creates no strategy that spans the tasks, so the tasks never connected and each trained alone.",
         "Create the model in the scope of a strategy that spans the tasks, such as MultiWorkerMirroredStrategy.",
         alone(WhyAlone.NEVER_CONNECTED),
         facts_only=True,
@@ -157,7 +159,7 @@ ROWS = (
         "no-scope",
         "fit ran outside the scope of the strategy",
         "",
-        "The tasks connected, but the model was created outside the scope of the strategy, so that each trained alone.",
+        "The tasks connected, but the model was created outside the scope of the strategy, so each task trained alone.",
         "Create and compile the model within `with strategy.scope():`.",
         alone(WhyAlone.NO_SCOPE),
         facts_only=True,
@@ -167,8 +169,8 @@ ROWS = (
         "uncalled-main",
         "the program defines main() and never calls it",
         "",
-        "The program only defines functions, one of them main(), and ends without training.",
-        "Call main() at the end.",
+        "The program defines functions, including main(), but never calls main(), so it ends without training.",
+        'Call main() at the end of the program: if __name__ == "__main__": main()',
         alone(WhyAlone.UNCALLED),
         facts_only=True,
         example=("--workers", "2"),

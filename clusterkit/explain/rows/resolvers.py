@@ -11,13 +11,13 @@ from clusterkit.words.outcome import RunState
 GANG = ("--workers", "2")
 CONNECTS = ("waits in MultiWorkerMirroredStrategy()", "waits in ParameterServerStrategy()")
 HANGS = (*GANG, "--startup-timeout", "30s")
-RESOLVER = "Make the strategy with tf.distribute.cluster_resolver.TFConfigClusterResolver()"
+RESOLVER = "Create the strategy with tf.distribute.cluster_resolver.TFConfigClusterResolver()"
 FLAGS = r"job_?name|task_?(?:index|id|type)|(?:worker|ps|chief)_?hosts|rank|world_?size|node_?rank"
 WANTS = (
-    "The program wants {flag} from whoever starts it. clusterkit starts each task with the same arguments, and says "
-    "in TF_CONFIG which task it is."
+    "The program expects {flag} on its command line. clusterkit starts every task with the same arguments, and names "
+    "the task in TF_CONFIG instead."
 )
-READ = 'Read it: task = json.loads(os.environ["TF_CONFIG"])["task"], then task["type"] and task["index"].'
+READ = 'Read TF_CONFIG: task = json.loads(os.environ["TF_CONFIG"])["task"], then task["type"] and task["index"].'
 RANKS = (
     "RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|MASTER_ADDR|MASTER_PORT|SLURM_[A-Z_]+|OMPI_COMM_WORLD_[A-Z_]+"
     "|PMI_(?:RANK|SIZE)|DMLC_[A-Z_]+|HOROVOD_[A-Z_]+"
@@ -45,9 +45,9 @@ def _same_task(evidence: Evidence) -> Words | None:
             names = listed([str(task.task) for task in tasks])
             where = next((f" in {task.where}" for task in tasks if task.where), "")
             return {
-                "means": f"{names} share {place}: in the program's own cluster they are one task, or have one port.",
-                "advice": f"{RESOLVER}{where}, or leave its argument out. If the program sets TF_CONFIG itself, remove "
-                "that, or run with --tf-config ours.",
+                "means": f"{names} share {place}: the program's own cluster gives them the same task or the same port.",
+                "advice": f"{RESOLVER}{where}, or without a cluster_resolver argument. If the program sets TF_CONFIG "
+                "itself, remove that code, or run the job with --tf-config ours.",
             }
     return None
 
@@ -71,7 +71,7 @@ def _elsewhere(evidence: Evidence) -> Words | None:
         return None
     one = away[0]
     means = (
-        f"{one.task} listens at {listed([*one.listens])}, and not at its endpoint {one.endpoint}, where it is expected."
+        f"{one.task} listens at {listed([*one.listens])}, but the other tasks expect it at its endpoint {one.endpoint}."
     )
     return {"means": means}
 
@@ -92,10 +92,10 @@ def _alone_with(*names: str) -> Condition:
 ROWS: tuple[Row, ...] = (
     Row(
         "own-resolver-same-task",
-        "MultiWorkerMirroredStrategy() hangs, and two tasks say that they are task 0",
+        "MultiWorkerMirroredStrategy() hangs, and two tasks claim to be task 0",
         "",
-        "The program gives each process the same task of a cluster of its own, so that each waits for the others.",
-        f"{RESOLVER}, or leave its argument out: clusterkit sets TF_CONFIG for each task.",
+        "The program gives every process the same task of its own cluster, so each process waits for the others.",
+        f"{RESOLVER}, or without a cluster_resolver argument. clusterkit sets TF_CONFIG for each task.",
         _same_task_twice,
         ("tensorflow/tensorflow#39922", "tensorflow/tensorflow#57372"),
         HANGS,
@@ -104,10 +104,10 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "hosts-of-another-cluster",
-        "MultiWorkerMirroredStrategy() hangs: the program has addresses of its own",
+        "MultiWorkerMirroredStrategy() hangs: the program uses addresses of its own",
         "",
-        "A task listens at another address than the one at which it is expected: the program has addresses of its own.",
-        "Leave TF_CONFIG and the strategy's resolver as they are without it, or run the job with --tf-config ours.",
+        "The program uses its own addresses, so a task does not listen where the other tasks expect it.",
+        "Remove the program's addresses from TF_CONFIG and the resolver, or run the job with --tf-config ours.",
         stuck(_elsewhere),
         ("tensorflow/tensorflow#46931",),
         HANGS,
@@ -117,9 +117,9 @@ ROWS: tuple[Row, ...] = (
         "port-in-use",
         "UnknownError: Could not start gRPC server",
         "Could not start gRPC server",
-        "The port of {task} is in use: by another program, by another task, or by a server that the program started "
-        "before at {line}.",
-        "Leave TF_CONFIG as clusterkit sets it: it keeps a free port for each task. Start one server per process.",
+        "The port of {task} is already in use by another program, by another task, or by a server that the program "
+        "started earlier.",
+        "Leave TF_CONFIG as clusterkit sets it, with a free port for each task. Start only one server per process.",
         reported=("kubeflow/kubeflow#1931", "tensorflow/tensorflow#23434"),
         example=GANG,
         general=True,
@@ -129,9 +129,9 @@ ROWS: tuple[Row, ...] = (
         "AbortedError: … unexpectedly tried to connect with a different incarnation. It has likely restarted.",
         r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)(?: unexpectedly tried to connect with a different "
         r"incarnation|/\S+ current incarnation doesn't match with one in the group)",
-        "Two processes have connected as {job}:{index}: the program gives two of them the same index, or one of them "
-        "was restarted while the others kept running.",
-        "Take type and index of the task from TF_CONFIG as it is, and restart all workers together.",
+        "Two processes connected as {job}:{index}. Either the program gives both the same index, or one of them was "
+        "restarted while the other tasks kept running.",
+        "Use the task's type and index from TF_CONFIG unchanged, and restart all workers together.",
         reported=("tensorflow/tensorflow#28096",),
         example=("--workers", "3"),
     ),
@@ -139,17 +139,17 @@ ROWS: tuple[Row, ...] = (
         "resolver-without-task",
         "ValueError: When `cluster_spec` is given, you must also specify `task_type` and `task_id`.",
         "When `cluster_spec` is given, you must also specify `task_type` and `task_id`",
-        "The strategy in {line} knows the cluster, but not which of its tasks this process is: its resolver does not "
-        "say it, or the program has written a TF_CONFIG without a task.",
-        f"{RESOLVER}, or leave its argument out, and leave TF_CONFIG as clusterkit sets it.",
+        "The strategy at {line} knows the cluster, but not which task this process is. Either its resolver does not "
+        "name the task, or the program sets a TF_CONFIG without a task.",
+        f"{RESOLVER}, or without a cluster_resolver argument, and leave TF_CONFIG as clusterkit sets it.",
         example=GANG,
     ),
     Row(
         "wrong-resolver-argument",
         "ValueError: cluster_resolver must be an instance of tf.distribute.cluster_resolver.ClusterResolver",
         r"cluster_resolver must be an instance of tf\.distribute\.cluster_resolver\.ClusterResolver",
-        "The strategy in {line} needs a resolver, and got something else, such as a ClusterSpec.",
-        f"{RESOLVER}, or leave its argument out.",
+        "The strategy at {line} needs a resolver, but got something else, such as a ClusterSpec.",
+        f"{RESOLVER}, or without a cluster_resolver argument.",
         example=GANG,
     ),
     Row(
@@ -157,8 +157,8 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: SLURM_PROCID not found in environment. Not running inside a SLURM step?",
         r"SLURM_\w+ not found in environment\. Not running inside a SLURM step|number of GPUs from nvidia-smi"
         r"|RuntimeError: Requested (?:\S+ tasks but only \S+ were assigned|more GPUs per node than available)",
-        "The program asks Slurm for its cluster, but its tasks were not started by srun.",
-        f"{RESOLVER}: clusterkit sets TF_CONFIG, also with --engine slurm.",
+        "The program reads its cluster from Slurm, but its tasks were not started by srun.",
+        f"{RESOLVER}. clusterkit sets TF_CONFIG, also with --engine slurm.",
         reported=("tensorflow/tensorflow#36094",),
         example=GANG,
         over=("rank-of-another-launcher",),
@@ -169,8 +169,9 @@ ROWS: tuple[Row, ...] = (
         "Please provide a TPU Name to connect to|The Kubernetes Python client must be installed before using the "
         "Kubernetes Cluster Resolver|googleapiclient must be installed before using the GCE cluster resolver"
         "|TPUs not found in the cluster|No TPUs with the specified names exist|ConfigureDistributedTPU",
-        "The resolver in {line} asks a platform on which this program does not run.",
-        f"{RESOLVER}, and a MultiWorkerMirroredStrategy or ParameterServerStrategy with it.",
+        "The resolver at {line} is for a platform, such as TPUs or Kubernetes, on which this program does not run.",
+        "Create a MultiWorkerMirroredStrategy or ParameterServerStrategy with "
+        "tf.distribute.cluster_resolver.TFConfigClusterResolver().",
         reported=("googlecolab/colabtools#4637",),
         example=GANG,
     ),
@@ -196,8 +197,8 @@ ROWS: tuple[Row, ...] = (
         "IndexError: list index out of range … index = int(sys.argv[1])",
         r"(?i)(?:index|task|rank|worker|job|role)[^\n]{0,60}sys\.argv\[\d+\][^\n]{0,60}\n(?:[ ^~]+\n)?"
         "IndexError: list index out of range",
-        "{line} takes the task of this process from its arguments. clusterkit starts each task with the same "
-        "arguments, and says in TF_CONFIG which task it is.",
+        "{line} reads the task of this process from the command line. clusterkit starts every task with the same "
+        "arguments, and names the task in TF_CONFIG instead.",
         READ,
         of_shape(*Shape, unknown=False),
         example=GANG,
@@ -206,8 +207,8 @@ ROWS: tuple[Row, ...] = (
         "server-without-a-job-name",
         "ValueError: Must specify an explicit `job_name`.",
         r"ValueError: Must specify an explicit `(?P<name>job_name|task_index)`",
-        "{line} starts a server without a {name}, which nobody gave to the program: clusterkit starts each task with "
-        "the same arguments, and says in TF_CONFIG which task it is.",
+        "{line} starts a server without a {name}, because the program was not given one. clusterkit starts every task "
+        "with the same arguments, and names the task in TF_CONFIG instead.",
         READ,
         reported=("tensorflow/tensorflow#4499",),
         example=GANG,
@@ -216,7 +217,7 @@ ROWS: tuple[Row, ...] = (
         "rank-of-another-launcher",
         "KeyError: 'RANK'",
         rf"KeyError: ['\"](?P<variable>{RANKS})['\"]",
-        "{line} reads {variable}, which another launcher sets. clusterkit says which task a process is in TF_CONFIG.",
+        "{line} reads {variable}, which another launcher sets. clusterkit names each process's task in TF_CONFIG.",
         READ,
         of_shape(*Shape, unknown=False),
         example=GANG,
@@ -225,9 +226,9 @@ ROWS: tuple[Row, ...] = (
         "tf-config-missing",
         "KeyError: 'TF_CONFIG'",
         r"KeyError: ['\"]TF_CONFIG['\"]",
-        "{line} reads TF_CONFIG, and this process has none: it was not started by clusterkit, or its parent changed "
-        "its environment.",
-        "Start the program with clusterkit up, and pass os.environ on to processes that it starts.",
+        "{line} reads TF_CONFIG, which is not set in this process. Either clusterkit did not start the process, or "
+        "its parent process changed the environment.",
+        "Start the program with clusterkit up, and pass os.environ to every process that the program starts.",
         example=GANG,
     ),
     Row(
@@ -235,17 +236,17 @@ ROWS: tuple[Row, ...] = (
         "json.decoder.JSONDecodeError … in TFConfigClusterResolver: TF_CONFIG is not JSON",
         r"tfconfig_cluster_resolver\.py\"[^\n]*(?:\n[^\n]*){1,24}JSONDecodeError",
         "The program sets a TF_CONFIG that is not JSON.",
-        'Leave it as clusterkit sets it, or write os.environ["TF_CONFIG"] = json.dumps(…), not str(…).',
+        'Leave TF_CONFIG as clusterkit sets it, or write os.environ["TF_CONFIG"] = json.dumps(…) instead of str(…).',
         example=GANG,
     ),
     Row(
         "tf-config-unknown-type",
         "ValueError: Disallowed task type found in cluster spec.",
         r"Disallowed task type found in cluster spec|Unrecognized task_type: (?P<type>\w+)",
-        "The cluster has a type of task that TensorFlow does not know. It knows chief, worker, ps and evaluator; "
-        "master was TensorFlow 1's name of the chief.",
-        'Leave TF_CONFIG as clusterkit sets it, or rename the type, also in "task": config["cluster"]["chief"] = '
-        'config["cluster"].pop("master"), before the strategy is made.',
+        "The cluster has a task type that TensorFlow does not know. TensorFlow knows chief, worker, ps and evaluator. "
+        "TensorFlow 1 called the chief master.",
+        "Leave TF_CONFIG as clusterkit sets it, or rename the type before the strategy is created: "
+        'config["cluster"]["chief"] = config["cluster"].pop("master"). Rename the type in config["task"], too.',
         reported=("tensorflow/tensorflow#27058",),
         example=GANG,
     ),
@@ -253,25 +254,25 @@ ROWS: tuple[Row, ...] = (
         "tf-config-index-too-large",
         "ValueError: The `task_id` 2 exceeds the maximum id of worker.",
         r"The `task_id` (?P<index>\d+) exceeds the maximum id of (?P<type>\w+)",
-        "The program says that it is {type}:{index}, and its cluster has fewer: indexes begin with 0.",
-        'Take the index as it is: json.loads(os.environ["TF_CONFIG"])["task"]["index"].',
+        "The program says that it is {type}:{index}, but the cluster has fewer such tasks. Indexes begin with 0.",
+        'Use the index from TF_CONFIG unchanged: json.loads(os.environ["TF_CONFIG"])["task"]["index"].',
         example=GANG,
     ),
     Row(
         "tf-config-type-not-in-cluster",
         "ValueError: `task_type` 'chief' not found in cluster_spec.",
         r"`task_type` ['\"](?P<type>\w+)['\"] not found in cluster_spec",
-        "The program says that it is the {type}, and its cluster has none.",
-        "Leave TF_CONFIG as clusterkit sets it. For a chief, add --chief: else worker:0 does its work.",
+        "The program says that its task type is {type}, but the cluster has no task of this type.",
+        "Leave TF_CONFIG as clusterkit sets it. To have a chief, add --chief. Without a chief, worker:0 does its work.",
         reported=("alibaba/EasyRec#207",),
         example=GANG,
     ),
     Row(
         "mirrored-strategy-alone",
-        "MirroredStrategy (OneDeviceStrategy, CentralStorageStrategy) with several workers: each of them trains alone",
+        "MirroredStrategy (OneDeviceStrategy, CentralStorageStrategy) with several workers: each worker trains alone",
         "",
-        "{tasks} each trained a model of its own: {made} uses the devices of one process.",
-        "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
+        "{tasks} each trained a model of its own, because {made} only uses the devices of one process.",
+        "Use tf.distribute.MultiWorkerMirroredStrategy() instead, which trains one model on all workers.",
         _alone_with("MirroredStrategy", "OneDeviceStrategy", "CentralStorageStrategy"),
         reported=("tensorflow/tensorflow#59799",),
         example=GANG,
@@ -283,17 +284,17 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: Virtual devices cannot be modified after being initialized",
         "(?:Virtual|Visible|Physical) devices cannot be modified after being initialized"
         "|(?:Intra|Inter) op parallelism cannot be modified after initialization|Virtual CPUs already set",
-        "{line} sets devices or numbers of threads after TensorFlow was initialized, which "
-        "MultiWorkerMirroredStrategy does when it is created.",
-        "Set them before the strategy is created, at the beginning of the program.",
+        "{line} configures devices or threads after TensorFlow was initialized. MultiWorkerMirroredStrategy "
+        "initializes TensorFlow when it is created.",
+        "Configure devices and threads at the beginning of the program, before the strategy is created.",
         example=GANG,
     ),
     Row(
         "two-chiefs",
         "ValueError: There must be at most one 'chief' job.",
         r"There must be at most one '(?P<type>chief|evaluator)' job",
-        "The cluster of the program has several tasks of type {type}, and TensorFlow allows one.",
-        "Leave TF_CONFIG as clusterkit sets it, or call the others worker.",
+        "The program's cluster has several tasks of type {type}, but TensorFlow allows only one.",
+        "Leave TF_CONFIG as clusterkit sets it, or make the other tasks workers.",
         example=GANG,
     ),
 )

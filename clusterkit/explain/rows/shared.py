@@ -63,22 +63,35 @@ ROWS: tuple[Row, ...] = (
         "fixed-batch-size",
         "InvalidArgumentError: Incompatible shapes: [4,1] vs. [8,1], with a batch size of 8 and 2 workers",
         r"Incompatible shapes: \[\d|reshape (?:is )?a tensor with \d|Dimension 0 in both|with input shapes: \[\d",
-        "The model, its loss or the step at {line} has the size of the global batch built in, but the strategy divides "
-        "each batch among its replicas: {share} does not fit {whole}.",
-        "Take the size of the replica's batch: tf.shape(x)[0], or GLOBAL_BATCH // strategy.num_replicas_in_sync, such "
-        "as for tf.keras.Input(batch_size=…), or leave it out.",
+        "The model, its loss or the step at {line} assumes the global batch size, but the strategy divides each batch "
+        "among its replicas. The sizes {share} and {whole} do not match.",
+        "Use the size of the replica's batch: tf.shape(x)[0], or GLOBAL_BATCH // strategy.num_replicas_in_sync, for "
+        "example for tf.keras.Input(batch_size=…). Or leave the batch size out.",
         _share_of_a_batch,
         ("XifengGuo/CapsNet-Keras#14", "tyagi-iiitv/PointPillars#20"),
         _TWO,
     ),
     Row(
+        "one-file-sharded-by-file",
+        "InvalidArgumentError: Could not apply FILE based sharding: the dataset only has 1 file(s)",
+        r"Could not apply FILE based sharding: the dataset only has \d+ file\(s\), which is not enough for "
+        r"the required \d+ shards|There aren't enough elements in this dataset for each shard to have at least one"
+        r"|Cannot shard the pipeline with given `input_context`",
+        "The dataset is divided among the workers by file, but it has fewer files than there are workers.",
+        "Divide the dataset by rows instead: options = tf.data.Options(); "
+        "options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA; data = "
+        "data.with_options(options). Leave input_context out of tfds.ReadConfig.",
+        reported=("tensorflow/tensorflow#36846",),
+        example=_TWO,
+    ),
+    Row(
         "prepared-by-each-worker",
-        "FileExistsError: [Errno 17] File exists, in one of the workers alone",
+        "FileExistsError: [Errno 17] File exists, in only one of the workers",
         EXISTS,
-        "{task} found at {line} what another worker had made before: each worker runs the whole program, and they have "
-        "one directory.",
-        "Prepare it in the chief alone, if clusterkit.training.is_chief(): …, and let the others wait: "
-        "strategy.reduce('SUM', tf.ones(1), axis=None); or give each worker a directory of its own.",
+        "At {line}, {task} found a file or directory that another worker had already created. Each worker runs the "
+        "whole program, and all workers share one directory.",
+        "Create it only in the chief, if clusterkit.training.is_chief(): …, and let the other workers wait: "
+        "strategy.reduce('SUM', tf.ones(1), axis=None). Or give each worker its own directory.",
         in_one_worker(EXISTS),
         ("tensorflow/datasets#1302",),
         _TWO,
@@ -88,9 +101,9 @@ ROWS: tuple[Row, ...] = (
         "cache-of-all-workers",
         "AlreadyExistsError: There appears to be a concurrent caching iterator running - cache lockfile already exists",
         r"cache lockfile already exists \('(?P<file>[^'\n]{1,300})_\d+\.lockfile'\)",
-        "{task} caches its data in {file}, which another worker is writing, or was ended while it wrote.",
-        "Give each worker a file, as .cache(f'{file}-{{index}}') with the strategy's cluster_resolver.task_id, or keep "
-        "the cache in memory: .cache(). Remove {file}*.lockfile.",
+        "{task} caches its data in {file}, but another worker is writing this cache, or was ended while writing it.",
+        "Give each worker its own file, .cache(f'{file}-{{index}}') with index = strategy.cluster_resolver.task_id, "
+        "or cache in memory: .cache(). Remove {file}*.lockfile.",
         _several,
         ("tensorflow/tensorflow#18266", "mozilla/DeepSpeech#3683"),
         _TWO,
@@ -100,22 +113,22 @@ ROWS: tuple[Row, ...] = (
         "NotFoundError: … ckpt-1_temp/part-00000-of-00001.index; No such file or directory [Op:MergeV2Checkpoints]",
         r"^[\w.]*(?:NotFound|InvalidArgument)Error: [^\n]*?(?P<path>[^\s']{1,300})_temp/part-\d+-of-\d+"
         r"[^\n]*MergeV2Checkpoints",
-        "The workers save a checkpoint or a SavedModel to the same path, {path}: another one has moved or removed what "
-        "{task} had written.",
-        "Let only the chief save there, and each other worker to a directory of its own, which it deletes: "
-        "clusterkit.training.Checkpointer and clusterkit.training.export(model) do.",
+        "The workers save a checkpoint or a SavedModel to the same path, {path}. Another worker has moved or removed "
+        "the files that {task} had written.",
+        "Let only the chief save to this path. Let every other worker save to a directory of its own and delete that "
+        "directory afterwards. clusterkit.training.Checkpointer and clusterkit.training.export(model) do this.",
         _several,
         ("ray-project/ray#27938",),
         example=_TWO,
     ),
     Row(
         "removed-by-each-worker",
-        "FileNotFoundError: [Errno 2] No such file or directory, from shutil.rmtree or os.remove in one worker alone",
+        "FileNotFoundError: [Errno 2] No such file or directory, from shutil.rmtree or os.remove in only one worker",
         r"^FileNotFoundError: \[Errno 2\]|errors_impl\.NotFoundError: .* not found$",
-        "{task} wanted to remove at {line} what another worker had removed before: each worker runs the whole program, "
-        "and they have one directory.",
-        "Remove it in the chief alone, if clusterkit.training.is_chief(): …, or write shutil.rmtree(path, "
-        "ignore_errors=True); or give each worker a directory of its own.",
+        "At {line}, {task} tried to remove a file or directory that another worker had already removed. Each worker "
+        "runs the whole program, and all workers share one directory.",
+        "Remove it only in the chief, if clusterkit.training.is_chief(): …, or write shutil.rmtree(path, "
+        "ignore_errors=True). Or give each worker its own directory.",
         in_one_worker(REMOVES),
         example=_TWO,
         over=("peer-gone",),
@@ -127,10 +140,10 @@ ROWS: tuple[Row, ...] = (
         r"|(?:/keras/src/datasets/|/keras/datasets/|/tensorflow_datasets/)[\s\S]{0,3000}?"
         r"^(?:zipfile\.BadZipFile|EOFError: Compressed file ended|zlib\.error"
         r"|ValueError: Cannot load file containing pickled data|\w*UnpicklingError)",
-        "{task} loads at {line} a file that is not whole: another worker was still downloading it to the same place, "
-        "or a download was interrupted.",
-        "Remove the file (in ~/.keras/datasets), and download it once before the job: python -c 'import tensorflow as "
-        "tf; tf.keras.datasets.mnist.load_data()'. Then the tasks only read it.",
+        "At {line}, {task} loads an incomplete file. Either another worker was still downloading the file to the same "
+        "place, or a download was interrupted.",
+        "Remove the file (in ~/.keras/datasets), and download it once before the job, so that the tasks only read it: "
+        "python -c 'import tensorflow as tf; tf.keras.datasets.mnist.load_data()'",
         reported=("microsoft/nni#2216", "keras-team/keras#2572"),
         example=_TWO,
     ),
@@ -138,9 +151,9 @@ ROWS: tuple[Row, ...] = (
         "download-fails",
         "Exception: URL fetch failure on https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",
         r"Exception: URL fetch failure on (?P<url>\S{1,300})",
-        "{task} cannot download {url}: its machine has no way there, or the file is gone.",
-        "Download the file where there is one, and put it into ~/.keras/datasets on each machine (or into the tasks' "
-        "$KERAS_HOME/datasets), where load_data looks first; or set https_proxy.",
+        "{task} cannot download {url}. Either its machine cannot reach the server, or the file no longer exists.",
+        "Download the file on a machine that can reach it, and put it into ~/.keras/datasets on each machine (or into "
+        "the tasks' $KERAS_HOME/datasets), where load_data looks first. Or set https_proxy.",
         example=_ONE,
     ),
     Row(
@@ -148,19 +161,19 @@ ROWS: tuple[Row, ...] = (
         "IndexError: list index out of range, at gpus[rank]",
         r"^ *\S.*?\b(?P<gpus>(?:physical_|visible_|all_)?gpus|physical_devices)\[(?P<index>[^\]\n]{1,80})\].*\n"
         r"(?:[ ^~]+\n)?IndexError: list index out of range",
-        "{task} chooses one GPU of its machine by number at {line}, {gpus}[{index}], and {gpus} has fewer.",
-        "Leave the line out: `clusterkit up --gpus-per-task 1` gives each task GPUs of its own; without any GPU, "
-        "TensorFlow trains on CPUs.",
+        "At {line}, {task} chooses one GPU of its machine by number, {gpus}[{index}], but {gpus} has fewer entries.",
+        "Remove the line. `clusterkit up --gpus-per-task 1` gives each task its own GPU. Without any GPU, TensorFlow "
+        "trains on CPUs.",
         _TASKS,
         example=_TWO,
     ),
     Row(
         "port-of-each-worker",
-        "OSError: [Errno 98] Address already in use, in one of the workers alone",
+        "OSError: [Errno 98] Address already in use, in only one of the workers",
         r"^OSError: \[Errno 98\]",
-        "{task} opens a port at {line} that another worker has opened: each worker runs the whole program, and they "
-        "are on one machine.",
-        "Open it in the chief alone, or let the system choose a free one: port 0.",
+        "At {line}, {task} opens a port that another worker has already opened. Each worker runs the whole program, "
+        "and all of them run on one machine.",
+        "Open the port only in the chief, or let the system choose a free port: port 0.",
         in_one_worker(r"^OSError: \[Errno 98\]"),
         example=_TWO,
         over=("peer-gone",),
@@ -169,9 +182,9 @@ ROWS: tuple[Row, ...] = (
         "database-of-all-workers",
         "sqlite3.OperationalError: database is locked",
         r"sqlite3\.OperationalError: database is locked",
-        "{task} waited in vain at {line} for another task, or another process, that writes to the same SQLite file: "
-        "each worker runs the whole program.",
-        "Write in the chief alone (clusterkit.training.is_chief()), or to a file of each task's own.",
+        "At {line}, {task} waited in vain for another task or process that writes to the same SQLite file. Each "
+        "worker runs the whole program.",
+        "Write only in the chief (if clusterkit.training.is_chief(): …), or give each task its own file.",
         _TASKS,
         example=_TWO,
         over=("peer-gone",),
@@ -180,10 +193,10 @@ ROWS: tuple[Row, ...] = (
         "bus-error",
         "killed by SIGBUS (Bus error, exit code 135)",
         "",
-        "{task} was killed by SIGBUS: behind memory that it shares or has mapped from a file, there is nothing. "
-        "/dev/shm or the disk is full, or another process has cut off the file.",
-        "Look at df -h /dev/shm and at the disk. NCCL and multiprocessing use /dev/shm, which has 64 MB in a "
-        "container: docker run --shm-size=2g.",
+        "{task} was killed by SIGBUS, because it used shared or file-mapped memory that has no storage behind it. "
+        "Either /dev/shm or the disk is full, or another process has truncated the file.",
+        "Check free space with df -h /dev/shm and df -h. NCCL and multiprocessing use /dev/shm, which has only 64 MB "
+        "in a container. To give a container more, use docker run --shm-size=2g.",
         when=_bus_error,
         reported=("keras-team/keras#17397",),
         example=("--workers", "1"),

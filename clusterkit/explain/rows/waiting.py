@@ -76,12 +76,12 @@ def _never_ends(evidence: Evidence) -> Words | None:
 ROWS: tuple[Row, ...] = (
     Row(
         "late-to-the-strategy",
-        "MultiWorkerMirroredStrategy() hangs: another worker has not come to make its own yet",
+        "MultiWorkerMirroredStrategy() hangs: another worker has not created its strategy yet",
         "",
-        "{late} {doing} and has not made its strategy yet, so that MultiWorkerMirroredStrategy() does not return in "
+        "{late} {doing} and has not created its strategy yet, so MultiWorkerMirroredStrategy() does not return in "
         "{waits}.",
-        "Make the strategy first in each worker, and prepare or download data afterwards; or give the start more time: "
-        "--startup-timeout 10m.",
+        "Create the strategy first in every worker, and prepare or download data afterwards. Or allow more time for "
+        "the start: clusterkit up --startup-timeout 10m.",
         _late,
         example=(*_TWO, "--startup-timeout", "15s"),
         facts_only=True,
@@ -90,10 +90,11 @@ ROWS: tuple[Row, ...] = (
         "no-answer",
         "MultiWorkerMirroredStrategy() (ParameterServerStrategy()) hangs: a task of the cluster does not answer",
         "",
-        "{waits} {verb} in the strategy, which connects to every task of its cluster, and one of them does not answer: "
-        "nobody has started it, or it is not at the address that the cluster has for it.",
-        "Leave TF_CONFIG and the strategy's resolver as clusterkit sets them (--tf-config ours ignores those of the "
-        "program). In a cluster of your own, start each task, with an address that all others reach.",
+        "{waits} {verb} in the strategy, which connects to every task of its cluster. One of these tasks does not "
+        "answer: it was never started, or does not listen at the address that the cluster has for it.",
+        "Leave TF_CONFIG and the strategy's resolver as clusterkit sets them, or run the job with --tf-config ours, "
+        "which ignores the program's own. In a cluster of your own, start every task, at an address that all other "
+        "tasks can reach.",
         _no_answer,
         ("tensorflow/tensorflow#46931", "tensorflow/tensorflow#46827"),
         (*_TWO, "--timeout", "40s"),
@@ -102,11 +103,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "ends-before-the-strategy",
-        "MultiWorkerMirroredStrategy() hangs: another worker has ended its program before it made a strategy",
+        "MultiWorkerMirroredStrategy() hangs: another worker's program ended before it created a strategy",
         "",
-        "{task} ended its program without an error and without connecting to the other workers, and {waits} waited for "
-        "it.",
-        "Let every worker make the strategy and train; leave out conditions on the task before it, and sys.exit().",
+        "{task} ended its program without an error and without connecting to the other workers, while {waits} waited "
+        "for it.",
+        "Let every worker create the strategy and train. Before the strategy, leave out conditions on the task and "
+        "calls of sys.exit().",
         _left,
         example=(*_TWO, "--startup-timeout", "15s"),
         facts_only=True,
@@ -116,10 +118,11 @@ ROWS: tuple[Row, ...] = (
         "only-serves",
         "Every task waits in Server.join(), and none of them trains",
         "",
-        "{leader} waits in Server.join(), so that no task trains: the program trains in a task of another type, and "
-        "this job has none ({tasks}).",
-        "With parameter servers, let the chief train and all others serve: if task_type != 'chief': server.join(); "
-        "--ps 1 adds the chief to the workers. Without, remove the servers: MultiWorkerMirroredStrategy has its own.",
+        "{leader} waits in Server.join(), so no task trains. The program trains only in a task of another type, and "
+        "this job has no such task ({tasks}).",
+        "With parameter servers, let the chief train and all other tasks serve: if task_type != 'chief': "
+        "server.join(). The option --ps 1 adds a chief to the workers. Without parameter servers, remove the servers "
+        "from the program: MultiWorkerMirroredStrategy starts its own.",
         _only_serves,
         ("tensorflow/models#11143", "tensorflow/tensorflow#22407"),
         (*_TWO, "--timeout", "30s"),
@@ -128,11 +131,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "forks",
-        "A process of multiprocessing (Pool, use_multiprocessing=True) hangs after TensorFlow was used",
+        "A multiprocessing process (Pool, use_multiprocessing=True) hangs after TensorFlow was used",
         "",
-        "{waits} waits for a process that was forked after TensorFlow had started its threads, which the copy does not "
-        "have, so that it hangs.",
-        'Start processes by multiprocessing.get_context("spawn"), before TensorFlow is used, or use threads.',
+        "{waits} waits for a process that was forked after TensorFlow had started its threads. A forked process does "
+        "not have these threads, so it hangs.",
+        'Start processes with multiprocessing.get_context("spawn") before TensorFlow is used, or use threads.',
         _for_a_fork,
         ("tensorflow/tensorflow#8220", "tensorflow/tensorflow#51832", "tensorflow/tensorflow#35879"),
         ("--workers", "1", "--timeout", "30s"),
@@ -142,8 +145,8 @@ ROWS: tuple[Row, ...] = (
         "endless-epoch",
         "Epoch 1/3: training never ends, and the progress bar has no total",
         "",
-        "The data has no end, and nothing counts the steps, so that the first epoch never ends.",
-        "Give fit steps_per_epoch, or leave repeat() out.",
+        "The data never ends and fit is given no number of steps, so the first epoch never ends.",
+        "Pass steps_per_epoch to fit, or leave repeat() out.",
         _never_ends,
         example=(*_TWO, "--timeout", "30s"),
         facts_only=True,
@@ -152,10 +155,10 @@ ROWS: tuple[Row, ...] = (
         "data-of-one-worker",
         "All workers hang in a step: one of them gets no data from its generator",
         "",
-        "{busy} waits for data: the code that makes it is at {place} and does not continue, so that {waits} cannot "
-        "finish the step either.",
-        "Let a generator, a py_function or a PyDataset end or raise an exception instead of waiting for ever, and give "
-        "each worker as much data as the others.",
+        "{busy} waits for data, because the code that produces the data is stuck at {place}. {waits} cannot finish "
+        "the step either.",
+        "Let a generator, a py_function or a PyDataset end or raise an exception instead of waiting forever, and give "
+        "every worker the same amount of data.",
         _no_data,
         example=(*_TWO, "--stall-timeout", "8s"),
         facts_only=True,

@@ -43,9 +43,9 @@ ROWS: tuple[Row, ...] = (
         "steps-without-a-graph",
         "Using MirroredStrategy eagerly has significant overhead currently: training is very slow",
         "",
-        "strategy.run is called outside of a tf.function, so that each operation of each step is dispatched on its "
-        "own, which takes many times as long.",
-        "Put @tf.function on the function that calls strategy.run, so that the whole step is compiled once; leave out "
+        "strategy.run is called outside of a tf.function, so each operation of each step is executed on its own, "
+        "which takes many times as long.",
+        "Put @tf.function on the function that calls strategy.run, so that the whole step is compiled once. Leave out "
         "run_eagerly=True and tf.config.run_functions_eagerly(True).",
         logged(r"Using \w+ eagerly has significant overhead(?:(?s:.)*?Using \w+ eagerly has significant overhead){2}"),
         ("tensorflow/tensorflow#27195", "noahchalifour/rnnt-speech-recognition#18"),
@@ -56,9 +56,9 @@ ROWS: tuple[Row, ...] = (
         "traced-in-each-step",
         "WARNING:tensorflow:5 out of the last 5 calls to <function …> triggered tf.function retracing",
         "",
-        "TensorFlow builds the graph of {name} anew in nearly each call, which takes much longer than a step.",
-        "Define the tf.function once, outside of the loop and of functions that the loop calls; give it tensors, "
-        "tf.constant(step), and no Python numbers; and let all batches have one shape: drop_remainder=True.",
+        "TensorFlow rebuilds the graph of {name} in nearly every call, which takes much longer than a step.",
+        "Define the tf.function once, outside of the loop and of functions that the loop calls. Pass tensors, such as "
+        "tf.constant(step), instead of Python numbers. Give all batches the same shape with drop_remainder=True.",
         logged(
             r"out of the last \d+ calls to <function (?!TensorFlowTrainer|Model\.)(?:[\w.<>]*\.)?(?P<name>\w+) at \S+> "
             "triggered tf.function retracing"
@@ -71,10 +71,10 @@ ROWS: tuple[Row, ...] = (
         "metric-not-there",
         "Can save best model only with val_loss available (Early stopping conditioned on metric …)",
         "",
-        "A callback waits for the metric {metric}, which fit does not compute, and so never saves, stops or changes "
-        "anything.",
-        "Give fit validation_data, since only then is there a val_loss, or give the callback another monitor, such as "
-        "loss or a metric of compile.",
+        "A callback waits for the metric {metric}, which fit does not compute, so the callback never saves, stops or "
+        "changes anything.",
+        "Pass validation_data to fit, since there is no val_loss without it. Or give the callback another monitor, "
+        "such as loss or a metric that was passed to compile.",
         _metric,
         ("tensorflow/tensorflow#33163",),
         _ONE,
@@ -84,9 +84,10 @@ ROWS: tuple[Row, ...] = (
         "devices-not-there",
         "Some requested devices in `tf.distribute.Strategy` are not visible to TensorFlow: …/device:GPU:0",
         "",
-        "The program gives its strategy devices that TensorFlow does not find on this machine: {devices}.",
-        "Leave the list of devices out, so that the strategy takes those that are there, or look at "
-        "tf.config.list_physical_devices(); without GPUs, install tensorflow[and-cuda] and look at nvidia-smi.",
+        "The program passes devices to its strategy that TensorFlow does not find on this machine: {devices}.",
+        "Leave the list of devices out, so that the strategy uses all devices that it finds, or print "
+        "tf.config.list_physical_devices() to see them. If the GPUs are missing, install tensorflow[and-cuda] and "
+        "check nvidia-smi.",
         _devices,
         ("tensorflow/models#8560",),
         (*_ONE, "--timeout", "40s"),
@@ -96,10 +97,10 @@ ROWS: tuple[Row, ...] = (
         "dispatcher-not-there",
         "tf.data service: training hangs in the first step, Failed to register dataset with dispatcher … Will retry",
         "",
-        "The data comes from tf.data service, and nobody listens at its dispatcher's address, {address}: TensorFlow "
-        "tries again and again, and shows it only at the log level INFO.",
-        "Start tf.data.experimental.service.DispatchServer at that address, and WorkerServers with it, before the "
-        "training, and give distribute() an address that all workers reach: service=dispatcher.target.",
+        "The data comes from tf.data service, but nothing listens at its dispatcher's address, {address}. TensorFlow "
+        "keeps trying to connect, but logs this only at level INFO.",
+        "Before the training, start a tf.data.experimental.service.DispatchServer at that address, and WorkerServers "
+        "with it. Pass distribute() an address that all workers can reach: service=dispatcher.target.",
         _service,
         ("tensorflow/tensorflow#52252", "SamsungLabs/FastFlow#2"),
         ("--workers", "1", "--timeout", "25s"),
