@@ -9,7 +9,8 @@ import pytest
 
 from clusterkit.page.journal import Happening
 from clusterkit.page.metrics import families, scraped
-from clusterkit.page.model import RunModel, stories
+from clusterkit.page.model import stories
+from clusterkit.page.model.run_model import RunModel
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules
