@@ -16,7 +16,7 @@ from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import ProgramFile, follow, import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules import RULES, SILENT, check
+from clusterkit.check.rules.all_rules import RULES, SILENT, check
 from clusterkit.check.source import Source
 from clusterkit.check.unmentioned import MOST
 from clusterkit.job.keras import LEGACY, YES

@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding
-from clusterkit.check.rules import RULES, check
+from clusterkit.check.rules.all_rules import RULES, check
 from clusterkit.check.source import Source
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job

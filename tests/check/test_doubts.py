@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.check.reading import doubts_of
-from clusterkit.check.rules import RULES, SILENT
+from clusterkit.check.rules.all_rules import RULES, SILENT
 from clusterkit.explain.rows import silent
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterkit.check.case import HidingFile
-from clusterkit.check.rules import RULES
+from clusterkit.check.rules.all_rules import RULES
 from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
 from tests.check.loops import LOOPS

@@ -9,8 +9,8 @@ import pytest
 
 from clusterkit.check.case import Case
 from clusterkit.check.findings import Finding, Severity
+from clusterkit.check.rules.undefined import undefined_name
 from clusterkit.check.source import Source
-from clusterkit.check.undefined import undefined_name
 from clusterkit.words.model import ProgramKind
 from tests.check.checks import findings, line_of
 from tests.histories import build_job

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
-from clusterkit.check.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of
+from clusterkit.check.rules.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of
 from clusterkit.check.source import Source, argument
 
 _SCALE = "Add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import is_gang, replicas_of
+from clusterkit.check.rules.replicas import is_gang, replicas_of
 
 _USES = re.compile(r"scope|experimental_distribute|_from_function")  # attributes in code that uses its strategy
 _RUNS = re.compile("run|experimental_run_v2|call_for_each_replica|schedule|fit|train_on_batch")

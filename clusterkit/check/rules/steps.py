@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import (
+from clusterkit.check.rules.replicas import (
     REPLICAS,
     function_of,
     is_gang,

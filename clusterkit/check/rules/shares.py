@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import REPLICAS, function_of, is_gang, is_global_batch, reached, replicas_of
+from clusterkit.check.rules.replicas import REPLICAS, function_of, is_gang, is_global_batch, reached, replicas_of
 from clusterkit.check.source import DISTRIBUTES, Source, argument
 
 _TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset

@@ -6,14 +6,14 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from clusterkit.check.alone import one_device_alone
-from clusterkit.check.averages import batch_per_replica, division_by_no_rows, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
-from clusterkit.check.endless import endless_epoch
 from clusterkit.check.findings import Finding, Location, Severity
-from clusterkit.check.forks import forks
-from clusterkit.check.metrics import assigned_metric, metric_of_one_worker
-from clusterkit.check.own_clusters import (
+from clusterkit.check.rules.alone import one_device_alone
+from clusterkit.check.rules.averages import batch_per_replica, division_by_no_rows, loss_per_replica
+from clusterkit.check.rules.endless import endless_epoch
+from clusterkit.check.rules.forks import forks
+from clusterkit.check.rules.metrics import assigned_metric, metric_of_one_worker
+from clusterkit.check.rules.own_clusters import (
     SERVER,
     chief_without_a_chief,
     cluster_without_chief,
@@ -23,8 +23,8 @@ from clusterkit.check.own_clusters import (
     tf_config_of_other_tasks,
     writes_tf_config,
 )
-from clusterkit.check.schedules import counting_schedule
-from clusterkit.check.servers import (
+from clusterkit.check.rules.schedules import counting_schedule
+from clusterkit.check.rules.servers import (
     coordinator_everywhere,
     finite_data,
     fit_of_keras_3,
@@ -32,17 +32,17 @@ from clusterkit.check.servers import (
     shard_of_one_pipeline,
     unscoped_layer,
 )
-from clusterkit.check.shares import (
+from clusterkit.check.rules.shares import (
     shard_twice,
     steps_of_one_replica,
     undistributed_batches,
     undivided_batch,
     undivided_function,
 )
-from clusterkit.check.shuffles import unseeded_rows, unseeded_shuffle
+from clusterkit.check.rules.shuffles import unseeded_rows, unseeded_shuffle
+from clusterkit.check.rules.steps import loss_divided_twice, mean_of_parts, results_of_one_worker
+from clusterkit.check.rules.undefined import undefined_name
 from clusterkit.check.source import Source
-from clusterkit.check.steps import loss_divided_twice, mean_of_parts, results_of_one_worker
-from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
 

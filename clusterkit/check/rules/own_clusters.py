@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import MULTI_WORKER, PARAMETER_SERVER, Case, Hit
-from clusterkit.check.replicas import MIRRORED, function_of, is_gang, reached
+from clusterkit.check.rules.replicas import MIRRORED, function_of, is_gang, reached
 from clusterkit.check.source import Source, argument
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec, Network, TfConfig

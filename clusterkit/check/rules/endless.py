@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import function_of
+from clusterkit.check.rules.replicas import function_of
 from clusterkit.check.source import DISTRIBUTES, Source, argument
 
 _ENDS = {"take", "as_numpy_iterator"}

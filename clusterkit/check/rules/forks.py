@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import function_of, reached
+from clusterkit.check.rules.replicas import function_of, reached
 from clusterkit.check.source import Source
 
 _STARTS = {"multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"}

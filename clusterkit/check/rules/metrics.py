@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.replicas import is_gang, reached, replica_functions, replicas_of
+from clusterkit.check.rules.replicas import is_gang, reached, replica_functions, replicas_of
 from clusterkit.check.source import argument
 
 _METRICS = {"keras.metrics.Metric", "keras.metrics.Mean"}

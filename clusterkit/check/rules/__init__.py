@@ -1,0 +1,1 @@
+"""The rules of `clusterkit check`, in a file for each subject."""
