@@ -42,6 +42,8 @@ export function toneOf(state) {
   return /^(starting|over|)$/.test(state) ? "quiet" : "wait";
 }
 
+const GOODPUT = "Goodput is the share of the run's time that went into training steps whose results were kept.";
+
 export class Header {
   constructor(store, source) {
     Object.assign(this, { store, source });
@@ -55,6 +57,7 @@ export class Header {
       this.names[key] = h("span", null, name);
       return h("div", { class: `fact ${key}` }, this.values[key], this.names[key]);
     });
+    this.values.goodput.parentElement.title = GOODPUT;
     this.text = h("p", { class: "text" });
     this.heading = h("dt");
     this.why = h("span");
@@ -74,7 +77,7 @@ export class Header {
       "div",
       { class: "spent", tabindex: "0", role: "img" },
       this.bar,
-      h("div", { class: "legend" }, this.most, this.legend),
+      h("div", { class: "legend" }, h("p", null, GOODPUT), this.most, this.legend),
     );
     const back = source.home && h("a", { href: source.home.href, class: "home" }, source.home.text);
     this.root = h(
