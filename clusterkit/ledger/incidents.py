@@ -67,7 +67,7 @@ class Incidents:
             incident.spawned(task, attempt, now, reached)
 
     def mark_up(self, now: float, task: Task, attempt: int) -> None:
-        """Note that the attempt is up, as its first report shows."""
+        """Note that the attempt is up, because it has sent a report."""
         for incident in self._open_incidents():
             if incident.has_attempt(task, attempt):
                 incident.mark_up(task, now)

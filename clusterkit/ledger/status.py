@@ -175,7 +175,7 @@ class RunStatus:
         return None if status is None or attempt < status.attempt else status
 
     def resume(self) -> None:
-        """Note that the run continues in another allocation; forget its previous end."""
+        """Note that the run continues in another allocation; forget the run's previous end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
         self.awaited_tasks, self.grace = (), 0.0
         self.allocations += 1

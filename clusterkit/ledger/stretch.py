@@ -155,7 +155,7 @@ class TrainingTime:
     def __init__(self) -> None:
         self.step_time = 0  # the time of all steps so far that were not lost
         self.first_step_time = 0  # the time of the first step; 0 once the time is divided into compilation and training
-        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps without a delay
+        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps that were not delayed
         self._steps: list[int] = []  # the steps on the curve
         self._times: list[int] = []  # the training time at each of these steps
 
@@ -175,7 +175,7 @@ class TrainingTime:
         return len(self._recent) >= LEAST_SAMPLE
 
     def step(self, time: int) -> None:
-        """Count a step without a delay."""
+        """Count a step that was not delayed."""
         self.step_time += time
         self._recent.append(time)
 
