@@ -27,7 +27,7 @@ _LINE = re.compile(rb"(\d{1,11}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,
 class Piece(NamedTuple):
     """A part of an attempt's log, from `start` to `end`, and the wall time at which it was written.
 
-    `offset` is the offset of the line in the file `arrivals` that records the piece.
+    `offset` is the position, in the file `arrivals`, of the line that records the piece.
     """
 
     at: float

@@ -44,7 +44,7 @@ def newest_checkpoint(
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries below a directory, except hidden ones. Entries renamed or removed meanwhile may be missing."""
+    """Yield the entries below a directory, except hidden ones. Entries that change during the scan may be missing."""
     todo = [directory]
     while todo:
         with suppress(OSError), os.scandir(todo.pop()) as entries:

@@ -76,7 +76,7 @@ class DebuggerConnection:
         finally:
             self.is_over = True
             self._messages.put(None)
-            while self.is_prompting and self._main_thread is not None:  # repeat: a signal before the read is lost
+            while self.is_prompting and self._main_thread is not None:  # retry, since an early signal is lost
                 signal.pthread_kill(self._main_thread, signal.SIGINT)  # only a signal can end the prompt
                 time.sleep(RETRY_EVERY)
 

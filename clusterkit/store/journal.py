@@ -74,7 +74,7 @@ class JournalReader:
 
 
 def ended_lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the complete lines in data that begins at an offset, each with the offset after it."""
+    """Yield each complete line in `data`, which begins at `offset`, with the offset at which the next line begins."""
     for line in data.split(b"\n")[:-1]:
         offset += len(line) + 1
         yield offset, line
