@@ -60,7 +60,7 @@ def compact(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """Format a number so that it can be parsed again without loss, without an exponent: `100`, `0.05`, `0.0000001`."""
+    """Format a number without an exponent and without loss of precision: `100`, `0.05`, `0.0000001`."""
     text = str(value).removesuffix(".0")
     if "e" not in text:
         return text

@@ -105,7 +105,7 @@ def last_traceback(lines: Sequence[str]) -> int | None:
 
 
 def chained_traceback(lines: Sequence[str]) -> int | None:
-    """Return the index of the first line of the last traceback; if that traceback ends a chain, of the whole chain.
+    """Return the index of the line where the last traceback begins; if it ends a chain, where the chain begins.
 
     The lines may lack the beginning of the chain.
     """

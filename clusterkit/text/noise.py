@@ -92,9 +92,9 @@ class NoiseFilter:
         return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
-        """Return whether there may be noise in `whole`, in which each line has a newline before and after it.
+        """Return whether `whole` may contain noise. In `whole`, a newline precedes and follows each line.
 
-        If not, `is_noise` need not be called for these lines.
+        If the result is False, `is_noise` need not be called for these lines.
         """
         return self._in_noise or has_clue(whole, _CLUES) or (b"I" in whole and _INFO_CLUE.search(whole) is not None)
 

@@ -28,7 +28,7 @@ def printable(line: str, color: bool = False) -> str:
 
 
 def printable_lines(text: str, color: bool = False) -> str:
-    """Apply `printable` to each line of a text. Untrusted parts of a line have to be made printable before."""
+    """Apply `printable` to each line of a text. Untrusted parts of a line have to be made printable beforehand."""
     if text.isprintable():
         return text
     return "\n".join(printable(line, color) for line in text.split("\n"))
