@@ -71,7 +71,7 @@ class Backup(ReportProgress):
                 f"Backup(every={every!r}) is invalid: every must be 'epoch' or a number of batches, 1 or more; "
                 "with parameter servers only 'epoch' is supported."
             )
-        self._save_every = every if isinstance(every, int) else None  # batches
+        self._save_every = every if isinstance(every, int) else None  # None: each epoch
         self._directory, self._keep, self._in_background = directory, keep, background
         self._preemptible = preemption
         self._handler: preempting.Preemption | None = None

@@ -29,7 +29,7 @@ class ProgressChannel:
         self._unsent: deque[bytes] = deque(maxlen=32)
 
     def progress(self, step: int, total: int | None = None) -> None:
-        """Report a step without metrics; optimized, as programs call it most often."""
+        """Report a step without metrics; optimized, since programs call this most often."""
         if self._fd is not None:
             self._write(b"%b%d%b}\n" % (self._progress, step, b"" if total is None else b',"total":%d' % total))
 

@@ -13,7 +13,7 @@ from types import FrameType
 from clusterkit.training import progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore
 
-# Path, inode and mtime, since a restarted program may replace a checkpoint by another one of the same step.
+# Path, inode and mtime, since a restarted program may replace a checkpoint with another of the same step.
 _Identity = tuple[str, int, int]
 
 
