@@ -102,7 +102,7 @@ def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 
 
 def _from(ledger: Ledger, tasks: Sequence[Task]) -> str:
-    """Return from where these tasks continue after a restart, and how many steps must be repeated."""
+    """Return a phrase about the checkpoint from which these tasks restart, and the number of steps to repeat."""
     saved, again = ledger.run.checkpoint, ledger.run.unsaved
     if not any(map(ledger.attempts.trains, tasks)):
         return "alone, and no step is lost"

@@ -49,7 +49,7 @@ _Rare = (
 
 
 def _told(event: ev.Event) -> tuple[Level, str] | None:
-    """Return the level and sentence of an event. mypy reports a new event without a sentence that is not `_Silent`."""
+    """Return the level and sentence of an event. mypy reports events that are neither handled here nor `_Silent`."""
     if isinstance(event, _Silent):
         return None
     if isinstance(event, _OfAttempt):

@@ -46,7 +46,7 @@ class Prefixer:
         self._filter = None if noise else NoiseFilter()
         self._repeats = Repeats({}) if repeats is None else repeats
         self._twins = twins
-        self._epochs = Epochs()  # used only with twins
+        self._epochs = Epochs()  # used only if `twins` is given
         self.hidden = 0  # the number of lines of noise
         self._lines = TerminalLines()
         self._style = ""  # colors that earlier lines have left on; the next line begins with these colors

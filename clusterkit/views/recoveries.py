@@ -169,7 +169,7 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    """Return the time since `begin`, at least 0, since a stall is detected before the kill that begins its recovery."""
+    """Return the time since `begin`, at least 0: a stall is detected before the kill that begins its recovery."""
     return _NONE if end is None else f"+{precise(max(0.0, end - begin))}"
 
 

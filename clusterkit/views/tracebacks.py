@@ -29,7 +29,7 @@ _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
 _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # the module of an exception's class
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # logged by C++ code
 _REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
-# Lines after an error that only repeat it, name nodes or C++ frames, or contain general advice.
+# Lines after an error that only repeat the error, list graph nodes or C++ frames, or contain general advice.
 TRANSPORT = re.compile(
     r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.|\*\*\* Check failure stack trace: |    @ +0x"
 )
