@@ -36,15 +36,15 @@ class TimeAccount:
         self._task_steps: dict[Task, int] = {}  # the newest step of each task's current attempt
         self._stretch = Stretch(0, Activity.WAITING)
         self._repairs: list[Incident] = []  # restarts after which training has made no new step yet
-        self._explained_faults = set[int]()  # faults at whose injection a recovery began
+        self._explained_faults = set[int]()  # the faults whose injection began a recovery
         self._costs = Costs()
 
     def advance(self, now: float) -> None:
-        """Advance the clock to an event, given in seconds since the run began."""
+        """Advance the clock to the time of an event, in seconds since the run began."""
         self._previous, self._now = self._now, round(now * PER_SECOND)
 
     def goodput(self, at: float | None = None) -> Goodput:
-        """Return the division of time up to `at`, in seconds since the run began; by default, up to the last event."""
+        """Return how time was spent up to `at`, in seconds since the run began; by default, up to the last event."""
         until = self._now
         if at is not None and not self.conditions.finished:
             until = max(until, round(at * PER_SECOND))
@@ -53,11 +53,8 @@ class TimeAccount:
         parts["training"] += training.step_time + training.first_step_share
         parts["compilation"] += training.first_step_time - training.first_step_share
         costliest, most = self._costs.costliest(parts, self._current_costs(now))
-        if not self.conditions.has_steps and costliest in (
-            "startup",
-            "compilation",
-            "ending",
-        ):  # they may include training
+        if not self.conditions.has_steps and costliest in ("startup", "compilation", "ending"):
+            # Without reported steps, these parts may include training.
             costliest, most = "", ""
         return Goodput.of(parts, self.conditions.has_steps, costliest, most)
 
@@ -104,13 +101,13 @@ class TimeAccount:
             self.conditions.steps_complete = False
             self._stretch.rename(lambda kind: Activity.RUNNING if kind is Activity.ENDING else kind)
         if self._stretch.is_single and self._stretch.kind in (Activity.SAVING, Activity.EVALUATING):
-            self._stretch.rename(lambda _: Activity.RUNNING)  # training continues during the phase
+            self._stretch.rename(lambda _: Activity.RUNNING)  # the step shows that training continued in that phase
         self._settle()
 
     def _settle(self) -> Counter[str]:
         parts = self._stretch_parts(self._now)
         for part, (time, what) in self._current_costs(parts).items():
-            if part != "recovering" or not self._repairs:  # `_recovered` notes recoveries, with the lost training
+            if part != "recovering" or not self._repairs:  # `_recovered` adds the cost of recoveries
                 self._costs.add(part, time, what)
         self._training.step_time += parts["training"]
         self._settled += parts
@@ -157,7 +154,7 @@ class TimeAccount:
         self.conditions.has_steps = True
 
     def _recovered(self, step: int) -> None:
-        """Settle a recovery at the first new step: the training that the restarted tasks repeated is lost."""
+        """Settle a recovery at the first new step. The training that the restarted tasks repeated counts as lost."""
         self._mark_seen()
         self._settled["compilation"] += self._training.divide_first_step()
         spent = self._settle()["recovering"]
@@ -168,7 +165,7 @@ class TimeAccount:
         self._repairs = []
         self._begin_step(step)
 
-    # Everything else.
+    # Other events.
 
     def update_activity(self) -> None:
         self._stretch.change(self._now, self._activity())
@@ -189,7 +186,7 @@ class TimeAccount:
             self.conditions.failed.add(task)
 
     def prepared(self, step: int | None = None) -> None:
-        """Note that a training task begins its first step, the one after `step`; count the time so far as start-up."""
+        """Note that a training task begins its first step, which follows `step`; count the time so far as start-up."""
         if not self.conditions.has_steps:
             self._step = self._step if step is None else step
             self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.FIRST_STEP else kind)
@@ -206,7 +203,7 @@ class TimeAccount:
             self.conditions.stalled = str(task or "")
 
     def planned(self, tasks: Iterable[Task]) -> None:
-        """Note a decided restart. If training tasks restart, the recovery began with the failure that it repairs."""
+        """Note a decided restart. If training tasks restart, count the time since the repaired failure as recovery."""
         self.conditions.unspawned.update(tasks)
         self.conditions.failed.difference_update(tasks)
         known = self._repairs

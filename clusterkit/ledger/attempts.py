@@ -12,16 +12,16 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
-MOST_STOPS = 200  # the highest number of recorded intervals in which an attempt was paused or stalled
-MOST_TRACED = 512  # the highest number of stored step reports of an attempt
-MOST_TRACES = 2000  # the number of each task's newest attempts whose step reports are stored
+MOST_STOPS = 200  # the maximum number of recorded intervals in which an attempt was paused or stalled
+MOST_TRACED = 512  # the maximum number of step reports stored for an attempt
+MOST_TRACES = 2000  # step reports are stored for this number of each task's newest attempts
 UNKNOWN = "unknown"  # how an attempt ended if the journal does not record its end
 _ENDED = frozenset({Asked.TEARDOWN, Asked.SUCCESS, Asked.SUSPENSION})
 Key = tuple[Task, int]  # task and attempt
 
 
 class Trace:
-    """When an attempt reached its steps. If there are many reports, only every second is stored, then every fourth."""
+    """When an attempt reached its steps. Of many reports, only every second is stored, then every fourth, and so on."""
 
     __slots__ = ("_count", "_points", "_stride")
 
@@ -38,12 +38,12 @@ class Trace:
         self._count += 1
 
     def time_of(self, step: int) -> float | None:
-        """Return the time of the last report of `step` or an earlier step; None without such a report."""
+        """Return the time of the last report of `step` or an earlier step; None if there is no such report."""
         return next((at for at, reached in reversed(self._points) if reached <= step), None)
 
 
 class Stop(NamedTuple):
-    """An interval in which an attempt was `stopped` or `stalled` (`kind`). `end` is None while the interval lasts."""
+    """An interval in which an attempt was paused (`kind` is `stopped`) or `stalled`. `end` is None while it lasts."""
 
     begin: float
     end: float | None
@@ -63,8 +63,8 @@ class Attempt:
     text: str = ""  # how the attempt ended, as a clause
     exit: Exit | None = None  # the exit of the attempt's first process, if observed
     decision: AttemptEnded | None = None  # the recorded outcome of the attempt, as the supervisor decided it
-    start_recorded: bool = False  # True once its start was recorded
-    end_recorded: bool = False  # True once its end was recorded
+    start_recorded: bool = False  # True once the start of the attempt was recorded
+    end_recorded: bool = False  # True once the end of the attempt was recorded
     up_at: float | None = None  # when the attempt was first known to be up
     lost_since: float | None = None  # when the attempt made the first step that a later attempt repeated
     resumed_step: int | None = None
@@ -98,7 +98,7 @@ class Attempt:
             self.stops.append(Stop(at, None, kind, text))
 
     def continue_at(self, at: float, kind: str) -> bool:
-        """Note that the attempt is no longer paused or stalled; return whether it was until now."""
+        """Note that the attempt is no longer paused or stalled; return whether it was paused or stalled before."""
         open_stops = [one for one in self.stops if one.end is None and one.kind == kind]
         if open_stops:
             self.stops = [one._replace(end=at) if one in open_stops else one for one in self.stops]
@@ -113,8 +113,8 @@ class Attempts:
         self._stepless_types = (TaskType.EVALUATOR, *servers)
         self.by_task: dict[Task, dict[int, Attempt]] = {}  # attempts by task and number, the newest last
         self.changed = set[Key]()
-        self.collateral: dict[Key, None] = {}  # attempts that failed because another attempt failed, in order
-        self.fault_of: dict[Key, int | None] = {}  # finished attempts, with the fault that explains the failure
+        self.collateral: dict[Key, None] = {}  # attempts that failed because another attempt had failed, in order
+        self.fault_of: dict[Key, int | None] = {}  # by finished attempt: the fault that explains its failure
         self.restarts = Counter[tuple[Task, str]]()  # restart counts, by task and by how the previous attempt ended
         self._last_step_at: float | None = None  # when a training task last reported a step
         self._stalled = False
@@ -211,7 +211,7 @@ class Attempts:
                     one.signals.add(event.signal)
 
     def stall(self, text: str) -> None:
-        """Note a warning that training has stalled since the last step; attempts that are not up are still starting."""
+        """Note a warning that training has stalled since the last step. Attempts that are not up yet are skipped."""
         if self._last_step_at is None:
             return
         self._stalled = True

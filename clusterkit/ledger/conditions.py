@@ -10,12 +10,12 @@ from clusterkit.ledger.stretch import Activity
 from clusterkit.words.model import Task, TaskType
 
 CHECKPOINT = "checkpoint"  # the name of the phase in which training/checkpointer.py saves and restores
-MOST_PHASES = 8  # the highest number of simultaneous phases of a task; a program may report any number
+MOST_PHASES = 8  # the maximum number of simultaneous phases counted per task; a program may report any number
 
 
 @dataclass(slots=True)
 class Conditions:
-    """Tracks a run's conditions. An ended condition still counts until the next step, which it may have delayed."""
+    """Tracks a run's conditions. A condition that ended counts until the next step, which may be late due to it."""
 
     beginning: Activity = Activity.WAITING  # the activity until the first step is reported
     has_steps: bool = False  # True once a step was reported
@@ -26,7 +26,7 @@ class Conditions:
     failed: set[Task] = field(default_factory=set)  # failed tasks whose restart has not been decided yet
     paused: set[Task] = field(default_factory=set)
     unspawned: set[Task] = field(default_factory=set)  # restarting tasks without a process
-    stalled: str | None = None  # the task that holds up the others, or "" if unknown; None without a stall
+    stalled: str | None = None  # the task that holds up the others, or "" if unknown; None if there is no stall
     causes: dict[Activity, str] = field(default_factory=dict)  # the newest cause of each activity, as text
     _ending: set[Task] = field(default_factory=set)  # tasks that are being ended
     _restarting: set[Task] = field(default_factory=set)
@@ -36,7 +36,7 @@ class Conditions:
     _lingering: set[Activity] = field(default_factory=set)
 
     def activity(self, repairing: bool) -> Activity:
-        """Return the current activity. `repairing`: training has made no new step yet since a restart."""
+        """Return the current activity. `repairing` is True if training has made no new step since a restart."""
         if self.ends:
             return Activity.ENDING
         if self.paused:
@@ -71,7 +71,7 @@ class Conditions:
             self.beginning = Activity.STARTING
 
     def exited(self, task: Task, ok: bool, halts_training: bool) -> None:
-        """Note that a process ended or did not start. `halts_training`: training can't continue without the task."""
+        """Note that a process ended or did not start. `halts_training` is True if training needs the task."""
         self.paused.discard(task)
         self._phase_counts -= Counter(self._phases.pop(task, {}).values())
         if not ok and task not in self._ending and task.type is not TaskType.EVALUATOR:

@@ -19,7 +19,7 @@ _TEXTS = {
 
 
 class Costs:
-    """Remembers, for each part with known causes, the worst case and the number of cases."""
+    """Records the worst case and the number of cases for each part whose causes are known."""
 
     def __init__(self) -> None:
         self._worst: dict[str, WorstCase] = {}
@@ -33,7 +33,7 @@ class Costs:
                 self._worst[part] = (time, what)
 
     def costliest(self, parts: Mapping[str, int], current: Mapping[str, WorstCase]) -> tuple[str, str]:
-        """Return the most costly part besides training, and a sentence. `current` are the cases in progress."""
+        """Return the most costly part except training, and a sentence about it. `current` has the cases in progress."""
         totals = {**parts, "recovering": parts.get("recovering", 0) + parts.get("lost", 0)}
         for free in ("training", "lost", "unseen"):
             totals.pop(free, None)

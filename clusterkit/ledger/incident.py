@@ -1,4 +1,4 @@
-"""Injected faults and incidents. An incident lasts from the failures that a recovery repairs to the first new step."""
+"""Injected faults and incidents. An incident lasts from a failure that a recovery repairs until the first new step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.words.model import Task, TaskType
 
 
 class RecoveryTime(NamedTuple):
-    """A recovery that has ended, or an injected fault that only interrupted training."""
+    """The cost of a recovery that has ended, or of an injected fault that only interrupted training."""
 
     seconds: float
     lost: int  # the number of steps that were repeated
@@ -21,7 +21,7 @@ class RecoveryTime(NamedTuple):
 
 @dataclass(slots=True)
 class TrainingCourse:
-    """Whether training continued during an incident, or when it made its first step after the incident."""
+    """Whether training continued during an incident, or when the first step after the incident was made."""
 
     continued: bool = False
     first_step: float | None = None
@@ -32,7 +32,10 @@ class TrainingCourse:
         return self.continued or self.first_step is not None
 
     def progressed(self, now: float, step: int, lasts: bool) -> None:
-        """Note a step. `lasts`: the incident has not ended. The first such step may be older than the incident."""
+        """Note a reported step. `lasts` is True until the incident ends.
+
+        The first step that is reported in an incident may have been made before the incident.
+        """
         if self.settled:
             return
         if not lasts:
@@ -45,10 +48,10 @@ class TrainingCourse:
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """One recovery. No new step is made until its training tasks, the `trainers`, have restarted.
+    """One recovery. Training makes no new step until the `trainers`, its restarting training tasks, are up.
 
-    The first of `deaths` is the cause. `same` are the tasks that failed by themselves with the error of the cause. A
-    new step needs the `needed_tasks`: the whole gang, or the coordinator and its parameter servers.
+    The first of `deaths` is the cause. `same` are the tasks that failed independently with the same error.
+    `needed_tasks` must run before a new step is possible: the whole gang, or the coordinator and its parameter servers.
     """
 
     deaths: list[Death]
@@ -105,8 +108,8 @@ class Incident:
         self._tasks_down = set(self.returns)
         if trainers:
             servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
-            self.needed_tasks = trainers | servers if servers else trainers  # without servers, restarts share a set
-            self.course = TrainingCourse()  # forgets steps of the previous attempts
+            self.needed_tasks = trainers | servers if servers else trainers  # without servers, restarts share one set
+            self.course = TrainingCourse()  # forget the steps of the previous attempts
 
     def has_attempt(self, task: Task, attempt: int) -> bool:
         """Return whether the attempt began with this restart, or later."""
@@ -127,7 +130,7 @@ class Incident:
             self.up = None if self._tasks_down else now
 
     def resumed_at(self, task: Task, attempt: int, step: int, path: str | None) -> None:
-        """Note where the program resumed. Use the newest attempt's report; in a gang, the leader's."""
+        """Note where a program resumed. The newest attempt's report counts; in a gang, the leader's report."""
         if task not in self.trainers or self.course.settled:
             return
         if self._resumed_by is None or (-attempt, task) < (-self._resumed_by[0], self._resumed_by[1]):
@@ -146,7 +149,7 @@ class Incident:
                 self.mark_up(task, now)
 
     def report(self, at: float) -> Recovery:
-        """Return the recovery as known so far; `at` is when it began."""
+        """Return the recovery as known so far. `at` is the time when the recovery began."""
         return Recovery(
             at=at,
             asked=self.requested,
@@ -204,7 +207,7 @@ class FaultRecord:
         return self.injected is True or self.event.action in _BY_SUPERVISOR
 
     def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
-        """Return the fault as known so far. `failures`: the failures that it explains, with the times of detection."""
+        """Return the fault as known so far. `failures` has the failures that it explains, with detection times."""
         event, done = self.event, self.injected is not False
         detected = [at for _, at in failures]
         if done and self.stalled is not None:

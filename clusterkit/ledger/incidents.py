@@ -67,7 +67,7 @@ class Incidents:
             incident.spawned(task, attempt, now, reached)
 
     def mark_up(self, now: float, task: Task, attempt: int) -> None:
-        """Note that the attempt is up, as its first report shows."""
+        """Note that the attempt is up, because it has sent a report."""
         for incident in self._open_incidents():
             if incident.has_attempt(task, attempt):
                 incident.mark_up(task, now)
@@ -104,7 +104,7 @@ class Incidents:
         self._detected_at[failure.task, failure.attempt] = detected
 
     def explain(self, key: Key, fault: int | None) -> None:
-        """Change the fault that explains an attempt's failure; None if that fault was not injected after all."""
+        """Set the fault that explains an attempt's failure; None if the presumed fault was not injected after all."""
         if (incident := self._incident_of.get(key)) is not None:
             incident.deaths = [replace(d, fault=fault) if (d.task, d.attempt) == key else d for d in incident.deaths]
 
@@ -125,7 +125,7 @@ class Incidents:
             incident.shrinking = event
 
     def continued(self, now: float, before: float, allocation: int) -> None:
-        """Note that every task restarts in a new allocation, which repairs failures. The old one ended at `before`."""
+        """Note that all tasks restart in a new allocation, which repairs failures. The old one ended at `before`."""
         repaired = {incident for incident in self._all if not incident.is_final and incident.planned is None}
         deaths = [death for incident in self._all if incident in repaired for death in incident.deaths]
         self._all = [incident for incident in self._all if incident not in repaired]
@@ -157,7 +157,7 @@ class Incidents:
         return self._open
 
     def _recovery(self, incident: Incident, explained: set[int]) -> Recovery:
-        """Return the recovery. Of the recoveries that a fault explains, only the first begins at the injection."""
+        """Return the recovery. If a fault explains several recoveries, only the first begins at the injection."""
         injected = self._faults.times([number for number in incident.faults if number not in explained])
         explained |= set(incident.faults)
         return incident.report(min([incident.began, *injected]))
@@ -193,7 +193,7 @@ class Incidents:
         return Death(failure.task, failure.attempt, at, failure.exit, fault, failure.exception, requested)
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
-        """Merge the incidents of these failures (cause first), or those that a requested restart of `tasks` repairs."""
+        """Merge the incidents of the blamed failures; if `blamed` is None, those that a restart of `tasks` repairs."""
         failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
         requested = tasks if blamed is None else None
         keys = {(failure.task, failure.attempt) for failure in failures}
@@ -205,7 +205,7 @@ class Incidents:
         merged = Incident(deaths, detected, trainers=self._trainers_halted(deaths))
         known_same = [incident.same for incident in merging]
         same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
-        merged.same = same or merged.same  # share one empty set
+        merged.same = same or merged.same  # all incidents share one empty set
         merged.course = merging[0].course if merging else merged.course
         merged.shrinking = next((incident.shrinking for incident in merging if incident.shrinking is not None), None)
         position = self._all.index(merging[0]) if merging else len(self._all)
@@ -223,7 +223,7 @@ class Incidents:
 
 
 def _repairs(incident: Incident, requested: frozenset[Task] | None) -> bool:
-    """Return whether a requested restart of these tasks repairs the incident, whose tasks have not restarted yet."""
+    """Return whether a requested restart of these tasks repairs the incident; False if a task of it has restarted."""
     if requested is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}

@@ -9,7 +9,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure
 
-CONTINUING_STEPS = 2  # steps since a pause that prove that training continues; the first may be older than the pause
+CONTINUING_STEPS = 2  # this many steps after a pause prove that training continues; the first may be older
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Interruptions:
     recovery_since: float | None = None  # when the current recovery began
     newest_restart: ev.RestartPlanned | None = None  # the newest restart decision
     paused_since: dict[Task, float] = field(default_factory=dict)
-    _steps_since_pause: int = 0  # new steps since the last pause began
+    _steps_since_pause: int = 0  # the number of new steps since the last pause began
 
     @property
     def has_continued(self) -> bool:
@@ -30,7 +30,7 @@ class Interruptions:
         return self._steps_since_pause >= CONTINUING_STEPS
 
     def step(self, now: float, incidents: Incidents, is_new: bool) -> None:
-        """Note a step that a training task reported. If not `is_new`, it repeats a step, with metrics."""
+        """Note a step that a training task reported. If not `is_new`, the report only adds metrics."""
         self.last_step_at, self.stall, self._steps_since_pause = now, None, self._steps_since_pause + is_new
         if self.recovery_since is not None and not incidents.open_restarts():
             self.failure = self.recovery_since = None

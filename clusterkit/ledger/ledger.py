@@ -25,9 +25,10 @@ NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # the job of a run whose 
 
 
 class Ledger:
-    """The sum of the events so far, the same during and after the run. Readers use its parts directly.
+    """The state of a run after the events so far, computed in the same way during and after the run.
 
-    A new event is a type error in `add` until it is handled here, or added to the events that change nothing.
+    Readers use the parts of the ledger directly. A new kind of event is a type error in `add` until the event is
+    handled here or is `Unrecorded`.
     """
 
     def __init__(self, job: JobSpec | None, endpoints: Mapping[Task, str] | None = None) -> None:

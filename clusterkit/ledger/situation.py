@@ -22,14 +22,14 @@ class RunActivity(enum.StrEnum):
     PAUSED = "paused"
     RECOVERING = "recovering"
     NO_HOST = "waiting for hosts"
-    WAITING = "waiting"  # the failed job waits for a change of its program
+    WAITING = "waiting"  # the job failed and waits for a change to its program
     STOPPING = "stopping"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The activity of a run, since when (in seconds since the run began), and the `tasks` that it concerns.
+    """The activity of a run, when the activity began (in seconds since the run began), and the `tasks` concerned.
 
     `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `tasks_aside` are tasks
     that are paused or restart while training continues. `faults` are the open faults.
@@ -75,7 +75,7 @@ def situation_of(ledger: Ledger) -> Situation:
         attempt = max((back.attempt for one in training_restarts for back in one.returns.values()), default=None)
         since = min((one.began for one in training_restarts), default=stops.recovery_since)
         return situation(RunActivity.RECOVERING, since, tasks, attempt, failure=stops.failure)
-    # Steps may still be on their way.
+    # The report of a step made before the pause may arrive late, so a single step does not end the pause.
     if paused and (not stops.has_continued or stops.paused_since.keys() >= {*ledger.job.steppers}):
         return situation(RunActivity.PAUSED, min(stops.paused_since.values()), paused, faults=faults)
     if not conditions.has_steps:

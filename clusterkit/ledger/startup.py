@@ -52,7 +52,7 @@ class StartupLog:
             self._starts[task] = replace(self._starts[task], forked=forked)
 
     def exited(self, task: Task, attempt: int) -> None:
-        """Note that the attempt has ended, and will not make a first step any more."""
+        """Note that the attempt has ended, so that no first step is expected from it."""
         if attempt == 1:
             self._unstepped.discard(task)
 
@@ -77,7 +77,7 @@ def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
 
 
 def _own_stages(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
-    """Yield the earlier stages of the same task that it reached no later than `end`, with their times."""
+    """Yield the earlier stages that the task reached no later than `end`, with their times."""
     for earlier in ORDER[: ORDER.index(stage)]:
         at = start.at(earlier)
         if at is not None and at <= end:

@@ -16,7 +16,7 @@ from clusterkit.words.model import ALIVE, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.reports import metrics_of_first
 
-WINDOW = 30.0  # seconds; the speed is measured over the reports of this period
+WINDOW = 30.0  # seconds; the length of the period over which the speed is measured
 QUIET = 5.0  # seconds; after this time without a report, the displayed speed decreases
 
 
@@ -25,7 +25,7 @@ class RunPhase(enum.StrEnum):
 
     STARTING = "starting"
     RUNNING = "running"
-    WAITING = "waiting"  # the job failed; a change of its program restarts the tasks
+    WAITING = "waiting"  # the job failed; a change to its program restarts the tasks
     STOPPING = "stopping"
     OVER = "over"
 
@@ -38,7 +38,7 @@ class TaskStatus:
     endpoint: str | None = None
     host: str | None = None  # the name of the task's host, if the job runs on hosts
     state: TaskState = TaskState.WAITING
-    end_request: Asked | None = None  # why the task is being ended
+    end_request: Asked | None = None  # the reason why the task is being ended
     last_exit: Exit | None = None
     step: int | None = None
     total: int | None = None  # the step at which training ends, if the task has reported it
@@ -52,7 +52,7 @@ class TaskStatus:
     ready: bool = False
     paused: bool = False
     resumed_step: int | None = None
-    debugger: str | None = None  # the place where the debugger holds the task, as in `train.py:31 in step()`
+    debugger: str | None = None  # the place where the debugger holds the task, such as `train.py:31 in step()`
     straggling: Straggler | None = None  # set while the task is slower than its peers
     reports: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -125,8 +125,8 @@ class RunStatus:
         self.trained_step: int | None = None  # the newest step that a training task reported
         self.result: RunResult | None = None
         self.successful_task: Task | None = None  # the task whose success made the job succeed
-        self.stop_reason: str | None = None  # the reason for which the run was ended for good
-        self.orphaned = False  # True once a process has ended that the run must not outlive
+        self.stop_reason: str | None = None  # the reason why the run was ended for good
+        self.orphaned = False  # True once a process that the run must not outlive has ended
         self.awaited_tasks: tuple[Task, ...] = ()  # tasks that have `grace` seconds to end after the first Ctrl-C
         self.grace = 0.0
 
@@ -146,13 +146,13 @@ class RunStatus:
 
     @property
     def total(self) -> int | None:
-        """Return the step at which training ends, as reported by the tasks; None if unreported, or exceeded already."""
+        """Return the step at which training ends, as reported by the tasks; None if unreported or already exceeded."""
         total = max((status.total for status in self.tasks.values() if status.total is not None), default=None)
         return None if total is None or (self.step or 0) > total else total
 
     @property
     def unsaved(self) -> int:
-        """Return the number of steps after the newest checkpoint, which a restart from there trains again."""
+        """Return the number of steps after the newest checkpoint, which a restart would repeat."""
         saved = 0 if self.checkpoint is None else self.checkpoint[0]
         return max(0, (self.step or 0) - saved)
 
@@ -175,7 +175,7 @@ class RunStatus:
         return None if status is None or attempt < status.attempt else status
 
     def resume(self) -> None:
-        """Note that the run continues in another allocation; forget its previous end."""
+        """Note that the run continues in another allocation; forget the run's previous end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
         self.awaited_tasks, self.grace = (), 0.0
         self.allocations += 1
@@ -194,10 +194,8 @@ class RunStatus:
 
     def stop(self, event: ev.Stopping) -> None:
         if not (event.suspends or self.orphaned):
-            self.stop_reason, self.successful_task = (
-                event.reason,
-                None,
-            )  # a task of the gang may have failed after the success
+            # A task of the gang may have failed after the success.
+            self.stop_reason, self.successful_task = event.reason, None
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
         self.awaited_tasks, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
@@ -213,7 +211,7 @@ class RunStatus:
 
 
 class Stragglers:
-    """The tasks of a run that were slower than their peers, and when. Times are in seconds since the run began."""
+    """The periods in which tasks of a run were slower than their peers. Times are in seconds since the run began."""
 
     def __init__(self) -> None:
         self._open: dict[Task, Straggler] = {}

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
-MOST_PIECES = 64  # the highest number of pieces; if there are more, the oldest MOST // 2 are replaced by their sums
+MOST_PIECES = 64  # the maximum number of pieces; if there are more, the older half is replaced by its sums
 LATE_MARGIN = 500_000  # microseconds; a step is late only if it exceeds the limit by more than this
 LATE_FACTOR = 2  # the time limit for a step, as a multiple of the usual time
 
@@ -23,12 +23,12 @@ class Activity(enum.Enum):
     EVALUATING = "another phase without steps"
     PAUSED = "a task is paused"
     PARTITION = "the network is partitioned"
-    TASK_DOWN = "a task restarts without which training may go on"
-    FAILED = "a task failed, and what follows is not decided yet"
+    TASK_DOWN = "a task restarts, and training may continue without it"
+    FAILED = "a task failed, and nothing is decided yet"
     RESTARTING = "a restart, until the first new step"
-    RESTARTED = "the same, where every task runs again"
+    RESTARTED = "a restart, after every task runs again"
     ENDING = "the end"
-    NO_STEPS = "the program ran, and never reported a step"
+    NO_STEPS = "the program ran, but reported no step"
 
 
 PART_OF = {  # the part of the account to which each activity belongs by default
@@ -103,8 +103,8 @@ class Stretch:
     def parts(self, now: int, usual: int, stalled: bool) -> Counter[str]:
         """Divide the time into parts. `usual` is the usual time of a step; 0 if it is not known yet.
 
-        Training may continue while a task is paused, away or cut off. If the step is not late, training did continue,
-        and all of that time counts as training; otherwise only the usual time of a step does.
+        Training may continue while a task is paused, restarting or partitioned. If the next step is not late, all of
+        that time counts as training; otherwise, only the usual time of a step does.
         """
         before, after = self.times(now)
         parts = Counter[str]()
@@ -140,7 +140,7 @@ def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: in
 
 USUAL_SAMPLE = 31  # the number of steps whose times determine the usual time
 LEAST_SAMPLE = 8  # the number of steps after which the first step is divided into compilation and training
-MOST_POINTS = 256  # the highest number of points on the curve
+MOST_POINTS = 256  # the maximum number of points on the curve
 
 
 class TrainingTime:
@@ -148,13 +148,14 @@ class TrainingTime:
 
     Here, a step is the interval between two reports, even if a program reports only every hundredth step. The curve
     stores the training time at which each step was reached. If the curve has many points, every second point of its
-    older half is dropped; values between points are interpolated. The error is small compared to the time since then.
+    older half is dropped, and values between points are interpolated. The error of an interpolated value is small
+    compared to its age.
     """
 
     def __init__(self) -> None:
         self.step_time = 0  # the time of all steps so far that were not lost
         self.first_step_time = 0  # the time of the first step; 0 once the time is divided into compilation and training
-        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps without a delay
+        self._recent = deque[int](maxlen=USUAL_SAMPLE)  # the times of the last steps that were not delayed
         self._steps: list[int] = []  # the steps on the curve
         self._times: list[int] = []  # the training time at each of these steps
 
@@ -174,12 +175,12 @@ class TrainingTime:
         return len(self._recent) >= LEAST_SAMPLE
 
     def step(self, time: int) -> None:
-        """Count a step without a delay."""
+        """Count a step that was not delayed."""
         self.step_time += time
         self._recent.append(time)
 
     def reach(self, step: int, more: int = 0) -> None:
-        """Note that training has reached a step. `more` is training time that is not yet included in `made`."""
+        """Note that training has reached a step. `more` is training time that is not yet included in `step_time`."""
         steps, times = self._steps, self._times
         if steps and step <= steps[-1]:  # the program restarted its step counter
             self._truncate(bisect_left(steps, step))
@@ -190,7 +191,7 @@ class TrainingTime:
             steps[:half], times[:half] = steps[:half:2], times[:half:2]
 
     def divide_first_step(self) -> int:
-        """Add the `share` of the first step's time to the training time; return the rest, which is compilation."""
+        """Count the training share of the first step's time as training; return the rest, which is compilation."""
         share, rest = self.first_step_share, self.first_step_time - self.first_step_share
         self.step_time += share
         self._times = [time + share for time in self._times]
@@ -208,7 +209,7 @@ class TrainingTime:
         return lost
 
     def _time_at(self, step: int) -> int:
-        """Return the training time when a step was reached: 0 before the first point, the total after the last one."""
+        """Return the training time when a step was reached; 0 before the first point, the total after the last."""
         place = bisect_right(self._steps, step)
         if place == 0:
             return 0

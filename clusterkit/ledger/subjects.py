@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.words import events as ev
 
-# Events that do not change the ledger. Only the narration and the page's marks show them.
+# Events that do not change the ledger. Only the console and the page show these events.
 Unrecorded = (
     ev.Ticked | ev.AllocationEnding | ev.Profiled | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost
     | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Impaired | ev.Crashed

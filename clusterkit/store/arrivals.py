@@ -1,4 +1,4 @@
-"""Reads the output of all tasks from their logs, in the order in which it was written."""
+"""Reads the output of all tasks from their logs, in the order in which the output was written."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from clusterkit.store.journal import read_from
 from clusterkit.system.files import open_regular
 from clusterkit.words.model import Task
 
-BLOCK = 1 << 12  # bytes to read at a time in the search for the beginning of a line
+BLOCK = 1 << 12  # bytes; the size of a read in the search for the beginning of a line
 CHUNK = 1 << 18  # bytes; the maximum size of a piece
 LARGEST = 1 << 60  # bytes; the maximum size of a log
-MOST_OPEN = 64  # the maximum number of logs open at a time
+MOST_OPEN = 64  # the maximum number of logs that are open at once
 Source = tuple[Task, int]  # task, attempt
 _LINE = re.compile(rb"(\d{1,11}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
 
@@ -27,7 +27,7 @@ _LINE = re.compile(rb"(\d{1,11}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,
 class Piece(NamedTuple):
     """A part of an attempt's log, from `start` to `end`, and the wall time at which it was written.
 
-    `offset` is the offset of the line in the file `arrivals` that records the piece.
+    `offset` is the position, in the file `arrivals`, of the line that records the piece.
     """
 
     at: float
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 def recorded(data: bytes, offset: int, ends: dict[Source, int]) -> Iterator[Piece]:
-    """Yield the pieces that a part of `arrivals` at an offset records, and note the end of each piece in `ends`."""
+    """Yield the pieces recorded in `data`, a part of `arrivals` that begins at `offset`; note their ends in `ends`."""
     for match in _LINE.finditer(data):
         source, end = _source(match[2], match[3]), int(match[4])
         if source is not None and (start := ends.get(source, 0)) < end:
@@ -75,7 +75,7 @@ class LogFile:
         return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
 
     def read(self, start: int, end: int) -> bytes:
-        """Return the bytes from `start` to `end`, or fewer if there are not as many."""
+        """Return the bytes from `start` to `end`, or fewer if the log is shorter."""
         with suppress(OSError):
             if self._file is not None:
                 return os.pread(self._file.fileno(), max(0, min(end, self.size) - start), start)
@@ -96,7 +96,7 @@ class LogFile:
 
 
 class OpenLogs:
-    """The logs of a run, of which at most MOST_OPEN are open at a time."""
+    """The logs of a run, of which at most MOST_OPEN are open at once."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run

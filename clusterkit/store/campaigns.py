@@ -84,7 +84,7 @@ class CampaignFile:
             raise self._damaged(str(error)) from None
 
     def changed(self) -> float:
-        """Return the wall time at which the record was last written, or 0."""
+        """Return the wall time at which the record was last written; 0 if unknown."""
         with suppress(OSError):
             return self.path.stat().st_mtime
         return 0.0

@@ -44,7 +44,7 @@ def newest_checkpoint(
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries below a directory, except hidden ones. Entries renamed or removed meanwhile may be missing."""
+    """Yield the entries below a directory, except hidden ones. Entries that change during the scan may be missing."""
     todo = [directory]
     while todo:
         with suppress(OSError), os.scandir(todo.pop()) as entries:
@@ -126,8 +126,8 @@ def continue_from(old: Path, new: Path) -> None:
     try:
         if any(new.iterdir()):
             raise RunDirectoryError(
-                f"--checkpoint-dir {new} is not empty, and the checkpoints of {old} are not copied over what is in it. "
-                f"Choose an empty directory, or continue from what is in {new}, without --resume."
+                f"--checkpoint-dir {new} is not empty, so the checkpoints of {old} are not copied there. "
+                f"Choose an empty directory, or omit --resume to continue from the checkpoints in {new}."
             )
         shutil.copytree(old, new, dirs_exist_ok=True)
     except shutil.Error as error:  # its argument is a list of (source, target, reason)

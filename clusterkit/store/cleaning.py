@@ -22,7 +22,7 @@ from clusterkit.system.sweep import kill_until_gone
 from clusterkit.words.errors import ClusterkitError
 
 SETTLING = 2.0  # seconds; the time that killed processes may take to disappear
-LOOK_EVERY = 0.05  # seconds between two searches for leaks
+LOOK_EVERY = 0.05  # seconds between searches for leaks
 MARK = "CLUSTERKIT_RUN_DIR"  # a variable in the environment of a run's processes and their descendants
 
 
@@ -57,7 +57,7 @@ def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
     Runs in other state directories are included only if `everywhere` is set. Runs whose directory was removed are
     skipped, since only the lock file shows whether a run is live. Processes in `spared` and ancestors of this process
-    are skipped, too. `own` is a run whose lock this process has taken over, so that all its processes are strays.
+    are skipped, too. `own` is a run whose lock this process has taken over, so all processes of the run are strays.
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
     for pid, run, _ in _processes(spared):
@@ -77,7 +77,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """Return what remains of a store's runs, or of one run, after up to SETTLING seconds in which it may disappear."""
+    """Wait up to SETTLING seconds for the remains of a store's runs, or of one run, to disappear; return the rest."""
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
         time.sleep(LOOK_EVERY)

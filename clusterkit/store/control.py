@@ -22,7 +22,7 @@ from clusterkit.words import protocol
 from clusterkit.words.errors import CannotLook, ClusterkitError, RunDirectoryError
 
 TIMEOUT = 10.0  # seconds; the default limit for a connection attempt or a call
-RETRY_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
+RETRY_EVERY = 0.02  # seconds between attempts to connect to a run that is just starting
 SIGNALS_APART = 0.1  # seconds between two signals, so that the system does not merge them
 
 
@@ -59,7 +59,7 @@ def _bound(path: Path) -> socket.socket:
 def _unlink_if_stale(path: Path) -> None:
     """Remove a socket that a killed run with the same directory left behind. Raises OSError.
 
-    The caller holds the run's lock, so the run has no other supervisor. A socket with a listener is kept even so.
+    The caller holds the run's lock, so the run has no other supervisor. Even so, a socket with a listener is kept.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
@@ -178,5 +178,5 @@ def _guardian_of(run: RunDirectory) -> int | None:
     guardian = procfs.parent(info.pid)
     if guardian is None or guardian <= 1:
         return None
-    argv = procfs.argv_of(guardian)  # a forked supervisor has its guardian's argv; a warm server gives each its own
+    argv = procfs.argv_of(guardian)  # a forked supervisor shares its guardian's argv, unless a warm server sets both
     return guardian if argv == procfs.argv_of(info.pid) or "guardian" in argv else None

@@ -16,7 +16,7 @@ from clusterkit.system.files import short_path
 from clusterkit.words.model import Task
 
 CONNECT_WITHIN = 5.0  # seconds; the timeout for connecting and closing
-RETRY_EVERY = 0.05  # seconds between two attempts to interrupt the prompt
+RETRY_EVERY = 0.05  # seconds between attempts to interrupt the prompt
 ANSWERED_WITHIN = 2.0  # seconds; the timeout for the completions of a word
 LONGEST = 1 << 24  # bytes; the maximum size of a message
 
@@ -76,7 +76,7 @@ class DebuggerConnection:
         finally:
             self.is_over = True
             self._messages.put(None)
-            while self.is_prompting and self._main_thread is not None:  # repeated: a signal before the read is lost
+            while self.is_prompting and self._main_thread is not None:  # retry, since an early signal is lost
                 signal.pthread_kill(self._main_thread, signal.SIGINT)  # only a signal can end the prompt
                 time.sleep(RETRY_EVERY)
 

@@ -27,8 +27,8 @@ from clusterkit.words.outcome import RunResult, RunState
 if TYPE_CHECKING:  # imported only for type checks, since most commands do not need it and should start fast
     from clusterkit.words.account import Account
 
-CLIENTS_CHECK = 0.5  # seconds; extra time to retry a lock, since a client's `is_live` may hold it for a moment
-RETRY_EVERY = 0.05  # seconds between two attempts to lock a run
+CLIENTS_CHECK = 0.5  # seconds; extra time to retry a lock, since a client's `is_live` may hold the lock for a moment
+RETRY_EVERY = 0.05  # seconds between attempts to lock a run
 STARTING_WITHIN = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
 T = TypeVar("T")
 RESERVE_SIZE = 1 << 19  # bytes; the size of the reserve file

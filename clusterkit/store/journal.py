@@ -21,7 +21,7 @@ LATEST = wire.LATEST
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
-READ_EVERY = 0.05  # seconds between two reads in `follow`, by default
+READ_EVERY = 0.05  # seconds; the default time between reads in `follow`
 T = TypeVar("T")
 
 
@@ -60,7 +60,7 @@ class JournalReader:
         return events_of(self.new(), clock)
 
     def newest(self) -> list[JournalLine]:
-        """Return the same lines as `new`, except outdated progress reports: a day may have 100,000 of them."""
+        """Return the same lines as `new`, except outdated progress reports, of which a run may write 100,000 a day."""
         return list(_entries(_without_outdated(self._lines())))
 
     def skip(self) -> None:
@@ -74,7 +74,7 @@ class JournalReader:
 
 
 def ended_lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the complete lines in data that begins at an offset, each with the offset after it."""
+    """Yield each complete line in `data`, which begins at `offset`, with the offset at which the next line begins."""
     for line in data.split(b"\n")[:-1]:
         offset += len(line) + 1
         yield offset, line

@@ -21,7 +21,7 @@ class Paths(Generic[P_co]):
         self.job_file = path / "job.json"  # the job, with the run's seed and endpoints
         self.result_file = path / "result.json"  # how the run ended
         self.reserve = path / "reserve"  # a file that is deleted to make room for result.json if the disk is full
-        self.journal = path / "journal.jsonl"  # everything that happened and was decided, one event per line
+        self.journal = path / "journal.jsonl"  # all events of the run, including decisions, one per line
         self.lock_file = path / "lock"  # held by the supervisor as long as the run is live
         self.console = path / "console.log"  # the output of a run in the background
         self.control_socket = path / "control.sock"

@@ -27,7 +27,7 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class NoSuchRun(ClusterkitError):
     """No run matches, or several runs match."""
 
-    exit_code = 2  # not 1, since some commands exit with the run's exit code, and 1 is that of a failed run
+    exit_code = 2  # not 1, since some commands exit with the run's exit code, which is 1 if the run failed
 
 
 def state_dir() -> Path:
@@ -89,13 +89,13 @@ class RunStore:
     def new_campaign(self, campaign_id: str) -> CampaignFile:
         """Return the record of a campaign that is about to begin. Raises RunDirectoryError if its run ids are in use.
 
-        This happens after an earlier campaign's record was removed, but its runs were not.
+        The ids are in use if an earlier campaign's record was removed, but its runs were not.
         """
         file = self.campaign(campaign_id)
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
         if taken and not file.path.exists():  # an existing record is refused later, by `make`
             raise RunDirectoryError(
-                f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, MOST_SHOWN)}. "
+                f"The campaign {campaign_id} would use ids that runs already have: {listed(taken, MOST_SHOWN)}. "
                 "Choose another --run-id, or omit it; or remove these runs with `clusterkit rm`."
             )
         return file
@@ -109,9 +109,9 @@ class RunStore:
         return [self.campaign(path.stem) for path in _entries_in(self.home / "campaigns", is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
-        """Return the run whose id begins with `prefix`, or whose directory this is. Raises NoSuchRun.
+        """Return the run whose id begins with `prefix`, or whose directory is `prefix`. Raises NoSuchRun.
 
-        Tests and programs may keep their runs outside this store. So a word with a slash is the path of a run.
+        A prefix with a slash is a path, since tests and programs may keep their runs outside this store.
         """
         if "/" not in prefix:
             return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
@@ -149,7 +149,7 @@ class RunStore:
     def last_two(self) -> list[RunDirectory]:
         """Return the last two runs of the same program that made steps, the older one first. Raises NoSuchRun.
 
-        Runs of campaigns and exams do not count. Of several programs, it is the one that ran twice last.
+        Runs of campaigns and exams do not count. Of several such programs, choose the one whose older run is newest.
         """
         seen: dict[str, RunDirectory] = {}
         for run in newest_first(self.all()):

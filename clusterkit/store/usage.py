@@ -18,18 +18,18 @@ from clusterkit.words.wire import LATEST
 
 LARGEST = 1 << 23  # bytes; the maximum size of the file
 LONGEST = 1 << 18  # bytes; longer lines are ignored
-EVERY = 2.0  # seconds; the minimum time between two samples
-SLOWDOWN = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
-MOST_GPUS = 1024  # of all hosts
-MOST_CORES = 1 << 16
-GREATEST = 1e15  # percent or bytes; an entry of a task or GPU with a greater number is ignored
-OLD = 15.0  # seconds; an older sample is not the present use
+EVERY = 2.0  # seconds; the minimum time between samples
+SLOWDOWN = 1800.0  # in a long run, the time between samples is the run's age divided by this number
+MOST_GPUS = 1024  # the maximum number of GPUs, on all hosts together
+MOST_CORES = 1 << 16  # the maximum number of cores
+GREATEST = 1e15  # percent or bytes; entries of tasks and GPUs with a greater number are ignored
+OLD = 15.0  # seconds; an older sample does not show the current use
 _GPU = re.compile(r"\d{1,3}(?: on [\w.-]{1,100})?", re.ASCII)
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
 def interval(age: float) -> float:
-    """Return the seconds between two samples of a run of this age, in seconds."""
+    """Return the seconds between samples of a run that is `age` seconds old."""
     return max(EVERY, age / SLOWDOWN)
 
 
@@ -86,7 +86,7 @@ class UsageReader:
         return samples
 
     def present(self, wall: float, began: float) -> UsageSample | None:
-        """Return the newest sample that was read, if it is the present use; `began` is when the run began."""
+        """Return the newest sample that was read; None if it is too old. `wall` is now, `began` when the run began."""
         oldest = wall - max(OLD, 3 * interval(wall - began))
         return self._newest if self._newest is not None and self._newest.wall >= oldest else None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 
-LONGEST = 1e9  # seconds: 30 years
+LONGEST = 1e9  # seconds (30 years); the maximum duration
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def seconds(value: object) -> float:
-    """Parse a duration. Raises ValueError with a sentence if the value is invalid or negative."""
+    """Parse a duration. Raises ValueError, with a message for users, if it is invalid or negative."""
     number = _number(value)
     if number < 0 or math.isnan(number):
         raise ValueError(f"{value!r} is not a duration: it has to be 0 or more.")
@@ -50,7 +50,7 @@ def shown(value: float) -> str:
 
 
 def precise(value: float) -> str:
-    """Format a duration for people, with tenths below ten minutes: `12.3 s`, `11 min 20 s`."""
+    """Format a duration for people, with tenths of a second below ten minutes: `12.3 s`, `11 min 20 s`."""
     return f"{value:.1f} s" if value < 600 else shown(value)
 
 
@@ -60,7 +60,7 @@ def compact(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """Format a number so that it can be parsed again without loss, without an exponent: `100`, `0.05`, `0.0000001`."""
+    """Format a number without an exponent and without loss of precision: `100`, `0.05`, `0.0000001`."""
     text = str(value).removesuffix(".0")
     if "e" not in text:
         return text

@@ -9,7 +9,7 @@ def endpoint_of(host: str, port: int) -> str:
 
 
 def host_in(endpoint: str) -> str:
-    """Return the host, without brackets, of `host:port`, `[::1]:port` or a host alone."""
+    """Return the host in `host:port`, `[::1]:port` or a host alone, without brackets."""
     return split(endpoint)[0]
 
 

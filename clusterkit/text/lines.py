@@ -1,4 +1,4 @@
-"""Splits chunks of bytes into lines, finds tracebacks in lines, and the package that owns the code of a frame."""
+"""Splits chunks of bytes into lines, and finds tracebacks and the packages that their frames belong to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LineSplitter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no incomplete line or character is buffered."""
+        """Return whether no incomplete line or character is buffered."""
         return not self._rest and not self._decoder.getstate()[0]
 
     @property
@@ -46,7 +46,7 @@ class LineSplitter:
 
     def _split(self, new: str, final: bool) -> list[tuple[str, bool]]:
         text = self._rest + new
-        if "\r" not in text:  # the common case, at the speed of str.split
+        if "\r" not in text:  # the common case, which str.split handles fast
             *whole, rest = text.split("\n")
             lines, held = [(line, False) for line in whole], ""
         else:
@@ -82,8 +82,8 @@ TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
 _CHAINED = ("During handling of the above exception, an", "The above exception was the direct cause of ")
 _NO_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
-CRASH = "Fatal Python error: "  # precedes the stack of a thread that was ended by a signal
-# Messages of C++ code before it aborts: a failed check of TensorFlow's, an exception, a damaged heap.
+CRASH = "Fatal Python error: "  # begins Python's message about a crash, before the stacks of the threads
+# Messages of C++ code before it aborts: about a failed check in TensorFlow, an exception, or a damaged heap.
 _ABORTS = re.compile(
     r"F\d{4} [\d:.]+ |\d{4}-\d\d-\d\d [\d:.]+: F |terminate called |double free|free\(\): |malloc\(\): |corrupted "
 )
@@ -93,21 +93,21 @@ PEER_GONE = re.compile(
     r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
     r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
 )
-_MOST_OF_C = 60  # the highest number of lines of a C++ stack before Python's stack
+_MOST_OF_C = 60  # the maximum number of lines of a C++ stack before Python's stack
 
 
 def last_traceback(lines: Sequence[str]) -> int | None:
-    """Return the index of the line that begins the last Python traceback in a log, maybe that of an exception group.
+    """Return the index of the first line of the last Python traceback, which may belong to an exception group.
 
-    The traceback may follow a progress bar in the same line, since an exception leaves the bar's line unfinished.
+    The traceback may follow a progress bar on the same line, since an exception leaves the bar's line unfinished.
     """
     return next((number for number in range(len(lines) - 1, -1, -1) if _begins(lines, number)), None)
 
 
 def chained_traceback(lines: Sequence[str]) -> int | None:
-    """Return the index of the line that begins the last traceback or, if it ends a chain, the chain's first traceback.
+    """Return the index of the line where the last traceback begins; if it ends a chain, where the chain begins.
 
-    The lines may lack the beginning of that first traceback.
+    The lines may lack the beginning of the chain.
     """
     start = before = last_traceback(lines)
     while before is not None:
@@ -162,5 +162,5 @@ def owner_of(file: str) -> str:
 
 
 def is_own(file: str) -> bool:
-    """Whether a frame's file belongs to the program, not to a library, and is not text that was executed."""
+    """Return whether a frame's file belongs to the program, rather than to a library or to code in a string."""
     return not file.startswith("<") and not owner_of(file)

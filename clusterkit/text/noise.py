@@ -71,7 +71,7 @@ def has_clue(whole: bytes, clues: Clues) -> bool:
 
 
 def is_info(line: str) -> bool:
-    """Whether TensorFlow's C++ code logged the line at level INFO."""
+    """Return whether TensorFlow's C++ code logged the line at level INFO."""
     return _INFO.match(line) is not None
 
 
@@ -83,7 +83,7 @@ class NoiseFilter:
         self._in_proto = False
 
     def is_noise(self, line: str) -> bool:
-        """Whether the console hides the line by default; the log file contains every line."""
+        """Return whether the console hides the line by default; the log file contains every line."""
         if (self._in_proto and _PROTO.fullmatch(line)) or (self._in_noise and _CONTINUED.match(line)):
             return True
         info = is_info(line)
@@ -92,9 +92,9 @@ class NoiseFilter:
         return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether there may be noise in `whole`, in which each line has a newline before and after it.
+        """Return whether `whole` may contain noise. In `whole`, a newline precedes and follows each line.
 
-        If not, `is_noise` need not be called for these lines.
+        If the result is False, `is_noise` need not be called for these lines.
         """
         return self._in_noise or has_clue(whole, _CLUES) or (b"I" in whole and _INFO_CLUE.search(whole) is not None)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
-COLOR = r"\x1b\[[0-9;:]*m"  # matches colors and other styles, which leave the text on the screen as it is
+COLOR = r"\x1b\[[0-9;:]*m"  # matches colors and other styles, which do not change the text itself
 NO_STYLE = "\x1b[0m"
 Chunk = bytes | memoryview  # output that is ready to be written
 
 _COLOR = re.compile(f"({COLOR})")
-# Control characters except the tab; line ends that only Unicode knows; characters that change the direction of text,
-# which could disguise it; surrogates, which can't be encoded.
+# Control characters except the tab, line ends that only Unicode defines, characters that change the direction of text
+# and could disguise the text, and surrogates, which can't be encoded.
 _HIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ELLIPSIS = "…"
 _CODE = re.compile("`[^`]*`")
-_TIED = "\xa0"  # a space at which lines are not broken
+_TIED = "\xa0"  # a no-break space
 
 
 def printable(line: str, color: bool = False) -> str:
@@ -28,7 +28,7 @@ def printable(line: str, color: bool = False) -> str:
 
 
 def printable_lines(text: str, color: bool = False) -> str:
-    """Apply `printable` to each line of a text. A hostile part of a line has to be made printable beforehand."""
+    """Apply `printable` to each line of a text. Untrusted parts of a line have to be made printable beforehand."""
     if text.isprintable():
         return text
     return "\n".join(printable(line, color) for line in text.split("\n"))

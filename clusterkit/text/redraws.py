@@ -8,9 +8,9 @@ from copy import deepcopy
 from clusterkit.text.lines import LineSplitter
 from clusterkit.text.printable import COLOR, NO_STYLE
 
-SHOW_EVERY = 10.0  # seconds between two displays of a line that is still being redrawn
+SHOW_EVERY = 10.0  # seconds between displays of a line that is still being redrawn
 
-_LONGEST_STYLE = 64  # characters; no program needs more to choose its colors
+_LONGEST_STYLE = 64  # the maximum number of characters of a style; programs need fewer to choose colors
 _PARTS = re.compile(rf"(\x08+|\x1b\[[02]?K|{COLOR})")
 _RESET = re.compile(r"\x1b\[0*(?:;|m)")
 _CUT = re.compile(r"\x1b(?:\[[0-9;:]*)?\Z")  # an incomplete sequence at the end of a text
@@ -48,7 +48,7 @@ class OverwrittenLine:
         self._at = 0
 
     def text(self) -> str:
-        """Return the visible text without trailing spaces, which bars write over longer text."""
+        """Return the visible text without trailing spaces, which progress bars write to erase longer text."""
         parts, style = [], ""
         for character, wanted in zip(self._characters, self._styles, strict=True):
             if wanted != style:
@@ -75,7 +75,7 @@ class TerminalLines:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no incomplete line or character is buffered."""
+        """Return whether no incomplete line or character is buffered."""
         return self._line is None and self._splitter.is_empty
 
     @property
@@ -137,7 +137,7 @@ class TerminalLines:
 
 
 def style_after(style: str, by: str) -> str:
-    """Return the style after one more sequence. If the combined style is too long, keep only the last sequence."""
+    """Return the style after another escape sequence; if the combined style is too long, only the last sequence."""
     style = "" if _RESET.match(by) else style
     by = "" if _RESET.fullmatch(by) or len(by) > _LONGEST_STYLE else by
     return style + by if len(style) + len(by) <= _LONGEST_STYLE else by

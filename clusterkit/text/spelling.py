@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is spelled most like this one; None if no word is close."""
+    """Return the known word whose spelling is closest to `word`; None if no known word is close."""
     import difflib  # imported here: takes 5 ms, needed only after a misspelling
 
     return next(iter(difflib.get_close_matches(word, [*known], 1)), None)
@@ -21,7 +21,7 @@ def listed(things: Iterable[object], most: int | None = None) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], these: str = "There are") -> str:
-    """Return the sentence that follows an unknown word: the closest known word, or else all known words."""
+    """Return a sentence to add after an unknown word, with the closest known word or else all known words."""
     known = [*known]
     close = closest(word, known)
     return f"Did you mean {close}?" if close else f"{these} {', '.join(known)}."

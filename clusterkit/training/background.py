@@ -47,7 +47,7 @@ class Background:
             job()
 
     def wait(self) -> None:
-        """Wait until no checkpoint is in progress. If the last one failed, raises CheckpointNotSaved once."""
+        """Wait until no checkpoint is in progress. Raises CheckpointNotSaved once if the last one failed."""
         self.finish()
         failure, error, self._error = self.failure(), self._error, None
         if failure is not None:
@@ -105,7 +105,7 @@ class _Writer:
         self._jobs.put(job)
 
     def close(self) -> None:
-        """End the thread after its last job. Later calls of `put` raise, since Python would exit without their jobs."""
+        """End the thread after its last job. Later calls of `put` raise, since Python would not run their jobs."""
         self._closed = True
         self._jobs.put(None)
 
@@ -129,7 +129,7 @@ _writers_in_use: set[Background] = set()  # the Background of each `Checkpointer
 
 
 def finish_all() -> None:
-    """Wait until this process writes no checkpoint, so that checkpoint directories can be read or cleaned."""
+    """Wait until this process is writing no checkpoint, so that checkpoint directories can be read or cleaned."""
     for background in tuple(_writers_in_use):
         background.finish()
 

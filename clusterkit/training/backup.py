@@ -42,7 +42,7 @@ class Backup(ReportProgress):
     patience of EarlyStopping, is not restored, but a `fit` that was stopped early stays stopped.
 
     Args:
-        every: ``epoch``, or the number of batches between two checkpoints. At the end of `fit`, a checkpoint is always
+        every: ``epoch``, or the number of batches between checkpoints. At the end of `fit`, a checkpoint is always
             saved. With parameter servers only ``epoch`` is supported, since Keras reports no batches there.
         directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
         keep: the number of checkpoints to keep.
@@ -71,7 +71,7 @@ class Backup(ReportProgress):
                 f"Backup(every={every!r}) is invalid: every must be 'epoch' or a number of batches, 1 or more; "
                 "with parameter servers only 'epoch' is supported."
             )
-        self._save_every = every if isinstance(every, int) else None  # batches
+        self._save_every = every if isinstance(every, int) else None  # None: each epoch
         self._directory, self._keep, self._in_background = directory, keep, background
         self._preemptible = preemption
         self._handler: preempting.Preemption | None = None
@@ -87,7 +87,7 @@ class Backup(ReportProgress):
         return self._checkpointer.step
 
     def save(self, step: int, *, wait: bool = False) -> str | None:
-        """Save a checkpoint now, in addition to those that `fit` saves by itself.
+        """Save a checkpoint now, in addition to those that `fit` saves automatically.
 
         In a multi-worker job every worker must call this. See `Checkpointer.save`.
         """
@@ -97,7 +97,7 @@ class Backup(ReportProgress):
         return self._checkpointer.save(step, wait=wait)
 
     def wait(self) -> None:
-        """Wait until the last checkpoint is on disk; the end of `fit` calls this by itself."""
+        """Wait until the last checkpoint is on disk. `fit` calls this when it ends."""
         self._checkpointer.wait()
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -175,7 +175,7 @@ class Backup(ReportProgress):
             print(f"fit was stopped early in epoch {epoch}, after {step} steps", flush=True)
             return
         if epoch >= self.params["epochs"]:
-            print(f"fit has made its {epoch} epochs already, {step} steps; its history is empty", flush=True)
+            print(f"fit has already completed its {epoch} epochs ({step} steps); its history is empty", flush=True)
             return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
         self._order.resume(self._find_results().get("iterators", 0), epoch)

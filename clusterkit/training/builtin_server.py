@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Serve until killed. Removes this file's directory from `sys.path`, where its files could shadow modules."""
+    """Serve until killed. Removes this file's directory from `sys.path`, since its files could shadow modules."""
     here = Path(__file__).resolve().parent
     path = [entry for entry in sys.path if entry != str(here)]
     sys.path[:] = [str(here.parents[1]), *path]

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 MANIFEST: Final = "manifest.json"
 RETRY_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds to wait before each retry of a read
 MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # errors that mean damage
-CHECK_EVERY = 0.1  # seconds between two checks whether a checkpoint has become visible
+CHECK_EVERY = 0.1  # seconds between checks whether a checkpoint has become visible
 T = TypeVar("T")
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
@@ -114,7 +114,7 @@ class CheckpointStore:
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
     def has(self, path: str, within: float) -> bool:
-        """Wait up to `within` seconds for this or a later checkpoint of another host; return whether one was found.
+        """Return whether the checkpoint `path` of another host, or a later one, is visible within `within` seconds.
 
         A network file system may show new files late: NFS, for example, after half a minute.
         """
@@ -128,7 +128,7 @@ class CheckpointStore:
         return True
 
     def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
-        """Verify checkpoints one by one, newest first; yield each, or a pair of it and the reason if it is damaged."""
+        """Verify checkpoints one by one, newest first. Yield each one; if it is damaged, with the reason, as a pair."""
         for found in self.found():
             try:
                 verify(found)
@@ -253,7 +253,7 @@ def _sync(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or directory as far as possible; ignore one that is already gone."""
+    """Remove a file or directory as far as possible. Errors are ignored, for example if the path does not exist."""
     shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         path.unlink()

@@ -27,9 +27,9 @@ from clusterkit.training.snapshot import Snapshots
 from clusterkit.training.trackables import Directory, split_arguments
 
 PREFIX = "state"  # the prefix of TensorFlow's file names in a checkpoint's directory
-BRIEF_WAIT = 1.0  # seconds; after this time, waiting for a checkpoint prints a message
-VISIBLE_WITHIN = 60.0  # seconds; the longest wait for files of another host to appear in a shared file system
-_restores = itertools.count(1)  # numbers the calls of `restore`, equally in all workers
+BRIEF_WAIT = 1.0  # seconds; a longer wait for a checkpoint to become visible is announced in a message
+VISIBLE_WITHIN = 60.0  # seconds; the maximum wait for files of another host to appear in a shared file system
+_restores = itertools.count(1)  # numbers the calls of `restore`; all workers use the same numbers
 
 
 class CheckpointMismatch(ValueError):
@@ -56,7 +56,7 @@ class Checkpointer:
         directory: by default the run's checkpoint directory; outside clusterkit ``./checkpoints``. All tasks of a job
             must share it, including parameter servers, since each writes its own variables.
         keep: the number of checkpoints to keep, at least 1.
-        background: whether `save` returns before the checkpoint is on disk. This takes memory for a second copy of all
+        background: whether `save` returns before the checkpoint is on disk. This needs memory for a second copy of all
             values. With parameter servers, the coordinator needs that memory; if it is more than 1 GiB, each parameter
             server writes its own values instead, and training waits.
         trackables: the objects to save, by name: models, optimizers, variables. Build them first
@@ -112,7 +112,7 @@ class Checkpointer:
 
     @property
     def step(self) -> int:
-        """The step that this object last saved or restored; 0 before the first."""
+        """The step that this object last saved or restored; 0 before the first save or restore."""
         return self._step
 
     @property
@@ -139,7 +139,7 @@ class Checkpointer:
         Raises:
             ValueError: `step` is negative or not an integer.
             RuntimeError: the task is an evaluator, or a worker or ps of a parameter-server job.
-            CheckpointNotSaved: the checkpoint before this one could not be written, or this one if `wait` is True.
+            CheckpointNotSaved: the previous checkpoint could not be written or, if `wait` is True, this one.
         """
         step = progress.as_step(step, "Checkpointer.save({!r})", "the step")
         _require_saving_task()

@@ -18,7 +18,7 @@ from clusterkit.training.checkpoint_store import remove, sync
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 PHASE: Final = "export"
-DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # default names in the directory `export` of the run
+DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # default names in the run's directory `export`
 
 
 def export(model: Any, path: str | os.PathLike[str] | None = None, format: str = "keras") -> str | None:

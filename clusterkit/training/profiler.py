@@ -19,7 +19,7 @@ _READ_SIZE = 1 << 12  # bytes
 
 
 class Profile:
-    """A profile of `steps` steps from the next progress report on; without `steps`, of the time until `end`.
+    """A profile of `steps` steps after the next progress report; without `steps`, of the time until `end` is called.
 
     The thread that reads requests calls `begin` and `end`. With `steps`, the profiler starts and stops in the thread
     that reports progress, between two steps.

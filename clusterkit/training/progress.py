@@ -29,7 +29,7 @@ class ProgressChannel:
         self._unsent: deque[bytes] = deque(maxlen=32)
 
     def progress(self, step: int, total: int | None = None) -> None:
-        """Report a step without metrics; optimized, as programs call it most often."""
+        """Report a step without metrics; optimized, since programs call this most often."""
         if self._fd is not None:
             self._write(b"%b%d%b}\n" % (self._progress, step, b"" if total is None else b',"total":%d' % total))
 
@@ -40,7 +40,7 @@ class ProgressChannel:
             self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send a message, or keep it while the FIFO is full: it is then sent before the next one.
+        """Send a message. If the FIFO is full, keep the message and send it before the next one.
 
         A message that is too long for an atomic write, such as one with a path of 4,000 characters, is not sent.
         """
@@ -165,7 +165,7 @@ def _open() -> ProgressChannel:
 
 
 def as_step(number: object, call: str, name: str) -> int:
-    """Return a number of steps as an `int`. Raises ValueError, which shows the number in `call`, if it is invalid."""
+    """Return a number of steps as an `int`. Raises ValueError, with `call` in the message, if it is invalid."""
     try:
         value = operator.index(number)  # type: ignore[arg-type]  # raises TypeError for values that are not integers
     except TypeError:

@@ -27,7 +27,7 @@ def own_optimizers(model: Any) -> dict[str, Any]:
     """Return the optimizers of a Keras 3 model, except the optimizer of `compile`, by the names that Backup uses.
 
     TensorFlow's checkpoints include optimizers that are attributes of the model, but not those in lists. An optimizer
-    without variables is restored when it creates them.
+    that has no variables yet is restored when it creates them.
     """
     found: dict[str, Any] = {}
     # TensorFlow stores its own attributes under names with `_self_`.
@@ -167,7 +167,7 @@ class DataOrder:
         kind._get_iterator = _get_iterator
 
     def resume(self, iterators: int, epochs: int) -> None:
-        """Continue after the earlier attempt's number of iterators and epochs. Call this in `on_train_begin`."""
+        """Skip the iterators and epochs of the earlier attempt. Call this in `on_train_begin`."""
         self._iterators_due, self._epochs_due = iterators, epochs
 
     def iterators_before(self, in_epoch: bool) -> int:

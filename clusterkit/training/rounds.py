@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from clusterkit.training import this_task
 
-PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds; the longest wait for a round: normally, and while a worker is lost
-POLL_EVERY = 0.002  # seconds
+PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds; the maximum wait for a round, normally and while a worker is lost
+POLL_EVERY = 0.002  # seconds between checks whether a round is done
 
 
 class Rounds:
@@ -54,7 +54,7 @@ class Rounds:
         """Run steps until `last` are done, in rounds.
 
         Args:
-            last: the number of steps in all, counted from the first start of the job.
+            last: the total number of steps, counted from the first start of the job.
             size: the number of steps in a round.
             stop_at: end a round early at each multiple of this, such as the interval between checkpoints.
             step_time: the minimum duration of a step, in seconds.
@@ -87,7 +87,7 @@ class Rounds:
                 self._coordinator.schedule(self._step, (self._batches,))
 
     def _wait(self, patience: float) -> bool:
-        """Wait for the scheduled steps, up to `patience` seconds. Returns whether all are done."""
+        """Wait for the scheduled steps, up to `patience` seconds. Return whether all are done."""
         until = time.monotonic() + patience
         while self._coordinator is not None and not self._coordinator.done():
             if time.monotonic() > until:

@@ -12,7 +12,7 @@ from clusterkit.training import scaling
 
 @tf.keras.utils.register_keras_serializable(package="clusterkit")
 class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # it ships no types
-    """A rate that grows from `base` to `scale * base` in `warmup_steps`, then is constant or is `scale * after`."""
+    """A rate that grows to `scale * base` in `warmup_steps`, then is constant or follows `scale * after`."""
 
     def __init__(self, base: float, scale: float, warmup_steps: int = 0, after: Any = None) -> None:
         super().__init__()

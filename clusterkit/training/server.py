@@ -14,8 +14,8 @@ def serve() -> None:
         training.serve()
         strategy = training.strategy()
 
-    A worker or ps serves until it is killed: the call never returns. In the chief of such a job, the call makes sure
-    that the program can exit at its end, whatever the state of its workers is, and returns. In other tasks the call
+    A worker or ps serves until it is killed: the call never returns. In the chief of such a job, the call returns
+    after making sure that the program can exit at its end, whatever state the workers are in. In other tasks the call
     has no effect.
 
     Call it first, before loading data or building a model: a server needs neither, and a restarted server should be

@@ -13,7 +13,7 @@ from types import FrameType
 from clusterkit.training import progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore
 
-# Path, inode and mtime, since a restarted program may replace a checkpoint by another one of the same step.
+# Path, inode and mtime, since a restarted program may replace a checkpoint with another of the same step.
 _Identity = tuple[str, int, int]
 
 
@@ -27,13 +27,13 @@ def new_checkpoints(
             ...
             training.report(checkpoint.step, accuracy=accuracy)
 
-    Of several checkpoints that appear during an evaluation, only the newest is yielded. The iteration ends on SIGTERM,
+    If several checkpoints appear during an evaluation, only the newest is yielded. The iteration ends on SIGTERM,
     after the current evaluation. clusterkit sends SIGTERM to the evaluator when training is over and the newest
     checkpoint has been evaluated, or 30 seconds after the end of training, and SIGKILL after the grace period. In the
     evaluator, each iteration reports the previous checkpoint as evaluated.
 
     Args:
-        poll: how often to check for a new checkpoint, in seconds.
+        poll: the time between checks for a new checkpoint, in seconds.
         directory: the checkpoint directory; by default the one that `Checkpointer` uses.
 
     Yields:

@@ -93,9 +93,8 @@ class Snapshots:
 
     def _read_here(self) -> list[TensorEntry]:
         entries, edges = self._entries, _edges(self._checkpoint)
-        known = [
-            (name, id(child)) for name, child in self._edges
-        ]  # compared by identity, since variables define their own ==
+        # Children are compared by identity, since variables define their own ==.
+        known = [(name, id(child)) for name, child in self._edges]
         if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
             # Entries can be reused if all read the current values, and no object has variables that `_edges` misses.

@@ -95,7 +95,7 @@ def is_chief() -> bool:
     """Return whether this task is the one that writes shared files, such as exports.
 
     That task is the chief or, in a cluster with neither chief nor parameter servers, ``worker:0`` (TensorFlow's rule).
-    A program outside a cluster is such a task, too. Every job has exactly one.
+    A program outside a cluster is such a task, too. Every job has exactly one such task.
     """
     config = _task_config()
     if config.task_type == "chief":

@@ -35,7 +35,7 @@ def split_arguments(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Dir
 
 
 def _with_name(one: Any) -> dict[str, Any]:
-    """Return the object by its default name, or a checkpoint's objects by their names in the checkpoint."""
+    """Return the object under its default name, or a checkpoint's objects under their names in the checkpoint."""
     if isinstance(one, tf.train.Checkpoint):
         return {name: each for name, each in vars(one).items() if not name.startswith("_")} or {"checkpoint": one}
     usual = {"model": "trainable_variables", "optimizer": "apply_gradients"}

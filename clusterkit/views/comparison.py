@@ -1,4 +1,4 @@
-"""Runs side by side: their speed, their goodput, and a metric by step."""
+"""Compares runs side by side: their options, speed, goodput, and a metric by step."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-POINTS = 8  # steps at which the metric is shown
+POINTS = 8  # the maximum number of steps at which the metric is shown
 Curve = Mapping[int, float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A run: `speed` is in steps per second of training that counted, `metrics` are values by step.
+    """A run in a comparison. `speed` is in steps per second of training, without repeated steps.
 
-    `options` are those that differ from the defaults, by their names; `args` are the arguments of the program.
+    `metrics` has the values of each metric by step. `options` has the values of the options that differ from their
+    defaults, by name. `args` are the arguments of the program.
     """
 
     run_id: str
@@ -41,7 +42,7 @@ class Compared:
 
 
 def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tuple[float, ev.Event]]) -> Compared:
-    """What the events of a run say, with times of its clock. A step that was made again counts once."""
+    """Summarize the events of a run, whose times are on the run's clock. A repeated step counts once."""
     goodput = ledger_of(job, events).account().goodput
     reports = [event for _, event in events if isinstance(event, ev.Progressed)]
     steps = [event.step for event in reports if event.task.trains]
@@ -58,7 +59,7 @@ def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tupl
 
 
 def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
-    """The metrics of the first task that has any, in order of the steps."""
+    """Return the metrics of the first task that reported metrics, in order of the steps."""
     found: defaultdict[Task, defaultdict[str, dict[int, float | None]]] = defaultdict(lambda: defaultdict(dict))
     for event in reports:
         for name, value in event.metrics.items():
@@ -68,9 +69,10 @@ def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
 
 
 def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) -> str:
-    """The table: a column for each run. By default, the metric is the loss, or else the first one that a run has.
+    """Return a table with a column for each run.
 
-    Options and arguments of the program are shown where the runs differ.
+    The default of `metric` is the loss or, if no run reported a loss, the first metric. Options and arguments of the
+    program are shown only if they differ between the runs.
     """
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     chosen = metric or main_metric(names)
@@ -102,7 +104,7 @@ def _differences(runs: Sequence[Compared]) -> list[tuple[str, ...]]:
 
 
 def _together(args: Sequence[str]) -> list[str]:
-    """The arguments, each option with its value: `--rate 0.1`."""
+    """Return the arguments, with each option joined to its value: `--rate 0.1`."""
     found: list[str] = []
     for arg in args:
         if found and not arg.startswith("-") and re.fullmatch(r"--?[A-Za-z][^\s=]*", found[-1]):

@@ -18,13 +18,13 @@ from clusterkit.views.screen import Screen
 from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 
-if TYPE_CHECKING:  # imported with the first output of a task, or for terminals only
+if TYPE_CHECKING:  # imported only with the first output of a task, or only for terminals
     from clusterkit.views.gathering import Gathering
     from clusterkit.views.prefixed import Prefixer
     from clusterkit.views.repeats import ShownTraceback, Twins
 
-BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; further lines are only in the log files
-PIECE = 1 << 19  # bytes of output per write
+BACKLOG = 32 << 20  # the maximum number of bytes that wait for a slow terminal; further lines are only in the log files
+PIECE = 1 << 19  # the approximate number of bytes of output per write
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is for errors
 
@@ -66,15 +66,16 @@ class Console:
         self._tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
         self._twins: Twins | None = None
         self._gathering: Gathering | None = None
-        if show.group is not None and not show.noise:  # elsewhere, programs expect the lines of each task
+        # Only on a terminal: programs that read the output elsewhere expect the lines of every task.
+        if show.group is not None and not show.noise:
             self._join_on_terminal()
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # attempts whose current line is being redrawn
         self._queue: deque[_Item] = deque()
         self._waiting = 0
         self._flooded = False
-        self._cut: set[tuple[Task, int]] = set()  # attempts whose current line is dropped
+        self._cut: set[tuple[Task, int]] = set()  # attempts whose current line is being dropped
         self._dropped = 0
-        self._hidden = 0  # lines of noise in attempts that have ended
+        self._hidden = 0  # the number of lines of noise in attempts that have ended
         self._awake = threading.Condition()
         self._closed = False
         self._thread = start_thread("console", self._run, post)
@@ -109,13 +110,13 @@ class Console:
         return self._awake
 
     def tell(self, event: Event, level: Level) -> None:
-        """Show the sentence about an event, if it is important enough."""
+        """Show the sentence about an event, unless the sentence is less important than `level`."""
         told = sentence(event)
         if told is None or told[0] < level:
             return
         if self._gathering is None or (one := self._gathering.joinable(event)) is None:
             self.say(told[1], is_bad(event))
-        elif isinstance(one, Failed) or one.attempt == 1:  # a message has already announced later attempts
+        elif isinstance(one, Failed) or one.attempt == 1:  # later attempts are announced by the message about a restart
             self._put(one)
 
     def say(self, text: str, bad: bool = False) -> None:
@@ -139,7 +140,7 @@ class Console:
             self._closed = True
             self._awake.notify()
         self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
-        with suppress(Exception):  # the queue is not empty only if the thread has failed
+        with suppress(Exception):  # items are still in the queue only if the thread has failed
             self._screen.end(encoded([item for item in self._queue if isinstance(item, str) and item is not _HIDDEN]))
 
     def _put(self, item: _Item) -> None:
@@ -232,7 +233,7 @@ class Console:
         hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
         self._hidden -= hidden
         are, them, logs = ("is", "it", "log has") if hidden == 1 else ("are", "them", "logs have")
-        files = "" if self._gathering else f", and the {logs} {them}"  # too long for a terminal of 80 columns
+        files = "" if self._gathering else f", and the {logs} {them}"  # on a terminal, keep the line below 80 columns
         where = f"{are} hidden; --all-output shows {them}{files}."
         return f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
 
@@ -261,7 +262,7 @@ class Console:
         return Prefixer(self._prefixes[task], self._show.noise, self._show.color, Repeats(self._tracebacks), twins)
 
     def _patience(self) -> float | None:
-        """Return the seconds until a held or redrawn line or the status line has to be shown; None without any."""
+        """Return the seconds until a held or redrawn line or the status line has to be shown; None if there is none."""
         now = time.monotonic()
         due = [stream.due_at - now for stream in self._redrawing.values() if stream.due_at is not None]
         due += [one.due_at - now for one in (self._twins, self._gathering) if one and one.due_at is not None]

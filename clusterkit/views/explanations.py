@@ -8,11 +8,11 @@ from clusterkit.text.printable import at_words, printable
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import RunResult
 
-NARROWEST = 40  # columns
+NARROWEST = 40  # columns; the minimum width of the text
 
 
 def explanation_lines(result: RunResult, width: int) -> list[str]:
-    """Return the explanations of a run's failure between two empty lines; nothing without explanations.
+    """Return the explanations of a run's failure between two empty lines; no lines if there are no explanations.
 
     The explanation that tasks trained alone is left out, because the report contains that fact anyway.
     """

@@ -1,4 +1,4 @@
-"""Joins sentences about tasks that start or fail in the same way at the same time, on a terminal."""
+"""Joins the sentences about tasks that start or fail in the same way at about the same time, on a terminal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from clusterkit.views.naming import all_failed, few, named
 from clusterkit.views.narrate import sentence
 from clusterkit.words.events import Event, Failed, Spawned
 
-WITHIN = 0.7  # seconds that a sentence waits for similar ones
+WITHIN = 0.7  # seconds; how long a sentence waits for similar sentences
 
 
 @dataclass(slots=True)
 class Gathering:
     """Holds events of tasks that started or failed in the same way, for WITHIN seconds or until another sentence comes.
 
-    Output of tasks does not end the wait for failures: a task's last output may arrive after another task's end.
+    Output of tasks does not end the wait for failures, since a task's last output may arrive after another task ended.
     """
 
     _held: list[Spawned | Failed] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Gathering:
 
     @property
     def due_at(self) -> float | None:
-        """The time at which `drain` has to be called at the latest; None if no event is held."""
+        """The latest time at which `drain` has to be called; None if no event is held."""
         return self._since + WITHIN if self._held else None
 
     @property

@@ -1,4 +1,4 @@
-"""Goodput, start-up and stragglers as text: shares with the largest cost, stages of the start, and slow tasks."""
+"""Formats goodput with its largest cost, the stages of start-up, and stragglers as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = {
     "checkpointing": "checkpoints", "evaluating": "evaluation", "recovering": "recovery", "stalled": "stalls",
     "stopped": "pauses", "ending": "end", "unseen": "no steps seen",
 }  # fmt: skip
-USUAL = 80  # columns, if the width is unknown
+USUAL = 80  # columns; the assumed width if the width is unknown
 _INDENT = "  "
 _STAGES = {
     Stage.BEGUN: "start", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
@@ -24,11 +24,11 @@ _STAGES = {
 }  # fmt: skip
 _DROPPED = {Stage.BEGUN: 1, Stage.IMPORTED: 2, Stage.CONNECTED: 3, Stage.SERVING: 4, Stage.PREPARED: 5}
 _COLUMNS = (Column("task"), *(Column(title, _DROPPED.get(of, 0), right=True) for of, title in _STAGES.items()))
-MOST = 10  # lines about single stragglers
+MOST = 10  # the maximum number of stragglers that have their own lines
 
 
 def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
-    """Return goodput, the shares of the other parts, and the largest cost as lines; none if no time has passed."""
+    """Return lines with goodput, the shares of the other parts, and the largest cost; empty if no time has passed."""
     if not goodput.duration:
         return []
     width = width or USUAL
@@ -53,7 +53,7 @@ def percentages(goodput: Goodput) -> list[tuple[str, int]]:
 
 
 def _shares(head: str, goodput: Goodput, width: int) -> str:
-    """Return `head` and the shares of all parts but training, without the smallest shares if they do not fit."""
+    """Return `head` and the shares of all parts except training, without the smallest shares if they do not fit."""
     texts = [f"{NAMES[name]} {share}%" for name, share in percentages(goodput) if share and name != "training"]
     while texts and columns(line := " · ".join([head, *texts])) > width:
         texts.pop()
@@ -85,7 +85,7 @@ def _link(link: ChainLink) -> str:
 
 
 def straggler_lines(stragglers: Sequence[Straggler]) -> list[str]:
-    """Return a line for each task that was slower than its peers; of many tasks, for the first ones."""
+    """Return a line for each of the first MOST stragglers, and a line with the number of the others."""
     lines = [printable(f"  Straggler: {_sentence(one)}") for one in stragglers[:MOST]]
     return lines + ([f"  Stragglers: {len(stragglers) - MOST} more."] if len(stragglers) > MOST else [])
 

@@ -1,4 +1,4 @@
-"""Why a run does what it does, or ended as it did, and what to do about that: for `show`, `ps` and the page."""
+"""Guidance for `show`, `ps` and the page: why a run is in its present state or ended, and what to do about that."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from clusterkit.words.account import Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import SIGKILL, RunResult, RunState, diverged, signal_name
 
-FEW = 2  # causes that are named
+FEW = 2  # the maximum number of causes that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
-    """The reason, what to do, and commands to type, in the order in which they help."""
+    """The reason for the state of a run, what to do about it, and the commands to type, in this order."""
 
     why: str
     todo: str
     commands: tuple[str, ...] = ()
-    heading: str = "Why"  # of `why`
+    heading: str = "Why"  # the heading above `why`
     is_error: bool = False  # True if `why` only repeats the exception of the task that failed
 
 
 def guidance(ledger: Ledger, run_id: str) -> Guidance:
-    """Return the reason for what a live run does, and what to do about it."""
+    """Return why a live run is in its present situation, and what to do about it."""
     found, reason = situation_of(ledger), printable(ledger.run.reason)
     logs = f"clusterkit logs --follow {run_id}"
     match found.activity:
@@ -49,21 +49,20 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
         case RunActivity.RECOVERING:
             return _recovering(ledger, found, run_id)
         case RunActivity.NO_HOST:
-            return Guidance(_failure(found), "Wait for a host, or add one to those of the job.", (logs,))
+            return Guidance(_failure(found), "Wait for a host, or add one to the job's hosts.", (logs,))
         case RunActivity.WAITING:
             return Guidance(_failure(found), "Fix the program and save it: the job then starts again.")
         case RunActivity.STOPPING:
             kill = f"clusterkit down --kill {run_id}"
-            return Guidance(
-                "", "Nothing: wait for the tasks. To kill them now:", (kill,)
-            )  # the sentence has the reason
+            # The sentence about the situation already gives the reason.
+            return Guidance("", "Nothing: wait for the tasks. To kill them now:", (kill,))
         case RunActivity.OVER:
             return Guidance(reason, "Nothing: the run is over.")
     assert_never(found.activity)
 
 
 def guidance_lines(found: Guidance, width: int | None) -> list[str]:
-    """Format guidance for a terminal, wrapped: the reason, what to do, and each command in a line of its own."""
+    """Format guidance as wrapped lines for a terminal. Each command has a line of its own."""
     texts = [("Why: ", found.why), ("Fix: ", found.todo)]
     lines = [at_words(f"{name}{text}", width or USUAL, " " * len(name)) for name, text in texts if text]
     return [*lines, *(f"     {printable(command)}" for command in found.commands)]
@@ -80,14 +79,14 @@ def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     if found.faults:
         return Guidance(_faults(found), "Nothing: training continues. To end the fault now:", _healing(found, run_id))
     if not ended:
-        return Guidance("", "Nothing. To read along:", (logs,))
+        return Guidance("", "Nothing. To follow the output:", (logs,))
     lost = sum(one.lost for one in ended)
     why = f"Nothing is wrong now. {number_of('interruption', len(ended))} so far, {_again(lost) or 'no step lost'}."
-    return Guidance(why, "Nothing. To read along:", (logs,))
+    return Guidance(why, "Nothing. To follow the output:", (logs,))
 
 
 def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    """Look first: where a task hangs is not known any more once it has restarted."""
+    """Advise to look at the stacks before a restart, since the restart removes the evidence of where the task hangs."""
     task, verdict = str(found.tasks[0]) if found.tasks else "", printable(found.verdict)
     look = f"clusterkit stacks {run_id} {task}".strip()
     if found.faults:
@@ -95,7 +94,7 @@ def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     if not task:
         return Guidance(verdict, "Look where each task hangs, then end the run.", (look, f"clusterkit down {run_id}"))
     limit = ledger.job.limits.stall
-    alone = f"Without you, {task} is restarted after {shown(limit)} without a step."
+    alone = f"If you do nothing, {task} is restarted after {shown(limit)} without a step."
     todo = f"Look where {task} hangs, then restart {task}."
     todo += f" That restarts {counted(found.scope)} {_from(ledger, found.scope)}."
     todo += f" {alone if limit else 'Nothing restarts by itself: the run has no --stall-timeout.'}"
@@ -103,7 +102,7 @@ def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 
 
 def _from(ledger: Ledger, tasks: Sequence[Task]) -> str:
-    """Where a restart of these tasks continues, and what that costs."""
+    """Return a phrase about the checkpoint from which these tasks restart, and the number of steps to repeat."""
     saved, again = ledger.run.checkpoint, ledger.run.unsaved
     if not any(map(ledger.attempts.trains, tasks)):
         return "alone, and no step is lost"
@@ -136,7 +135,10 @@ def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 def end_guidance(
     result: RunResult | None, report: RecoveryReport, run_id: str, resume: str | None, start: str | None = None
 ) -> Guidance:
-    """Why a run ended as it did, and what to do now; `resume` is the command that continues it, `start` starts anew."""
+    """Return why a run ended and what to do now.
+
+    `resume` is the command that continues the run; `start` is the command that starts it from the beginning.
+    """
     again, anew = (() if one is None else (one,) for one in (resume, start))
     if result is None or result.lost:
         return Guidance(
@@ -168,7 +170,8 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if result.doubts:
         return Guidance(printable(result.doubts[0].means), printable(result.doubts[0].advice))
     if result.unfinished:
-        return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
+        unfinished = "; ".join(all_failed(result.unfinished))
+        return Guidance(why or unfinished, advice or "Let every task make the same number of steps.")
     if result.diverged_at is not None:
         told = f"{diverged(result.diverged_at)} {why}".rstrip()
         return Guidance(told, advice or "Look for a learning rate that is too high, and for NaN in the data.")
@@ -194,7 +197,7 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
 
 
 def _explained(result: RunResult) -> tuple[str, str]:
-    """What the most specific explanation says: the reason and what to do."""
+    """Return the reason and the advice of the most specific explanation; empty texts if there is no explanation."""
     if not result.explanations:
         return "", ""
     first = result.explanations[0]
@@ -202,18 +205,18 @@ def _explained(result: RunResult) -> tuple[str, str]:
 
 
 def _mend(result: RunResult, place: str) -> str:
-    """What to do about a failure that nothing explains."""
+    """Return what to do about a failure without an explanation."""
     cause = result.cause
     if cause is None:
         return "Fix that, and start it again."
     if cause.exception is None:
-        return f"The reason may stand at the end of {cause.task}'s log."
+        return f"The reason may be at the end of {cause.task}'s log."
     where = f"Fix the program, at {place} or before it" if place else "Fix the program"
     return f"{where}: a restart fails the same way." if result.repeated or result.usage_error else f"{where}."
 
 
 def _recovered(report: RecoveryReport, lost: int) -> str:
-    """What failed, how often, and what that cost."""
+    """Return the causes of the recoveries, the number of recoveries, and the number of repeated steps, as sentences."""
     causes = list(dict.fromkeys(_cause(one, report) for one in report.recoveries))
     what = "; ".join(causes[:FEW]) + f"; {len(causes) - FEW} more" * (len(causes) > FEW)
     many = len(report.recoveries)
@@ -231,7 +234,7 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 
 def _broken(ledger: Ledger) -> tuple[str, bool]:
-    """Return the reason for the death that the present restart repairs, and whether the reason is only its exception.
+    """Return the reason for the death that the current restart repairs, and whether the reason is only the exception.
 
     The reason is empty if no task died.
     """

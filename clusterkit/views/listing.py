@@ -15,7 +15,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
 
-if TYPE_CHECKING:  # `ps` does not need these
+if TYPE_CHECKING:  # only for campaigns; `ps` does not need these modules
     from clusterkit.store.campaigns import CampaignFile
     from clusterkit.words.campaign import CampaignRecord
 
@@ -26,14 +26,14 @@ CAMPAIGNS = (
 
 
 def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
-    """In one word: how the run ended, or its phase; `lost` if its supervisor was killed."""
+    """Return in one word how a run ended, or the phase of a live run; `lost` if the supervisor was killed."""
     if live:
         return phase.value if phase is not RunPhase.OVER else RunPhase.STOPPING.value
     return "lost" if result is None else result.word
 
 
 def run_row(run_id: str, state: tuple[str, str], age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:
-    """The row of a run in `ls`; `state` is its state, and its situation in a word."""
+    """Return the row of a run in `ls`. `state` has the run's state and its situation, each in a word."""
     return {
         "run_id": run_id,
         "state": state[0],
@@ -61,7 +61,7 @@ TASKS = (
 
 
 def runs_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
-    """`ls` as a table of at most `width` columns."""
+    """Return the output of `ls`, a table of at most `width` columns."""
     return table(RUNS, [_run_cells(row) for row in rows], width)
 
 
@@ -74,7 +74,7 @@ def _run_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def task_row(status: TaskStatus, now: float, live: bool, usage: Use | None) -> dict[str, Any]:
-    """The row of a task in `ps`. `now` is wall time; `usage` in percent of one core and bytes of memory."""
+    """Return the row of a task in `ps`. `now` is wall time; `usage` is in percent of one core and bytes of memory."""
     up = live and status.alive and status.started is not None
     speed = status.speed(now) if live else None
     return {
@@ -104,27 +104,27 @@ def task_row(status: TaskStatus, now: float, live: bool, usage: Use | None) -> d
 
 
 def straggler_note(status: TaskStatus) -> str | None:
-    """How much slower than its peers the task is, and why; None if it is not."""
+    """Return how much slower than its peers the task is, and why; None if the task is not a straggler."""
     one = status.straggling
     return None if one is None else f"about {one.factor:.1f} times as slow as its peers: it {one.why}"
 
 
 def tasks_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
-    """`ps` as a table of at most `width` columns. On several hosts, their names stand in the place of the pids."""
+    """Return the output of `ps`, at most `width` columns wide. If the job has hosts, their names replace the pids."""
     columns = tuple(HOST if column is PID and any(row["host"] for row in rows) else column for column in TASKS)
     return table(columns, [_task_cells(row) for row in rows], width)
 
 
 def _step_cell(row: Mapping[str, Any]) -> str:
-    """The step, and how many there will be: `450/1500`."""
+    """Return the step and, if known, the total number of steps: `450/1500`."""
     step, total = row["step"], row["total_steps"]
     return number(step) if step is None or total is None or step > total else f"{step}/{total}"
 
 
 def _state_cell(row: Mapping[str, Any]) -> str:
-    """The state, with the faults that are open: `running (slow)`, and whether the task is slower than its peers.
+    """Return the state with notes: open faults, such as `running (slow)`, and `straggler` for a slow task.
 
-    Of a task in the debugger, where it is.
+    The note about a task in the debugger names the place where the task waits.
     """
     notes = [*row["faults"], *(["straggler"] if row["straggler"] else [])]
     notes += (
@@ -146,7 +146,7 @@ def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Us
 
 
 def campaign_row(file: CampaignFile, now: float) -> dict[str, Any]:
-    """Return the row of a campaign; if its record is damaged, only with the facts still known. `now` is wall time."""
+    """Return the row of a campaign. A damaged record has only the facts that are still known. `now` is wall time."""
     try:
         record: CampaignRecord | None = file.record()
     except ClusterkitError:

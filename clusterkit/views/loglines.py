@@ -15,7 +15,7 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a task's output, with the wall time at which the line was complete."""
+    """A line of a task's output. `at` is the wall time at which the line was complete."""
 
     at: float
     task: Task
@@ -30,14 +30,14 @@ class _Stream:
 
 
 class LineMaker:
-    """Joins chunks into lines, in the order in which the lines end. Of a progress bar, only the last state is kept."""
+    """Joins chunks into lines, in the order in which the lines end. Only the last state of a progress bar is kept."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[Task, int], _Stream] = {}
 
     def feed(self, at: float, task: Task, attempt: int, chunk: bytes) -> Iterator[LogLine]:
         """Take a chunk; yield the lines that end in it."""
-        if (task, attempt) not in self._streams:  # older attempts write no more: end their last lines
+        if (task, attempt) not in self._streams:  # the task's older attempts write nothing more: end their last lines
             for key in [key for key in self._streams if key[0] == task]:
                 yield from self.end(*key)
             self._streams[task, attempt] = _Stream()
@@ -53,7 +53,7 @@ class LineMaker:
                 yield LogLine(stream.at, task, attempt, state)
 
     def end(self, task: Task, attempt: int) -> Iterator[LogLine]:
-        """Yield the rest of an attempt's output, which has ended."""
+        """Yield the remaining lines of an attempt, once its output has ended."""
         if stream := self._streams.pop((task, attempt), None):
             for text in stream.lines.flush():
                 yield LogLine(stream.at, task, attempt, text)

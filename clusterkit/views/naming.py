@@ -12,37 +12,38 @@ from clusterkit.words.account import Death
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import SIGKILL, SIGTERM, Failure
 
-MOST, SHOWN = 32, 8  # of more than MOST names, only SHOWN are shown
-_SENT = (SIGKILL, SIGTERM)  # an exit by one of these signals follows its fault at once
-LONGEST = 300  # characters of a description of a death, at most
-_WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")  # Keras's, before the actual error
+MOST, SHOWN = 32, 8  # a list of more than MOST names is cut to the first SHOWN names
+_SENT = (SIGKILL, SIGTERM)  # faults send these, and the exit follows at once, so a message need not name the fault
+LONGEST = 300  # the maximum number of characters in a description of a death
+# A sentence that Keras puts before the actual error.
+_WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")
 
 
 def named(items: Sequence[object]) -> str:
-    """Return `a, b and c`; of many items, the first ones and the number of the others."""
+    """Join the items: `a, b and c`. A long list is cut to the first items and the number of the others."""
     return listed(few(list(map(str, items))))
 
 
 def few(names: list[str], what: str = "") -> list[str]:
-    """Return the names; of many names, the first ones and the number of the others."""
+    """Return the names. A long list is cut to the first names and an entry such as `24 more hosts`."""
     return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
 
 
 def counted(tasks: Sequence[Task]) -> str:
-    """Return `chief:0, worker:0 and ps:0`; of many tasks, their number by type: `16 workers`."""
+    """Join the tasks: `chief:0, worker:0 and ps:0`. Many tasks are counted by type instead: `16 workers`."""
     if len(tasks) <= SHOWN:
         return listed(list(map(str, tasks)))
     return listed([number_of(kind, count) for kind, count in Counter(task.type for task in tasks).items()])
 
 
 def measured(metrics: Mapping[str, float | None], most: int = SHOWN) -> str:
-    """Return the first metrics, beginning with the loss: `loss 0.3125, accuracy 0.9`; empty if there are none."""
+    """Format up to `most` metrics, the loss first: `loss 0.3125, accuracy 0.9`. The text is empty without metrics."""
     ordered = sorted(metrics, key=lambda name: name != "loss")[:most]
     return printable(", ".join(f"{name} {number(metrics[name])}" for name in ordered))
 
 
 def main_metric(names: Iterable[str]) -> str | None:
-    """Return the loss, or without one the first metric; None if there are no metrics."""
+    """Return the name `loss` if it is among the names, else the first name; None if there are no names."""
     known = [*names]
     return "loss" if "loss" in known else next(iter(known), None)
 
@@ -58,7 +59,10 @@ def failed(failure: Failure) -> str:
 
 
 def because(failure: Failure) -> str:
-    """Return the known origin, such as ` because worker:1 was paused by fault 1`; empty if the exit itself names it."""
+    """Return the origin of a failure, such as ` because worker:1 was paused by fault 1`.
+
+    The text is empty if the origin is unknown, or if the exit already shows it.
+    """
     by = "" if failure.fault is None else f"fault {failure.fault}"
     if paused := failure.paused:
         return f" because {named(paused)} {'was' if len(paused) == 1 else 'were'} paused{by and f' by {by}'}"
@@ -66,12 +70,12 @@ def because(failure: Failure) -> str:
 
 
 def plain(error: str) -> str:
-    """What an error says, without a full stop, and without the sentence of Keras that only says where it arose."""
+    """Return an error's text without final punctuation, and without Keras's sentence about the layer that failed."""
     return _WRAPPER.sub("", error).strip().rstrip(".:")
 
 
 def same_error(tasks: Iterable[Task], exception: str) -> str:
-    """`worker:0 and worker:1 failed with the same ValueError`."""
+    """Return a clause such as `worker:0 and worker:1 failed with the same ValueError`."""
     return printable(f"{named(sorted(tasks))} failed with the same {exception.partition(':')[0]}")
 
 
@@ -82,7 +86,7 @@ def died(death: Death) -> str:
 
 
 def all_failed(failures: Sequence[Failure]) -> list[str]:
-    """Describe failures, with one line for all alike: `worker:1 and worker:2 each … (attempt 2)`."""
+    """Describe failures. Those with the same exit share a line: `worker:1 and worker:2 each … (attempt 2)`."""
     alike: dict[str, list[Failure]] = {}
     for failure in failures:
         alike.setdefault(f"{failure.exit} (attempt {failure.attempt})", []).append(failure)

@@ -29,11 +29,11 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     if told is None:
         return None
     level, text = told
-    # Only warnings contain intended line breaks. Others come from a task or a file, and are made visible.
+    # Only warnings contain intended line breaks. Other line breaks come from a task or a file, and become symbols.
     return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
-# Events that the console never shows: their consequences are separate events, or other readers show the events.
+# Events that the console never shows: other events report their consequences, or they are shown elsewhere.
 _Silent = (
     ev.Began | ev.Ticked | ev.AllocationEnding | ev.Interrupted | ev.LifelineLost | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
@@ -49,7 +49,7 @@ _Rare = (
 
 
 def _told(event: ev.Event) -> tuple[Level, str] | None:
-    """Return the level and sentence of an event. A new event without a sentence, not in `_Silent`, is a type error."""
+    """Return the level and sentence of an event. mypy reports events that are neither handled here nor `_Silent`."""
     if isinstance(event, _Silent):
         return None
     if isinstance(event, _OfAttempt):
@@ -124,7 +124,7 @@ _ADVICE = {
 
 
 def _of_others(event: _Rare) -> tuple[Level, str]:
-    """Return level and sentence of a rare event: an early exit, a lost worker, an edit, a page, or the debugger."""
+    """Return the level and sentence of a rare event: an early exit, a lost worker, an edit, a page, or the debugger."""
     match event:
         case ev.LeftEarly(task, _, step):
             wrong = task.type is TaskType.PS  # a ps has to serve until the job is done

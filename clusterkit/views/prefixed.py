@@ -1,4 +1,4 @@
-"""Prepares a task's output for the console: whole lines with a prefix. Plain text is handled in whole chunks."""
+"""Prepares a task's output for the console: adds a prefix to each line. Plain text is handled in whole chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
 _STYLE = re.compile(COLOR)
-_LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # a color that is not reset at the end of a line
+_LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # a color that is still on at the end of a line
 _REDRAWN = re.compile(rb"[\r\x08]")
 _TITLE = re.compile(r"Epoch \d+/\d+$")
 _COLORS = r"(?:\x1b\[[0-9;]*m)*"
@@ -32,8 +32,8 @@ class Prefixer:
     """Turns the chunks of one attempt's output into lines for the console.
 
     Handling lines one by one means: split, decode, drop noise, replace control characters, add the prefix. Nearly all
-    output only needs the prefix. For such output, the newlines of many lines are replaced at once, which takes a
-    twenty-fifth of the time if the lines are short.
+    output only needs the prefix. For such output, the newlines of many lines are replaced at once, which is 25 times
+    as fast for short lines.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class Prefixer:
         self._filter = None if noise else NoiseFilter()
         self._repeats = Repeats({}) if repeats is None else repeats
         self._twins = twins
-        self._epochs = Epochs()  # used only with twins
-        self.hidden = 0  # lines of noise
+        self._epochs = Epochs()  # used only if `twins` is given
+        self.hidden = 0  # the number of lines of noise
         self._lines = TerminalLines()
         self._style = ""  # colors that earlier lines have left on; the next line begins with these colors
         self._rest = b""  # the beginning of a line, kept here only while `_lines` is empty
 
     @property
     def due_at(self) -> float | None:
-        """The time at which the state of a line that is being redrawn has to be shown; None without such a line."""
+        """The time at which the current state of a redrawn line has to be shown; None if no line is being redrawn."""
         return self._lines.due_at
 
     def feed(self, chunk: bytes, now: float) -> list[Chunk]:
@@ -68,7 +68,7 @@ class Prefixer:
         return shown + self._hold(chunk[end:], now) if end < len(chunk) else shown
 
     def flush(self, now: float) -> list[Chunk]:
-        """Return the rest to show, at the end of the output."""
+        """Return what remains to be shown at the end of the output."""
         rest, self._rest = self._rest, b""
         shown = self._by_line([*self._lines.feed(rest, now), *self._lines.flush()], now)
         shown += self._encoded(self._repeats.flush(), now)
@@ -153,21 +153,21 @@ def without_colors(text: bytes) -> bytes:
 def is_printable(whole: bytes, bare: bytes) -> bool:
     r"""Return whether whole lines are UTF-8 without `\r` and control characters. `bare` are the lines without colors.
 
-    These passes are ten times as fast as one regular expression that searches for a set of bytes.
+    Several simple passes are ten times as fast as one regular expression that searches for a set of bytes.
     """
     if b"\r" in bare or len(bare.translate(None, _CONTROL)) < len(bare):
         return False
     if whole.isascii():
         return True
     try:
-        whole.decode()  # with colors: without them, the bytes around a color could form a character
+        whole.decode()  # `whole`, since in `bare` the bytes around a removed color could form a character
     except UnicodeDecodeError:
         return False
     return _HIGH_CONTROL.search(whole) is None and _DIRECTION.search(whole) is None
 
 
 def _blocks(whole: bytes) -> Iterator[bytes]:
-    """Yield the lines in pieces of at most BLOCK bytes or of one line, each with the newline before it."""
+    """Yield the lines in blocks of at most BLOCK bytes, or of one longer line. Each block begins with a newline."""
     start = 0
     while start + 1 < len(whole):
         end = whole.rfind(b"\n", start + 1, start + BLOCK)
@@ -179,7 +179,7 @@ def _blocks(whole: bytes) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class Epochs:
-    """Joins lines of one attempt. The title of an epoch is held until the next line."""
+    """Shortens Keras's output: joins the title of an epoch with the next line, and removes progress bars."""
 
     _title: str = ""
 

@@ -1,4 +1,4 @@
-"""The present CPU and memory use of a run's tasks, by its newest sample."""
+"""The current CPU and memory use of a run's tasks, from the newest sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterkit.words.model import Task
 
 
 def present_use(samples: UsageReader, status: RunStatus, wall: float) -> Mapping[Task, Use]:
-    """Return what the tasks use at a wall time, by the newest sample that was read.
+    """Return the CPU and memory use of the tasks at a wall time, from the newest sample that was read.
 
     A task is left out if it has no process, or if its process was started after the sample was taken.
     """

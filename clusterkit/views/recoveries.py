@@ -17,9 +17,9 @@ from clusterkit.words.model import Task, number_of
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
 DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # dropped in this order in a narrow terminal
 _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
-USUAL = 100  # columns of a terminal for a table with the widths in `_WIDEST`
-_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # widths in columns; longer cells are wrapped
-_NARROWEST = 14  # the smallest width of the column `what`
+USUAL = 100  # columns; the terminal width for which `_WIDEST` is intended
+_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # the maximum widths in columns; longer cells are wrapped
+_NARROWEST = 14  # the minimum width of the column `what`
 _INDENT = "  "
 _NONE = "—"
 _KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
@@ -43,12 +43,12 @@ def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None =
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
-    """Return whether there were failures, and no recovery from any of them."""
+    """Return whether there were failures and the run recovered from none of them."""
     return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
 
 
 def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
-    """Return rows for the recoveries and for the faults that killed no task, by time; the columns are TITLES."""
+    """Return rows for recoveries and for faults that killed no task, in order of time. The columns are TITLES."""
     return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, True)]
 
 
@@ -60,7 +60,7 @@ def _cells(report: RecoveryReport, with_recoveries: bool) -> list[tuple[str, ...
 
 
 def same_each_time(report: RecoveryReport) -> str | None:
-    """Return the death with which each of several recoveries began; None if deaths differ or a fault explains one."""
+    """Return the death that began each of several recoveries; None if the deaths differ or a fault explains any."""
     deaths = {_death(one.cause) if one.cause and not one.faults else None for one in report.recoveries}
     return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
 
@@ -71,7 +71,7 @@ def repeated_steps(report: RecoveryReport) -> int:
 
 
 def remedy(loop: bool) -> str:
-    """Return how to lose fewer steps, as a clause; `loop` is RunResult's."""
+    """Return a clause that says how to lose fewer steps. `loop` is True if the program has its own training loop."""
     return _LOOP_KEEPS if loop else _KEEPS
 
 
@@ -79,12 +79,12 @@ def repeated_steps_lines(report: RecoveryReport, width: int = USUAL, loop: bool 
     """Return a sentence about the repeated steps and how to avoid them; empty if there are none."""
     if not (count := repeated_steps(report)):
         return []
-    lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again for want of a checkpoint"
+    lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again, since there was no checkpoint"
     return at_words(f"  {lost}: {remedy(loop)}.", width, "    ").split("\n")
 
 
 def _texts(report: RecoveryReport) -> dict[int, str]:
-    """Return the texts of faults by their numbers. A fault that is missing in a damaged journal is `fault NUMBER`."""
+    """Return the texts of faults by number. The text is `fault NUMBER` if a damaged journal does not have the fault."""
     numbers = (number for recovery in report.recoveries for number in recovery.faults)
     return {number: f"fault {number}" for number in numbers} | {one.number: one.fault for one in report.faults}
 
@@ -104,7 +104,7 @@ def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict
 
 
 def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> str:
-    """Return the faults that began the recovery; without any, its first death and cause, or the request."""
+    """Return the faults that began the recovery; without faults, the first death and its origin, or the request."""
     if begun_by:
         return ", ".join(fault.fault for fault in begun_by)
     said = [] if recovery.cause is None else [_death(recovery.cause)]
@@ -142,7 +142,7 @@ def _fault(fault: InjectedFault) -> tuple[str, ...]:
 
 
 def _ranges(tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield the names of tasks; `worker:0-7` for more than two in a row."""
+    """Yield the names of tasks. Three or more consecutive tasks of a type are written as `worker:0-7`."""
     for kind in dict.fromkeys(task.type for task in tasks):
         indices = [task.index for task in tasks if task.type is kind]
         if len(indices) > 2 and indices == list(range(indices[0], indices[-1] + 1)):
@@ -169,12 +169,12 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    """Return the time after `begin`, at least 0: a stall is detected before its recovery begins, with the kill."""
+    """Return the time since `begin`, at least 0: a stall is detected before the kill that begins its recovery."""
     return _NONE if end is None else f"+{precise(max(0.0, end - begin))}"
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the widest table that fits: in a wide terminal, one line per row; in a narrow one, fewer columns."""
+    """Return the widest table that fits. A wide terminal gets one line per row, a narrow terminal fewer columns."""
     if not rows:
         return []
     if width > USUAL and max(map(columns, lines := _table(TITLES, rows, {}))) <= width:

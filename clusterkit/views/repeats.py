@@ -1,7 +1,7 @@
-"""Folds tracebacks and warnings on the console: shows none of them twice, and only counts the frames of libraries.
+"""Folds tracebacks and warnings on the console: shows each of them once, and only counts the frames of libraries.
 
-The coordinator logs the error of a closure and each cancelled closure: in all, some hundred lines for one cause. Shown
-are the first line about each kind of error and its message. The logs and `--all-output` contain the complete text.
+The coordinator logs the error of a closure and each cancelled closure: about a hundred lines for one cause. The console
+shows only the first line about each kind of error and its message. The logs and `--all-output` have the complete text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from clusterkit.views.tracebacks import (
 )
 from clusterkit.words.model import number_of
 
-LONGEST = 200  # lines of a traceback that are held, at most
-MOST = 64  # tracebacks and warnings that are remembered
-AFTER = 40  # lines after a traceback that may belong to it
+LONGEST = 200  # the maximum number of lines of a traceback that are held
+MOST = 64  # the maximum number of tracebacks and warnings that are remembered
+AFTER = 40  # the maximum number of lines after a traceback that may belong to it
 
 # Each line that may be hidden or changed contains one of these texts, or follows such a line.
 _CLUES: Clues = (
@@ -39,11 +39,11 @@ _CLUES: Clues = (
 )
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
-_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # in Python's format; code may follow
+_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # a line of code may follow
 _TRANSPORT = re.compile(rf"Additional GRPC error information |{TRANSPORT.pattern}")
 _OF_PEER = re.compile(rf'{_TRANSPORT.pattern}|  File "|Detected at node |{PEER_GONE.pattern}|Collective ops is aborted')
-_OWN = "clusterkit: "  # begins messages that a task's runtime writes to its log
-MOST_TEXTS = 64  # texts that are remembered
+_OWN = "clusterkit: "  # the beginning of messages that a task's runtime writes to its log
+MOST_TEXTS = 64  # the maximum number of texts that are remembered
 
 _HEAD = re.compile(
     r"ERROR:tensorflow: ?(?:/job:\w+/task:\d{1,6} encountered the following error when processing closure"
@@ -52,33 +52,33 @@ _HEAD = re.compile(
 )
 _FRAMES = re.compile(r"Detected at node |  File \"|\t \[\[|Additional GRPC error information |\s*$")
 _ENDS = (":UNKNOWN:", "This derived error is ignored", "It is treated as a transient")  # begin an error's last lines
-_LONGEST = 120  # lines; the longest error of a closure
-WITHIN = 0.5  # seconds that a line waits for the same line of the other workers
-MOST_HELD = 100  # lines of a stream that are held, at most
-FEW = 1 << 12  # bytes; lines in larger chunks are not compared
+_LONGEST = 120  # the maximum number of lines of a closure's error
+WITHIN = 0.5  # seconds; how long a line waits for the same line of the other workers
+MOST_HELD = 100  # the maximum number of lines of a stream that are held
+FEW = 1 << 12  # bytes; lines in larger chunks are not compared with those of other workers
 
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
 
 
 @dataclass(slots=True)
 class ShownTraceback:
-    """A traceback that was shown: the attempt that printed it, and the lines after it."""
+    """A traceback that was shown: the output in which it was printed, and the lines that followed it."""
 
     stream: object
     after: list[str] = field(default_factory=list)
 
 
 class Repeats:
-    """Folds the tracebacks and warnings in one attempt's output. `known` are those that any attempt has shown."""
+    """Folds the tracebacks and warnings in one attempt's output. `known` has those that were shown for any attempt."""
 
     def __init__(self, known: dict[tuple[str, ...], ShownTraceback]) -> None:
         self._known = known
-        self._held: list[str] = []  # the lines so far of a traceback
+        self._held: list[str] = []  # the lines of the current, incomplete traceback
         self._own: ShownTraceback | None = None  # the last traceback of this attempt that was shown
         self._same: list[str] | None = None  # lines that may still follow a traceback that was hidden
-        self._owners: list[str] = []  # packages of frames that have not been shown
+        self._owners: list[str] = []  # the packages of left-out frames whose number is not yet shown
         self._gone = False  # True while lines may belong to the error about a peer that is gone
-        self._crashed = False  # True in the stacks that a crash prints
+        self._crashed = False  # True while lines belong to the stacks that a crash prints
         self._warned = False  # True if the next line may be the code that a warning is about
         self._closures = ClosureErrors()
 
@@ -127,14 +127,14 @@ class Repeats:
         return [*self._counted(), *self._warning(line)]
 
     def _crash(self, line: str) -> list[str]:
-        """Return what to show of a crash: its error and the program's frames. Libraries' frames are counted."""
+        """Return the lines to show for a line of a crash. The frames of libraries are only counted."""
         self._crashed = not line.startswith(EXTENSIONS)
         if not self._crashed or owner_of_frame(line) == RUNTIME:
             return []
         return self._node(line)
 
     def _node(self, line: str) -> list[str]:
-        """Return what to show of a line after an exception, where TensorFlow may list the frames that made a node."""
+        """Return what to show of a line after an exception, where TensorFlow may list frames that created a node."""
         if owner := owner_of_frame(line):
             self._owners.append(owner)
         return [] if owner or _TRANSPORT.match(line) or (self._owners and not line) else [*self._counted(), line]
@@ -181,11 +181,11 @@ class ClosureErrors:
     """Hides lines of one attempt's output that belong to the errors of closures."""
 
     def __init__(self) -> None:
-        self.failed = ""  # the type of the first error that was not only a peer's end or a cancellation
+        self.failed = ""  # the type of the first error other than a peer's end or a cancellation
         self._shown = set[str]()  # types and texts of earlier errors
-        self._new: list[str] = []  # those of the present error
-        self._left = 0  # lines that may still belong to an error; 0 outside of an error
-        self._ended = False  # True if only further last lines can follow
+        self._new: list[str] = []  # the types and texts of the current error
+        self._left = 0  # the number of lines that may still belong to an error; 0 outside of an error
+        self._ended = False  # True after one of the error's last lines; only similar lines may follow
 
     @property
     def is_open(self) -> bool:
@@ -224,7 +224,7 @@ class LinePrefix(Protocol):
     """A stream of one attempt's output, which adds its prefix to lines."""
 
     def line(self, text: str, prefix: str = "") -> str:
-        """Return a line to show, with the stream's own prefix or another one."""
+        """Return a line to show, with `prefix` or, if `prefix` is empty, with the stream's own prefix."""
 
 
 class _Held(NamedTuple):
@@ -240,15 +240,15 @@ class _Queue:
 
 
 class Twins:
-    """Holds lines until all streams have the same line, or for WITHIN seconds. The order within a stream is kept."""
+    """Joins lines that all streams have in common. A line waits up to WITHIN seconds. Streams keep their order."""
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix  # the prefix of a line that all streams have
+        self._prefix = prefix  # the prefix of a line that all streams have in common
         self._queues: dict[LinePrefix, _Queue] = {}
 
     @property
     def due_at(self) -> float | None:
-        """The time at which `settle` has to be called at the latest; None if no line is held."""
+        """The latest time at which `settle` has to be called; None if no line is held."""
         return min((queue.lines[0].at + WITHIN for queue in self._queues.values() if queue.lines), default=None)
 
     def feed(self, stream: LinePrefix, lines: Iterable[str], now: float) -> list[str]:
@@ -258,7 +258,7 @@ class Twins:
         return self.settle(now)
 
     def end(self, stream: LinePrefix) -> None:
-        """Take no more lines of a stream. Its held lines are still shown."""
+        """Mark a stream as ended. Its held lines are still shown."""
         if (queue := self._queues.get(stream)) is not None:
             queue.is_open = False
             self._forget()
@@ -294,5 +294,5 @@ class Twins:
 
 
 def without_times(line: str) -> str:
-    """Return the line with its times replaced, to compare it with lines of other tasks."""
+    """Return the line with its times replaced, so that it can be compared with lines of other tasks."""
     return _TIMES.sub("#", line)

@@ -32,9 +32,9 @@ _TASKS = (
     Column("resumed at", 1, right=True), Column("how the last attempt ended", least=12),
 )  # fmt: skip
 _INDENT, _MARGIN = "  ", "    │ "
-_LAST = 3  # lines that are shown of the log of a task that was killed
+_LAST = 3  # the number of log lines shown for a task that was killed
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
-_Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
+_Style = tuple[int, ...]  # the parameters of a terminal's escape sequence for a color or weight
 _Line = list[tuple[str, _Style]]
 
 
@@ -46,9 +46,9 @@ def report(
     recovered: RecoveryReport | None = None,
     use: StepUse | None = None,
 ) -> str:
-    """Return the final report. `run` has the run's paths, `width` is in columns, `recovered` has its recoveries.
+    """Return the final report. `width` is in columns.
 
-    `use` is what the tasks used while they trained.
+    `run` has the paths of the run, `recovered` its recoveries, and `use` the cores that the tasks used in training.
     """
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
@@ -76,7 +76,7 @@ def report(
 
 
 def _reservations(result: RunResult) -> Iterator[_Line]:
-    """Yield the lines about what casts doubt on a result, or limits what it proves."""
+    """Yield lines about facts that cast doubt on a result or limit what the result proves."""
     for one in result.not_injected:
         yield [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())]
     if result.diverged_at is not None:
@@ -88,7 +88,7 @@ def _reservations(result: RunResult) -> Iterator[_Line]:
 
 
 def _undistributed(result: RunResult) -> list[_Line]:
-    """Return the fact that tasks trained alone, with lines of code that mend this, unless an explanation says more."""
+    """Return lines about tasks that trained alone, with code that corrects this, unless an explanation says more."""
     found = result.undistributed
     if found is None or (result.exact and result.state is not RunState.SUCCEEDED):
         return []
@@ -99,7 +99,7 @@ def _undistributed(result: RunResult) -> list[_Line]:
 
 
 def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:
-    """Return what the time went into: goodput, the use of the machine in training, and stragglers."""
+    """Return lines about how time was spent: goodput, the use of the machine in training, and stragglers."""
     told = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
     shares = told[:1] if result.state is RunState.FAILED else told
     return [*shares, *step_lines(use, width), *straggler_lines(recovered.stragglers)]
@@ -109,7 +109,7 @@ def _styled(text: str, style: _Style, color: bool) -> str:
     text = printable(text, color)
     if style and color:
         return f"\x1b[{';'.join(map(str, style))}m{text}{NO_STYLE}"
-    return text + NO_STYLE * ("\x1b" in text)  # ends a color that a task's log began
+    return text + NO_STYLE * ("\x1b" in text)  # resets a color that the text from a task's log has left on
 
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:

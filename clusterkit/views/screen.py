@@ -1,4 +1,4 @@
-"""The screen: whether it shows colors, and lines with one more line below them, which stays, on a terminal."""
+"""Writes lines to a terminal, above a lowest line that stays in place, and decides whether to show colors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TextIO
 
 from clusterkit.text.printable import COLOR, Chunk, columns
 
-REFRESH = 0.25  # seconds between two updates of the lowest line
-AT_ONCE = 1024  # chunks per system call, at most
-FREE = 4  # columns that stay free at the end of the lowest line, so that the terminal's ^C begins no other line
+REFRESH = 0.25  # seconds between updates of the lowest line
+AT_ONCE = 1024  # the maximum number of chunks per system call
+FREE = 4  # columns kept free at the end of the lowest line, so that the terminal's echo of ^C does not wrap
 
-_USUAL = 80  # columns, if the terminal does not report its width
+_USUAL = 80  # columns; the width of a terminal that does not report one
 _COLOR = re.compile(COLOR)
 
 CLEAR_LINE = "\r\x1b[K"
 Lowest = Callable[[int], str]  # returns the lowest line for a width in columns
 COLORS_HELP = (
-    "Colors, those of the tasks too; the log files keep them all. NO_COLOR and FORCE_COLOR in the environment decide "
-    "where neither is given."
+    "Show or remove colors, including those of the tasks; the log files keep all colors. If neither option is given, "
+    "the environment variables NO_COLOR and FORCE_COLOR decide."
 )
 
 
@@ -33,7 +33,7 @@ def is_screen(stream: TextIO | None) -> bool:
 
 
 def has_terminal(descriptor: int, group: int) -> bool:
-    """Return whether the process group has the terminal; True if unknown, for a terminal of another session."""
+    """Return whether the process group is the terminal's foreground group; True if unknown, as in another session."""
     try:
         return os.tcgetpgrp(descriptor) == group
     except OSError:
@@ -43,8 +43,8 @@ def has_terminal(descriptor: int, group: int) -> bool:
 class Screen:
     """Writes whole lines. The lowest line is erased before these lines and drawn again after them, in one system call.
 
-    The lowest line is drawn only while `group`, the process group of the command, has the terminal, so that a command
-    in the background does not disturb the shell's prompt. The width is looked up each time.
+    The lowest line is drawn only while `group`, the process group of the command, is in the foreground, so that a
+    command in the background does not disturb the shell's prompt. The terminal's width is read before each drawing.
     """
 
     def __init__(self, descriptor: int, lowest: Lowest | None = None, group: int | None = None) -> None:
@@ -57,7 +57,7 @@ class Screen:
 
     @property
     def patience(self) -> float | None:
-        """Seconds after which `write` should be called again; None if that is not needed."""
+        """Seconds after which `write` should be called again; None if no further call is needed."""
         return None if self._lowest is None or self._broken else REFRESH
 
     def write(self, texts: Sequence[Chunk]) -> None:
@@ -121,15 +121,15 @@ class Screen:
 
 
 def is_notebook(environment: Mapping[str, str]) -> bool:
-    """Return whether `!` in a notebook started this process: its output looks like a terminal, but only shows text.
+    """Return whether `!` in a notebook started this process. Its output looks like a terminal, but only shows text.
 
-    ipykernel sets these variables, and with them FORCE_COLOR, which therefore is not a choice of the user.
+    ipykernel sets these variables together with FORCE_COLOR, so in a notebook FORCE_COLOR is not the user's choice.
     """
     return [environment.get(name) for name in ("TERM", "PAGER", "GIT_PAGER")] == ["xterm-color", "cat", "cat"]
 
 
 def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
-    """Return whether to show colors: the user's choice, else the usual environment variables, else on a terminal."""
+    """Return whether to show colors: as asked, else as the usual environment variables say, else on a terminal only."""
     if asked is not None:
         return asked
     if environment.get("NO_COLOR") or is_notebook(environment):

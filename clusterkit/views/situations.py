@@ -1,4 +1,4 @@
-"""What a run does now, as a word and a sentence: for `show`, `ps` and the page."""
+"""Describes the current situation of a run in a word and a sentence, for `show`, `ps` and the page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clusterkit.views.naming import because, counted, failed, measured, named, p
 from clusterkit.words.model import Task, TaskState, number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
-FEW = 3  # metrics that are named
-MISSED = 4.0  # usual intervals between steps without one, after which that is said
+FEW = 3  # the maximum number of metrics that are named
+MISSED = 4.0  # after this many usual step intervals without a step, the sentence mentions the missing steps
 
 
 def told(ledger: Ledger, wall: float, now: float) -> tuple[str, str, float | None]:
-    """The word and the sentence of a live run, and its steps per second while it trains and reports steps.
+    """Return the word and the sentence about a live run, and its steps per second; None unless it is making steps.
 
     `wall` is a wall time that is `now` seconds after the run began.
     """
@@ -112,7 +112,7 @@ def _are(tasks: tuple[Task, ...]) -> str:
 
 
 def failure_text(failure: Failure) -> str:
-    """What failed, with its exception's line where there is one: `worker:1 failed: ValueError: bad (attempt 2)`."""
+    """Describe a failure, with its exception if known: `worker:1 failed: ValueError: bad (attempt 2)`."""
     if failure.exception is None:
         return failed(failure)
     told = f"{failure.task} failed: {plain(failure.exception)} (attempt {failure.attempt}){because(failure)}"
@@ -120,7 +120,7 @@ def failure_text(failure: Failure) -> str:
 
 
 def reason_of(result: RunResult) -> str:
-    """Why a run ended: the exception of what caused that, or else the reason."""
+    """Return why a run ended: a doubt about its success, the failure that ended it, or the recorded reason."""
     cause = None if result.state is RunState.SUCCEEDED else result.cause
     if result.doubts:
         return printable(result.doubts[0].means.removesuffix("."))
@@ -132,15 +132,15 @@ def reason_of(result: RunResult) -> str:
 
 
 def ending(result: RunResult | None) -> str:
-    """The sentence about a run that is over; without a result, its supervisor was killed."""
+    """Return the sentence about a run that is over. `result` is None if the run's supervisor was killed."""
     if result is None:
-        return "The run was lost: its supervisor ended without writing a result. What its journal says is shown."
+        return "The run was lost: its supervisor ended without writing a result. Its journal is shown."
     after = f" after {shown(result.duration)}" if result.duration else ""
     how = "was lost" if result.lost else result.state.value
     if result.state is RunState.SUCCEEDED and result.restarts:
         after += f", with {number_of('restart', result.restarts)}"
-    without = f" It went on without {listed(result.given_up)}." if result.given_up else ""
+    without = f" It continued without {listed(result.given_up)}." if result.given_up else ""
     metrics = measured(result.metrics, FEW) if result.state is RunState.SUCCEEDED else ""
-    parts = [] if result.fine else [reason_of(result)]  # that the leader exited with code 0 goes without saying
+    parts = [] if result.fine else [reason_of(result)]  # omit the usual reason, an exit with code 0
     parts += [metrics] if metrics else []
     return f"The run {how}{after}{': ' * bool(parts)}{'; '.join(parts)}.{without}"

@@ -12,7 +12,7 @@ from clusterkit.views.naming import measured
 from clusterkit.views.narrate import waiting
 from clusterkit.words.model import TaskState, number_of
 
-BAR = (10, 40)  # columns, at least and at most
+BAR = (10, 40)  # columns; the minimum and maximum width of the bar
 DROPPED = ("time", "speed", "metric", "restarts", "bar", "steps")  # parts that a narrow terminal drops, in this order
 
 _GAP = " · "
@@ -39,7 +39,7 @@ def status_line(status: RunStatus, now: float, width: int, color: bool = False) 
 
 
 def _room(parts: Mapping[str, str], width: int) -> int:
-    """Return the columns that remain with the parts and the smallest bar; negative if there are too few."""
+    """Return how many columns remain after the parts and the smallest bar; negative if the parts do not fit."""
     return width - columns(_GAP.join(parts.values())) - (BAR[0] if "bar" in parts else 0)
 
 

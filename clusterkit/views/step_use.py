@@ -1,4 +1,4 @@
-"""Where the time of a step goes, as far as it can be known from outside: CPU time beside the time of the steps."""
+"""Compares the CPU time of tasks with the time per step, to show how the time of a step is spent."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from clusterkit.words import events as ev
 from clusterkit.words.account import Goodput
 from clusterkit.words.model import Task, TaskType
 
-LEAST = 4.0  # seconds of training that are measured, at least
-FULL = 0.9  # the share of the cores in use from which on more processes have nowhere to run
-IDLE = 0.5  # cores: a worker that uses fewer has no running thread most of the time
-LIKE = 0.1  # cores by which workers may differ and still be told of together
+LEAST = 4.0  # seconds; the minimum time of training that must be measured
+FULL = 0.9  # the share of the cores in use at which further processes find no free core
+IDLE = 0.5  # cores; a worker that uses less has no running thread most of the time
+LIKE = 0.1  # cores; workers whose use differs by no more than this are described together
 
 
 @dataclass(frozen=True, slots=True)
 class StepUse:
-    """What the tasks used of their machine while they trained.
+    """How much of their machine the tasks used while they trained.
 
     | field | meaning |
     | --- | --- |
-    | step | seconds of training for each step that counted |
-    | measured | the seconds of training in which the use was measured |
-    | cores | the number of cores that the tasks may use; None if that was not recorded |
-    | used | the cores that all tasks used together, on average |
-    | workers | the cores that each worker used |
+    | step | seconds of training per step, without repeated steps |
+    | measured | for how many seconds of training the use was measured |
+    | cores | the number of cores that the tasks may use; None if it was not recorded |
+    | used | the average number of cores that all tasks used together |
+    | workers | the average number of cores that each worker used |
     | gpus | whether GPUs were in use |
     """
 
@@ -44,7 +44,7 @@ class StepUse:
 
 
 def seconds_per_step(goodput: Goodput | None, events: Iterable[tuple[float, ev.Event]]) -> float | None:
-    """Return the seconds of training for each step that counted; None if that is unknown."""
+    """Return the seconds of training per step, without repeated steps; None if unknown."""
     steps = [event.step for _, event in events if isinstance(event, ev.Progressed) and event.task.trains]
     made = max(steps) - steps[0] if steps else 0
     return goodput.parts.training / made if goodput is not None and goodput.parts.training > 0 and made else None
@@ -53,9 +53,9 @@ def seconds_per_step(goodput: Goodput | None, events: Iterable[tuple[float, ev.E
 def step_use(
     goodput: Goodput | None, events: Sequence[tuple[float, ev.Event]], samples: Sequence[UsageSample]
 ) -> StepUse | None:
-    """Return what was used between samples in which steps were made and no task came or went; times are wall times.
+    """Return the use in those intervals between samples in which steps were made and no task started, paused or ended.
 
-    None if too little was measured.
+    Times are wall times. Return None if too little was measured.
     """
     step = seconds_per_step(goodput, events)
     training = {event.task for _, event in events if isinstance(event, ev.Spawned) and event.task.trains}
@@ -86,7 +86,7 @@ def step_use(
 
 
 def step_lines(use: StepUse | None, width: int | None = None) -> list[str]:
-    """Return the lines about the use of a machine, to show below the line of goodput."""
+    """Return the lines about the use of the machine, to show below the goodput."""
     if use is None:
         return []
     return at_words("  " + " ".join(_sentences(use)), width or USUAL, "    ").split("\n")
@@ -112,7 +112,7 @@ def _sentences(use: StepUse) -> Iterable[str]:
 
 
 def _of_workers(use: StepUse) -> str:
-    """What the workers used; those that used half a core or less had no thread that ran most of the time."""
+    """Return how much of a core the workers used and, if all used little, what they may have waited for."""
     least, most = min(use.workers.values()), max(use.workers.values())
     if len(use.workers) == 1:
         text = f"The worker used {most:.0%} of a core"

@@ -1,4 +1,4 @@
-"""Sentences about what surrounds the tasks: the hosts, and changes of the program's files."""
+"""Sentences about hosts and about changes to the program's files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from clusterkit.views.naming import few
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 
-MOST_FILES = 3  # files that a sentence names
+MOST_FILES = 3  # the maximum number of files that a sentence names
 
 
 def of_host(event: ev.OfHost | ev.HostAvoided) -> str:
-    """Return the sentence about an event of a host, or about the placement of tasks."""
+    """Return the sentence about a host, or about the placement of tasks on hosts."""
     match event:
         case ev.Placed(hosts):
             return f"{_placed(hosts)}."
@@ -34,7 +34,7 @@ def of_host(event: ev.OfHost | ev.HostAvoided) -> str:
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:
-    """Return the tasks by host, such as `n1: chief:0, worker:0, ps:0; n2: worker:1`."""
+    """Return a list of the tasks on each host, such as `n1: chief:0, worker:0, ps:0; n2: worker:1`."""
     places: dict[str, list[str]] = {}
     for task, host in sorted(hosts.items()):
         places.setdefault(host, []).append(str(task))
@@ -43,11 +43,11 @@ def _placed(hosts: Mapping[Task, str]) -> str:
 
 
 def of_change(event: ev.ProgramChanged) -> str:
-    """Return which files were saved, and why nothing restarts if the change has a problem or changes nothing."""
+    """Return a sentence about files that were saved, and why nothing restarts if they are invalid or unchanged."""
     if event.problem:
         return f"{event.problem}. Nothing restarts until that is corrected."
     if event.same:
-        return f"{files(event.files)} {'were' if len(event.files) > 1 else 'was'} saved as before."
+        return f"{files(event.files)} {'were' if len(event.files) > 1 else 'was'} saved without changes."
     return f"{files(event.files)} changed."
 
 

@@ -15,10 +15,10 @@ _EMPTY = frozenset({"", "-"})
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, and what becomes of it in a terminal that is too narrow for the whole table.
+    """A column of a table, and how the column adapts to a terminal that is too narrow for the whole table.
 
-    `least`: its cells may be cut to so many columns, at their end, or with `is_path` at their beginning. `dropped`: its
-    place in the order in which columns are left out; 0 for never.
+    Cells may be cut to the width `least`, at their end or, if `is_path` is set, at their beginning. `dropped` is the
+    column's place in the order in which columns are left out; 0 if the column is never left out.
     """
 
     title: str
@@ -35,10 +35,10 @@ def table(kinds: Sequence[Column | str], rows: Sequence[Sequence[str]], width: i
 def table_lines(
     kinds: Sequence[Column | str], rows: Sequence[Sequence[str]], width: int | None = None, gap: int = GAP
 ) -> list[str]:
-    """The lines of a table of at most `width` columns, the titles first; None: as wide as it is.
+    """Return the lines of a table, the titles first. `width` is the maximum width; None if the width is not limited.
 
-    Where it is too wide, the gaps become narrower. Then columns without a value are left out, then cells are cut, and
-    then columns are left out in their order.
+    If the table is too wide, the gaps become narrower, then columns without a value are left out, then cells are cut,
+    and then columns are left out in the order of `dropped`.
     """
     all_kinds = [kind if isinstance(kind, Column) else Column(kind) for kind in kinds]
     cells = [[printable(cell) for cell in row] for row in rows]
@@ -55,7 +55,7 @@ def table_lines(
 def _fitting(
     kinds: Sequence[Column], cells: Sequence[Sequence[str]], natural: Sequence[int], width: int
 ) -> tuple[list[int], list[int]]:
-    """The columns that are kept, by their numbers, and the widths of all."""
+    """Return the numbers of the columns that are kept, and the widths of all columns."""
     kept = list(range(len(kinds)))
     in_order = sorted((n for n in kept if kinds[n].dropped), key=lambda n: kinds[n].dropped)
     empty = [n for n in in_order if all(row[n] in _EMPTY for row in cells)]
@@ -69,7 +69,7 @@ def _fitting(
 
 
 def _cut(kinds: Sequence[Column], natural: Sequence[int], kept: Sequence[int], width: int) -> list[int]:
-    """The widths after cells were cut as far as is necessary and allowed, those on the right first."""
+    """Return the widths after cells are cut as far as necessary and allowed, from the rightmost column to the left."""
     widths = list(natural)
     for n in reversed(kept):
         least = kinds[n].least
@@ -89,7 +89,7 @@ def _cell(kind: Column, text: str, width: int) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes as text: `812 MiB`."""
+    """Format a number of bytes: `812 MiB`."""
     if count is None:
         return "-"
     value = float(count)
@@ -101,7 +101,7 @@ def size(count: int | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """An elapsed time as text: `12 s`."""
+    """Format an elapsed time: `12 s`."""
     return "-" if seconds is None else shown(max(0.0, seconds))
 
 

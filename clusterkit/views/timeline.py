@@ -1,4 +1,4 @@
-"""The timeline: the events of a run as lines of text, each with its time, and details of events without a sentence."""
+"""Formats a run's events as lines of text with times, and has sentences about the events that the console omits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def timeline_text(lines: Iterable[tuple[float, str]], width: int | None = None) 
 
 
 def any_sentence(event: ev.Event) -> str | None:
-    """Return the sentence about any event, also one that the console does not show; None if it has none, as Ticked."""
+    """Return the sentence about any event, even if the console does not show it; None for `Ticked` and the like."""
     if (told := sentence(event)) is not None:
         return told[1]
     text = _DETAILS[type(event)].format(event) if type(event) in _DETAILS else _detail(event)
     return None if text is None else printable(text)
 
 
-# The sentences about events that the console does not show. `0` is the event.
+# The sentences about events that the console does not show. `{0}` is replaced by the event.
 _DETAILS: Mapping[type[ev.Event], str] = {
     ev.Began: "The run begins.",
     ev.SpawnFailed: "{0.task} could not be started: {0.error} (attempt {0.attempt}).",

@@ -1,6 +1,6 @@
 """Shortens the error that ended a task: keeps the program's own lines and the exception, and folds the other lines.
 
-Understands the output of Python, AutoGraph and TensorFlow's graphs, in a log that may contain anything.
+Handles errors in the formats of Python, AutoGraph and TensorFlow's graphs, in logs that may contain any other text.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-RUNTIME = "clusterkit"  # the package that starts the program; its frames say nothing about a crash
-EXTENSIONS = "Extension modules: "  # begins the last line of a crash, a list of names
-MOST = 20  # lines of an error that are shown, at most
-_CALLS = (1, 5)  # calls that are kept at the beginning and end of a long sequence
-_MESSAGE = (7, 3)  # lines that are kept at the beginning and end of a long message
+RUNTIME = "clusterkit"  # the package that starts the program; its frames do not help to explain a crash
+EXTENSIONS = "Extension modules: "  # the beginning of the last line that a crash prints, a list of names
+MOST = 20  # the maximum number of lines of an error that are shown
+_CALLS = (1, 5)  # how many calls are kept at the beginning and at the end of a long sequence of calls
+_MESSAGE = (7, 3)  # how many lines are kept at the beginning and at the end of a long message
 
 _FRAME = re.compile(r'(?P<margin>[ |+]*)File "(?P<file>[^"]*)", line (?P<line>\d+)(?:,? in (?P<name>[^*]*?) *\**)?$')
 _TITLE = re.compile(r"(?P<before>.*?)(?: ?\+ Exception Group )?Traceback \(most recent call last\):$")
 _LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The above exception was the direct cause of )")
 _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
 _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # the module of an exception's class
-_LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
+_LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # logged by C++ code
 _REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
-# Lines that repeat the error, or advise on other ways to run a program.
+# Lines after an error that only repeat the error, list graph nodes or C++ frames, or contain general advice.
 TRANSPORT = re.compile(
     r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.|\*\*\* Check failure stack trace: |    @ +0x"
 )
 _PLACE = re.compile(r"(\S+:\d+)(?: in |$)")
-_SENTENCES = 2  # lines of an error's message
-_MARK = re.compile(r"[ |]*[~^]+$")  # the mark below source code, at any column
+_SENTENCES = 2  # the maximum number of lines of a message that `error_place` returns
+_MARK = re.compile(r"[ |]*[~^]+$")  # a line that marks a part of the source code above it
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A line to show or, if `kind` is `folded`, a frame of the package `of` that is only counted."""
+    """A line to show. If `kind` is `folded`, it stands for a frame in the package `of`, which is only counted."""
 
     text: str
-    kind: str = "said"  # or "call", "link", "folded"
+    kind: str = "said"  # "said", "call", "link" or "folded"
     of: str = ""
 
 
@@ -73,7 +73,7 @@ def error_place(tail: Sequence[str]) -> tuple[str, str]:
 
 
 def _error(lines: Sequence[str]) -> list[str]:
-    """Return the lines of the error at the end of a log; none without an error."""
+    """Return the lines of the error at the end of a log; an empty list if there is no error."""
     start = traceback_start(lines)
     if start is None:
         return []
@@ -82,7 +82,7 @@ def _error(lines: Sequence[str]) -> list[str]:
 
 
 def without_frames(traceback: Sequence[str]) -> list[str]:
-    """Return a traceback as Python prints it, with successive frames of packages replaced by their number."""
+    """Return a Python traceback in which consecutive frames of packages are replaced by the number of these frames."""
     shown, owners, number = list[str](), list[str](), 0
     while number < len(traceback):
         line, number = traceback[number], number + 1
@@ -104,7 +104,7 @@ def without_module(exception: str) -> str:
 
 
 def owner_of_frame(line: str) -> str:
-    """Return the package of the frame in a line; empty for the program's own frames and for other lines."""
+    """Return the package whose frame a line describes; empty for the program's own frames and for other lines."""
     frame = _FRAME.match(line)
     return owner_of(frame["file"]) if frame else ""
 
@@ -115,7 +115,7 @@ def frames_text(owners: Sequence[str]) -> str:
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
-    home: str | None = None  # the directory of the program's first own line
+    home: str | None = None  # the directory of the first file that belongs to the program
     number, follows_call = 0, False
     while number < len(lines):
         line = lines[number]
@@ -130,7 +130,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
                 yield _Piece("", "folded", owner)
             number, follows_call = end, True
         elif title := _TITLE.match(line):
-            if number > 1 and title["before"].strip(" |+-"):  # keep the line of a progress bar that the title follows
+            if number > 1 and title["before"].strip(" |+-"):  # keep a progress bar that is on the line of the title
                 yield _Piece(line)
         elif _LINK.match(line):
             yield _Piece(line, "link")
@@ -154,7 +154,7 @@ def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
 
 
 def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Piece]:
-    """Yield a frame of the program: its place and its call. Code that is not Python keeps the mark below it."""
+    """Yield a frame of the program: its place and its code. The code of a syntax error keeps the mark below it."""
     file, margin = frame["file"], frame["margin"][:-2]
     where = f"{margin}{file.removeprefix(f'{home}/') if home else file}:{frame['line']}"
     if frame["name"] is None:
@@ -166,7 +166,7 @@ def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Pie
 
 
 def _of_chain(pieces: list[_Piece]) -> list[_Piece]:
-    """Reduce each exception that led to the last one to the program's last line and the message's first line."""
+    """Shorten each exception that led to the last one: keep the program's last call and the message's first line."""
     ends = [number for number, piece in enumerate(pieces) if piece.kind == "link"]
     short: list[_Piece] = []
     for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
@@ -189,7 +189,7 @@ def _shown(pieces: Iterable[_Piece], width: int) -> list[str]:
 
 
 def _once(lines: list[str]) -> list[str]:
-    """Remove TensorFlow's repeated lists of the frames that made a node."""
+    """Remove repetitions of TensorFlow's list of the frames in which a node was created."""
     made = [number for number, line in enumerate(lines) if line.startswith("Detected at node ")]
     for first, second in reversed([*pairwise(made)]):
         if lines[first:second] == lines[second : 2 * second - first]:
@@ -198,7 +198,7 @@ def _once(lines: list[str]) -> list[str]:
 
 
 def _fewer(lines: list[str], most: tuple[int, int], what: str) -> list[str]:
-    """Return the first and last lines, with the number of the lines left out between them."""
+    """Return the first and last lines, and between them a line with the number of lines that were left out."""
     first, last = most
     if (hidden := len(lines) - first - last) <= 1:
         return lines

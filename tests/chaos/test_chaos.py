@@ -162,7 +162,7 @@ def test_a_run_of_others_is_not_taken_for_one_of_the_campaign(ck: Clusterkit, le
     """Neither judged nor removed: nothing is started, and the message names the run."""
     (ck.home / "runs" / left).mkdir(parents=True)
     told = ck("chaos", "--run-id", "mine", "--runs", "3", MIMIC, *SHORT, code=2).err
-    assert f"The campaign mine would use ids that runs have already: {left}." in told
+    assert f"The campaign mine would use ids that runs already have: {left}." in told
     assert [path.name for path in (ck.home / "runs").iterdir()] == [left]
     assert not (ck.home / "campaigns").exists()
 

@@ -165,7 +165,7 @@ RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
 # Each with what its reason has to say, what is to be done, and the first command for that.
 GUIDANCE: dict[Callable[[], Told], tuple[str, str, str]] = {
     starting: ("", "Nothing: wait", "clusterkit logs --follow r"),
-    training: ("", "Nothing. To read along:", "clusterkit logs --follow r"),
+    training: ("", "Nothing. To follow the output:", "clusterkit logs --follow r"),
     measured: ("", "Nothing.", "clusterkit logs --follow r"),
     quiet: ("", "Nothing.", "clusterkit logs --follow r"),
     stalled: (

@@ -37,7 +37,7 @@ def test_a_killed_fit_resumes(tmp_path: Path, keras: str) -> None:
     ]:
         assert seen[killed]["digest"] != whole["digest"]
         assert seen[resumed] == {"said": said, "epochs": 2, "batches": batches, "digest": whole["digest"]}, killed
-    assert seen["over"]["said"] == "fit has made its 3 epochs already, 30 steps; its history is empty\n"
+    assert seen["over"]["said"] == "fit has already completed its 3 epochs (30 steps); its history is empty\n"
     assert (seen["over"]["epochs"], seen["over"]["digest"]) == (0, whole["digest"])
     assert seen["stopped"]["epochs"] == 2
     assert seen["stays stopped"]["said"] == "fit was stopped early in epoch 2, after 20 steps\n"

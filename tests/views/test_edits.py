@@ -27,8 +27,13 @@ def planned(step: int | None, *tasks: str) -> ev.RestartPlanned:
         (planned(None), Level.WARNING, False, "train.py changed: restarting all tasks."),
         (planned(None, "worker:0"), Level.WARNING, False, "train.py changed: restarting worker:0."),
         (ev.ProgramChanged(("a.py", "b.py")), Level.DEBUG, False, "a.py and b.py changed."),
-        (ev.ProgramChanged(("a.py",), same=True), Level.INFO, False, "a.py was saved as before."),
-        (ev.ProgramChanged(("a.py", "b.py"), same=True), Level.INFO, False, "a.py and b.py were saved as before."),
+        (ev.ProgramChanged(("a.py",), same=True), Level.INFO, False, "a.py was saved without changes."),
+        (
+            ev.ProgramChanged(("a.py", "b.py"), same=True),
+            Level.INFO,
+            False,
+            "a.py and b.py were saved without changes.",
+        ),
         (
             ev.ProgramChanged(("a.py",), problem="a.py:1 is not valid Python: x in `\x1b[2J`"),
             Level.WARNING,
