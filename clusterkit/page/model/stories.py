@@ -1,4 +1,4 @@
-"""Stories: each incident of a run as people tell it, from the recovery report."""
+"""Stories: turns the recovery report into a readable description of each incident."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
-MOST_TOLD = 8  # deaths of one kind
-MOST_STORIES = 1000  # the newest
+MOST_TOLD = 8  # the maximum number of deaths of the same kind that a story lists individually
+MOST_STORIES = 1000  # the maximum number of stories of a run: the newest ones
 SAME = " with the same error, on its own"
 
 
 def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Story]:
-    """A story for each recovery, and for each fault that killed no task, in the order of time.
+    """Return a story for each recovery, and for each fault that killed no task, in chronological order.
 
-    An explanation is part of the last recovery from a failure of its task that no fault brought about.
+    An explanation of a task's failure belongs to the last recovery in which that task failed without a fault.
     """
     explanations = () if result is None else result.explanations
     last = {one.task: recovery for recovery in report.recoveries for one in _failures(recovery) if one.fault is None}
@@ -39,7 +39,7 @@ def _failures(recovery: Recovery) -> Iterator[Death]:
 
 
 def _unrepaired(result: RunResult | None) -> str:
-    """Why nothing restarted after the last failure."""
+    """Return the reason why nothing was restarted after the last failure."""
     if result is None or not (result.repeated or result.usage_error):
         return "Nothing was restarted"
     again = " again" if result.restarts else ""
