@@ -1,9 +1,9 @@
-// The tasks now: state, CPU, memory, what they report; and what can be done to them.
+// The table of tasks: their state, CPU, memory and reported metrics, with buttons for actions.
 
 import { fill, h, hueOf, keyed, mark, say, tell } from "./dom.js";
 import { byTask, bytes, count, metric, speed } from "./format.js";
 
-const MORE = 3; // metrics in a row's second line
+const MORE = 3; // the maximum number of metrics in a task's second row
 const HEADS = ["task", "state", "step", "CPU", "memory"];
 
 export class Tasks {
@@ -40,7 +40,7 @@ export class Tasks {
     this.note.hidden = !this.note.textContent;
   }
 
-  /** Two rows: what the task is, and below it what it reports and what can be done. */
+  /** Create the two rows of a task: its state, and below it the reported metrics and the buttons. */
   make(row) {
     const open = () => this.openLog({ task: row.task });
     const name = h("button", { class: `link ${hueOf(row.color)}`, type: "button", title: `Show the log of ${row.task}`, onclick: open }, row.task);
@@ -76,7 +76,7 @@ export class Tasks {
 const END_WORDS = { success: "succeeded", failed: "failed", fault: "failed", collateral: "failed", ended: "ended" };
 const DOES = { start: "starting", stalled: "stalled" };
 
-/** What the lanes show of the newest attempt, if that is more than the task's state. */
+/** Return the state of a task; if the newest attempt is more specific, what the lanes show of that attempt. */
 function stateOf({ state }, attempt) {
   if (state === "down") return END_WORDS[attempt?.how] ?? state;
   return (state === "running" && DOES[attempt?.segments.at(-1)?.kind]) || state;
@@ -92,7 +92,7 @@ function metricsOf(row) {
   return known.join("   ") + (row.old && known.length ? " before the restart" : "");
 }
 
-/** Why there is no step in a task's row. */
+/** Return the reason why a task's row has no step. */
 function withoutSteps(row) {
   if (row.steps || row.step != null || row.type === "evaluator") return "";
   return row.type === "worker" ? "the coordinator reports its steps" : "makes no steps: it holds variables";
