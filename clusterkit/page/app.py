@@ -51,7 +51,8 @@ NO_STORE = {"cache-control": "no-store"}
 MOST_SCRAPED = 20  # the maximum number of live runs in one answer with metrics: the newest ones
 MOST_NAMES = 200  # the maximum number of curves in one answer
 MOST_POINTS = 5000  # the maximum number of points of a curve in one answer
-REFUSALS: Mapping[Any, int] = {  # the HTTP status for each error whose text is sent; the most specific class decides
+# The HTTP status for each error whose text is sent to the client. The most specific class applies.
+REFUSALS: Mapping[Any, int] = {
     NotAllowed: 403, NoSuchRun: 404, BadQuestion: 400, BadCursor: 400, TooSlow: 400, TooMany: 503, ClusterkitError: 409,
     ClientDisconnect: 400,
 }  # fmt: skip
@@ -128,7 +129,7 @@ class Dashboard:
         await self._runs.close()
 
     async def index(self, request: Request) -> Response:
-        """Return the HTML page; its script decides by the address what to show."""
+        """Return the HTML page. The script in it reads the address to decide what to show."""
         return self._file("index.html", request)
 
     async def static(self, request: Request) -> Response:

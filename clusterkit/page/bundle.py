@@ -13,7 +13,7 @@ AHEAD = "ahead.js"  # the module that runs before the other modules are loaded
 STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
 DATA_ID = "embedded"  # the id of the element with the data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
-_LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # an import that loads the module only when it is first used
+_LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # matches imports of modules that are loaded only when needed
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
 _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
@@ -108,7 +108,7 @@ def marker(kind: str) -> str:
 
 
 def escaped(data: str) -> str:
-    """Escape JSON so that an HTML parser sees only plain text in it when it is in a script element."""
+    """Escape JSON so that no part of it is parsed as HTML in a script element."""
     return (
         data.replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     )

@@ -15,13 +15,13 @@ from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
 LONGEST = 1 << 26  # bytes; longer lines are skipped
-MANY = 400  # a block that has more reports of an attempt is sampled
-EDGE = 4  # the number of first and of last reports of an attempt in a block that are always read
-FEWEST = 8  # the minimum number of reports that are sampled between those
-BESIDE = 3  # the number of reports read after each event of another kind
-# The approximate maximum number of reports sampled in a whole journal, without those that EDGE and BESIDE add.
+MANY = 400  # if a block has more reports of an attempt, only a sample of them is read
+EDGE = 4  # in each block, this many of an attempt's first and of its last reports are always read
+FEWEST = 8  # the minimum number of an attempt's other reports in a block that are sampled
+BESIDE = 3  # after each event of another kind, this many reports of an attempt are always read
+# The approximate maximum number of reports sampled in a whole journal, besides those that are always read.
 MOST_BETWEEN = 4000
-MOST_LOOKS = 50_000  # the maximum number of comparisons to find the reports next to other events
+MOST_LOOKS = 50_000  # the maximum number of comparisons to find reports next to other events; if exceeded, read all
 # Matches only keys of events, since quotes within JSON strings are escaped.
 _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt": \d+)|)')
 
@@ -41,7 +41,7 @@ class JournalBlocks:
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.journal
         self.offset = 0  # the offset of the next line
-        self._skipping = False  # True within a line that is too long
+        self._skipping = False  # True while the rest of an over-long line is skipped
         self._blocks = 1.0  # the size of the journal when it was first read, in blocks
 
     def has_new(self) -> bool:

@@ -38,7 +38,7 @@ class BoardUpdate:
 
     text: str  # empty if nothing changed
     version: int
-    offset: int  # the journal offset up to which the client has all changes after this update
+    offset: int  # the journal offset up to which a client that applies this update has all changes
     over: bool  # True if no further updates will follow
     gone: bool  # True if the run's directory was removed
 
@@ -66,7 +66,7 @@ class LiveRun:
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
             self._begin()  # the run was replaced by a new run, or its job file has only now been written
         read = self._read()
-        if read and self.model.is_over:  # the supervisor itself exits slightly later
+        if read and self.model.is_over:  # the result is recorded, even if the supervisor has not exited yet
             self._live, due = False, True
         if not (due or read):
             return

@@ -20,10 +20,10 @@ from clusterkit.words.model import Task
 
 MOST_LINES = 5000  # the maximum number of lines of a page
 MOST_CHARACTERS = 4 << 20  # the maximum number of characters of a page
-MOST_SEARCHED = 1 << 20  # the maximum number of bytes that are searched each time a client asks for new lines
+MOST_SEARCHED = 1 << 20  # the maximum number of bytes searched per check for new lines of a followed log
 LOOK_FOR = 0.4  # seconds; a search that takes longer returns the matches so far
-LONGEST_PATTERN = 1000  # the maximum number of characters
-LONGEST_MATCHED = 4096  # the number of characters at the beginning of a line that a regular expression searches
+LONGEST_PATTERN = 1000  # the maximum number of characters of a search text
+LONGEST_MATCHED = 4096  # characters; only this much of a line is searched for a regular expression
 
 
 class BadQuestion(ClusterkitError):
@@ -109,7 +109,7 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """Return the lines after a cursor. If there is too much, skip to the newest lines. Raises ClusterkitError."""
+        """Return the lines after a cursor. If too many lines follow, skip older ones. Raises ClusterkitError."""
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:

@@ -22,7 +22,7 @@ from clusterkit.words.errors import ClusterkitError
 CHUNK = 1 << 18  # bytes per read; a line that is longer is split into several lines
 LONGEST_SHOWN = 1 << 14  # the maximum number of characters of a line that are shown
 _REDRAWN = re.compile(rb"[\r\x08]|\x1b\[[02]?K")
-LONGEST_CURSOR = 18  # the maximum number of digits
+LONGEST_CURSOR = 18  # the maximum number of digits of a cursor
 Matches = Callable[[str], bool]
 
 
@@ -35,7 +35,7 @@ class BadCursor(ClusterkitError):
 
 @dataclass(slots=True)
 class Search:
-    """The limits of a page, which count down: the lines and characters still allowed, and the end of a search."""
+    """The remaining limits of a page: the number of lines, the number of characters, and the end time of a search."""
 
     lines: int
     characters: int
@@ -138,7 +138,7 @@ def lines_before(log: LogFile, end: int) -> Iterator[LineSpan]:
 
 @dataclass(slots=True)
 class AttemptLog:
-    """Returns the log of one attempt as pages. Its cursors are offsets."""
+    """The log of one attempt, divided into pages. Its cursors are offsets."""
 
     path: Path
     source: Source

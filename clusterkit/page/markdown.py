@@ -25,8 +25,8 @@ LONGEST_LINE = 400  # the maximum number of characters of a line
 _TICKS = re.compile("`+")
 MOST_ROWS = 60  # the maximum number of rows of a table; a GitHub issue is limited to 65,536 characters
 MOST_FAILING = 8  # the maximum number of failed runs of a campaign that are described in full
-LONGEST_COMMAND = 2000  # the maximum number of characters
-LONGEST_CELL = 160  # the maximum number of characters
+LONGEST_COMMAND = 2000  # the maximum number of characters of a command
+LONGEST_CELL = 160  # the maximum number of characters of a table cell
 
 
 def code(text: str, longest: int = LONGEST_LINE) -> str:

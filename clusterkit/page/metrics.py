@@ -28,10 +28,11 @@ from clusterkit.words.model import Task
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 MOST_TASKS = 200  # the maximum number of tasks of a run that have metrics
-MOST_REPORTED = 20  # the maximum number of metrics that are exported of those that a task reports
+MOST_REPORTED = 20  # the maximum number of a task's reported metrics that are exported
 LONGEST_LABEL = 100  # the maximum number of characters of a label's value
 BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds; bounds in the histogram of recoveries
-CAUSES = ("failed", "fault", "collateral", "asked", "lost")  # how the attempt before a restart may have ended
+# Values of the label `cause`: how the attempt before the restart ended.
+CAUSES = ("failed", "fault", "collateral", "asked", "lost")
 OTHER = "other"
 STATES = (
     "starting", "running", "waiting", "stopping", "succeeded", "failed", "stopped", "timed out", "suspended", "lost",
@@ -49,7 +50,7 @@ class Scraped:
     | now | the number of seconds since the run began |
     | journal | the size of the journal, in bytes |
     | restarts | the number of restarts of each task, for each way in which the previous attempt had ended |
-    | faults | the number of injected faults with each action |
+    | faults | the number of injected faults for each action |
     | saved | when the newest checkpoint was complete, in seconds since the run began |
     | ended | the recoveries that are complete |
     """

@@ -29,9 +29,9 @@ from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
 STATIC = Path(__file__).parent / "static"
-# The maximum number of points of a curve; the more curves there are, the closer it is to FEWEST_POINTS.
+# The maximum number of points of a curve in a report with few curves, and in a report with very many curves.
 MOST_POINTS, FEWEST_POINTS = 800, 50
-POINTS = 100_000  # the number of points that all curves share
+POINTS = 100_000  # the maximum number of points of all curves together, unless each curve already has FEWEST_POINTS
 MOST_KEPT = 10  # the maximum number of failed or interrupted runs that a campaign's report includes
 LEAST_LOGS = 1 << 18  # the minimum room for the logs of each of those runs, in characters of JSON
 LONGEST_STACKS = 1 << 18  # the maximum number of bytes that are included of a file with stacks
@@ -39,7 +39,7 @@ Subject = RunDirectory | CampaignFile
 MOST = 5 << 20  # the maximum number of characters of JSON for the logs
 MOST_RUNS_TOGETHER = 24 << 20  # characters of JSON; a RunsReport that is this long takes no further runs
 LOGS_OF_MANY = 1 << 15  # the maximum number of characters of JSON for the logs of a run in a RunsReport
-BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident in which all lines are kept
+BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident; lines from this time are kept while there is room
 LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes; limits for how much is kept of the end of each log
 FARTHEST_BACK = 1 << 12  # bytes; how far back the beginning of a line is searched for
 _FOR_TAILS = 0.6  # the fraction of the room for logs that is reserved for the ends of logs
@@ -227,7 +227,7 @@ class Extract:
             source = piece.source
             if source in self._sizes and (start := self._wanted(piece)) is not None:
                 yield from self._of(source, start, min(piece.end, self._sizes[source]), piece.at, final=False)
-        for source, size in self._sizes.items():  # ends of logs that were not recorded, or that lack a newline
+        for source, size in self._sizes.items():  # the ends of logs, if not recorded or without a newline
             if self._read.get(source, 0) < size:
                 start = max(self._read.get(source, 0), self._tails[source])
                 yield from self._of(source, start, size, None, final=True)
@@ -242,7 +242,7 @@ class Extract:
         return max(piece.start, tail) if piece.end > tail else None
 
     def _of(self, source: Source, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
-        """Yield the lines that end between `start` and `end`. If bytes before them are left out, first yield a gap."""
+        """Yield the lines that end between `start` and `end`. If bytes before are left out, yield `skipped` first."""
         done, (task, attempt) = self._read.get(source, 0), source
         of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": attempt}
         with closing(LogFile(self._run.log(task, attempt))) as log:

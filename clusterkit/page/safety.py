@@ -102,7 +102,7 @@ def kept_token(path: Path) -> str:
 
 
 class HttpRefused(Exception):
-    """The request is refused: the HTTP status, a sentence that says why, and additional headers."""
+    """Refuses a request with an HTTP status, a sentence that says why, and additional headers."""
 
     def __init__(self, status: int, why: str, more: Mapping[str, str] | None = None) -> None:
         super().__init__(why)

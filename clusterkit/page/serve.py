@@ -34,7 +34,7 @@ class Protocol(H11Protocol):
     can't use up all connections.
     """
 
-    uid: int | None = None  # user id of the client; None for root and this user
+    uid: int | None = None  # the user id of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
         """Limit the connections of other users, and the time for a request."""

@@ -1,4 +1,4 @@
-"""Event streams, in the format that browsers call EventSource. Limits their number, and closes unread streams."""
+"""Streams of server-sent events. Limits their number, and closes streams that clients don't read."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class EventStream:
     async def _send(self, scope: Scope, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
         pack = None
-        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):  # messages are similar
+        # Messages resemble each other, so a stream compresses well.
+        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
             pack = zlib.compressobj(wbits=31)
             headers.append((b"content-encoding", b"gzip"))
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -1,4 +1,4 @@
-"""The board: the entities and curves of a run, with a record of which entities have changed for each client."""
+"""The board: the entities and curves of a run. Finds the entities that changed since a client last received them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from clusterkit.words import wire
 MOST_GONE = 20_000  # the maximum number of removed entities that are remembered, for clients that still show them
 FINEST = 0.05  # seconds; the initial width of a curve's buckets
 MOST_BUCKETS = 2048  # the maximum number of buckets of a curve, unless BUDGET is exceeded
-FEWEST_BUCKETS = 64  # the lowest value to which that maximum is reduced
-BUDGET = 400_000  # the number of buckets of all curves of a run beyond which curves are shrunk
+FEWEST_BUCKETS = 64  # the value to which MOST_BUCKETS is reduced in a run with very many curves
+BUDGET = 400_000  # buckets; if all curves of a run together have more, each curve is shrunk
 MOST_CURVES = 4000  # the maximum number of curves of a run
 LONGEST_NAME = 200  # the maximum number of characters of a curve's name
 Points = dict[str, list[float]]
@@ -26,12 +26,12 @@ Points = dict[str, list[float]]
 
 @dataclass(slots=True)
 class BoardEntry:
-    """An entity on the board; `entity` is None once it was removed."""
+    """An entity on the board; `entity` is None if it was removed."""
 
     entity: Any
     offset: int  # the journal offset after the line that last changed the entity
     version: int  # the board's version after that change
-    always: bool  # True if each client that reconnects needs the entity, which depends on more than the journal
+    always: bool  # True if the entity depends on more than the journal, so every client that reconnects needs it
     _text: str | None = None
 
     @property
@@ -114,7 +114,7 @@ def _finite(value: Any) -> Any:
 
 
 class Curve:
-    """A curve, stored in buckets of time. A bucket has the time and value of its last point, and its value range."""
+    """A curve in buckets of time. A bucket stores its last point, its lowest value, and its highest value."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -186,7 +186,7 @@ class Curves:
     _buckets: int = 0
 
     def add(self, name: str, task: str, at: float, value: float) -> bool:
-        """Add a point. Return False if its value is not finite, or if it would exceed MOST_CURVES."""
+        """Add a point. Return False if its value is not finite, or if a new curve would exceed MOST_CURVES."""
         if not math.isfinite(value):
             return False
         key = (name[:LONGEST_NAME], task)

@@ -1,4 +1,4 @@
-"""A campaign as entities: one for the campaign, and one for each run."""
+"""Turns a campaign into entities: one for the campaign itself, and one for each run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CampaignEntity:
     shape: str
     command: str  # the command that repeats the campaign
     state: str  # running, passed, failed, stopped, or lost if the campaign's process was killed
-    text: str  # why the campaign has no runs, or its result so far
+    text: str  # a sentence about the result so far, or the reason why there are no runs
     wall: float  # the wall time at which the campaign began
     ended: float | None  # the wall time at which the campaign ended
     clusterkit: str

@@ -158,7 +158,7 @@ class Story:
     detected: float | None = None  # when the failure was detected
     planned: float | None = None  # when the restart was decided
     up: float | None = None  # when the restarted tasks were up
-    first_step: float | None = None  # when the first new step was made
+    first_step: float | None = None  # when the first new step was completed
     checkpoint: str | None = None
     log: tuple[str, int] | None = None  # the task and attempt in whose log the incident begins
 

@@ -1,4 +1,4 @@
-"""The merged logs of all tasks: the file `arrivals` records in which order the lines of the logs were completed."""
+"""Merges the logs of all tasks in the order in which their lines were completed, as recorded in the file `arrivals`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
 
 APART = 1 << 16  # bytes; the initial distance between places in the index of the file `arrivals`
-MOST_ENDS = 200_000  # the maximum number of ends in all places together; beyond it, every second place is dropped
+MOST_ENDS = 200_000  # the maximum number of log lengths in the index; beyond it, every second place is dropped
 STEP = 1 << 20  # bytes per read
-NEAR = 1 << 12  # bytes; a range of the file that is this short is searched for a time line by line
+NEAR = 1 << 12  # bytes; a binary search for a time ends with a range of this size, which is read line by line
 LONGEST = 100  # bytes; the maximum length of a line of the file
 
 
@@ -112,7 +112,7 @@ class Position:
 
 
 class MergedLog:
-    """Returns the merged logs of a run as pages. `over` is True if the logs are complete.
+    """The merged logs of a run, divided into pages. `over` is True if the logs are complete.
 
     A line belongs to the piece in which it ends. If the last line of an attempt lacks a newline, it belongs to the
     first piece of the task's next attempt or, without a next attempt, follows all pieces.

@@ -51,7 +51,7 @@ class Now:
     live: bool
     began: float
     usage: Usage
-    ended: float | None = None  # seconds since the run began
+    ended: float | None = None  # when the run ended, in seconds since it began
     tensorboard: str | None = None
     result: RunResult | None = None  # the contents of the result file, which include explanations
 
@@ -115,7 +115,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
 def _error(failure: Failure | None) -> tuple[str, ...]:
     """Return the lines that a failed task printed about its error.
 
-    The last lines of a task that was stopped or killed are left out, since they don't show why.
+    The last lines of a task that was stopped or killed are left out, since they don't show the cause.
     """
     if failure is None or failure.exit.asked is not None or failure.exit.signal == SIGKILL:
         return ()

@@ -1,4 +1,4 @@
-"""The model of a run: takes the events of the journal one by one, and keeps the entities of the page up to date."""
+"""The model of a run, which keeps the entities of the page up to date as events are read from the journal."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 USED = ("cpu", "memory", "gpu", "gpu memory")  # the names of curves that are sampled; tasks report all others
-OWN = {"step", *USED}  # names of clusterkit's own curves, which no reported metric gets
+OWN = {"step", *USED}  # the names of clusterkit's own curves; a reported metric with such a name is renamed
 ALWAYS = (float("-inf"), float("inf"))
 UNITS = {"cpu": "%", "memory": "bytes", "gpu": "%", "gpu memory": "bytes", "step": "steps"}
 MOST_VERDICTS = 200
-SILENT = 2.0  # seconds; after this long without an event, the account of time is extended to the present
+SILENT = 2.0  # seconds; after this long without an event, goodput is calculated up to the present time
 RUN, JOB = "run", "job"
 
 
@@ -43,7 +43,7 @@ class RunModel:
     """Takes each event, with the offset after its line in the journal, and keeps `board` up to date.
 
     Some entities change with every report of progress. Their changes are only noted, and `refresh` puts them on the
-    board before a client is sent a message. The board includes everything up to the journal offset `settled`.
+    board before messages are sent to clients. The board includes everything up to the journal offset `settled`.
     """
 
     def __init__(self, paths: RunPaths, info: RunInfo | None) -> None:
@@ -136,7 +136,7 @@ class RunModel:
             self.settled = self.offset
 
     def curve(self, name: str, task: str, most: int, within: tuple[float, float] = ALWAYS) -> Drawn | None:
-        """Return the part of a curve `within` two times, as the page draws it; None if there is no such curve."""
+        """Return the points of a curve in a time range, as the page draws them; None if there is no such curve."""
         if (curve := self.curves.get(name, task)) is None:
             return None
         points = curve.points(*within, most)
