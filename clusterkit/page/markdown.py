@@ -92,7 +92,7 @@ def run_markdown(told: RunFacts) -> str:
     if rows := recovery_cells(told.recovered):
         parts += ["### Recoveries", table(TITLES, [[code(cell, LONGEST_CELL) for cell in row] for row in rows])]
     if told.recovered.faults or (told.result is not None and told.result.not_injected):
-        parts += ["### Faults", table(("", "at", "fault", "what came of it"), list(_faults(told)))]
+        parts += ["### Faults", table(("", "at", "fault", "result"), list(_faults(told)))]
     if again := _again(told):
         parts += ["### To run it again", block([again], "sh")]
     return "\n\n".join(parts) + "\n"

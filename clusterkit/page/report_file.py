@@ -242,7 +242,7 @@ class Extract:
         return max(piece.start, tail) if piece.end > tail else None
 
     def _of(self, source: Source, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
-        """Yield the lines that end between `start` and `end`. If bytes before are left out, yield `skipped` first."""
+        """Yield the lines that end between `start` and `end`, and before them a line for bytes that are left out."""
         done, (task, attempt) = self._read.get(source, 0), source
         of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": attempt}
         with closing(LogFile(self._run.log(task, attempt))) as log:

@@ -85,7 +85,7 @@ class ArrivalsIndex:
         return None
 
     def _read(self, offset: int, size: int) -> bytes:
-        """Return the complete lines within `size` bytes."""
+        """Return the complete lines within the `size` bytes after an offset of the file."""
         data = read_from(self._path, offset, size)
         end = data.rfind(b"\n") + 1
         return data[:end] if end or len(data) < size else data  # `recorded` ignores over-long lines

@@ -125,7 +125,7 @@ def _return(recovery: Recovery, unrepaired: str) -> Iterator[StoryLine]:
         yield StoryLine(recovery.up, f"{tasks} {are} up again{attempt}", "back")
     if recovery.went_on and recovery.planned is not None:
         at = recovery.planned if recovery.up is None else recovery.up
-        yield StoryLine(at, "Training continued all the while", "step")
+        yield StoryLine(at, "Training continued meanwhile", "step")
     elif recovery.first_step is not None:
         yield StoryLine(recovery.first_step, f"First new step{_origin(recovery)}", "step")
 
@@ -151,7 +151,7 @@ def _of_fault(fault: InjectedFault) -> Story:
         lines.append(StoryLine(fault.injected, "No task died, and training continued", "step"))
     elif fault.first_step is not None:
         stood = shown(fault.first_step - fault.injected)
-        lines.append(StoryLine(fault.first_step, f"First step after it; there was none for {stood}", "step"))
+        lines.append(StoryLine(fault.first_step, f"First step after the fault; no steps for {stood}", "step"))
     return Story(
         at=fault.injected,
         title=f"Fault {fault.number}: {fault.fault}",

@@ -14,9 +14,9 @@ const STATES = {
   connected: "",
   embedded: "",
   over: "",
-  reconnecting: "Reconnecting … What is shown may be old.",
-  renewed: "The dashboard was started anew. Open the address that it printed; this page then continues.",
-  removed: "This run was removed from the disk. What is shown is the last that was read of it; `clusterkit ls` lists the runs there are.",
+  reconnecting: "Reconnecting … The page may be out of date.",
+  renewed: "The dashboard was restarted. Open the address that it printed; this page then continues.",
+  removed: "This run was removed from the disk. The page shows the last known state; `clusterkit ls` lists the existing runs.",
   gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
 };
 

@@ -121,7 +121,7 @@ export class CampaignPage {
         "article",
         { class: "failure" },
         h("h3", null, `Run ${run.number}`, h("small", null, ` seed ${run.seed} · ${seconds(run.seconds)}`), this.hrefOf(run) && h("a", { href: this.hrefOf(run) }, "open")),
-        run.outcome === "interrupted" ? h("p", null, "The campaign's end interrupted it.") : h("ul", null, run.violations.map((text) => h("li", null, text))),
+        run.outcome === "interrupted" ? h("p", null, "The run was interrupted when the campaign ended.") : h("ul", null, run.violations.map((text) => h("li", null, text))),
         h("p", { class: "faults" }, run.faults.map((fault) => h("code", null, fault))),
         h("p", { class: "command" }, h("code", null, run.replay), copyButton(() => run.replay, "Copy the replay")),
       ),

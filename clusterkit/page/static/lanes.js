@@ -142,7 +142,7 @@ export class Lanes {
     }
     const lines = [`${clock(t)}${row ? `  ${row.task}` : ""}`];
     if (attempt) lines.splice(0, 1, clock(t), ...linesOf(attempt, t, now));
-    else if (row) lines.push("no process then");
+    else if (row) lines.push("no process at that time");
     return { t, task: row?.task ?? null, attempt: attempt?.attempt, text: lines.at(-1), lines };
   }
 

@@ -52,7 +52,7 @@ export class Points {
   async fetch(names, about, ask) {
     const key = JSON.stringify([names, about]); // known points can change only if this key changes
     const known = () => names.map((name) => this.of[name]?.t.length ?? 0);
-    const more = key === this.key && known().every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // if there are too many new points, fetch all points at the usual resolution
+    const more = key === this.key && known().every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // otherwise, fetch all points anew at the usual resolution
     const newest = Math.max(...names.map((name) => this.of[name]?.t.at(-1) ?? 0));
     const found = names.length ? await ask(more ? newest - OVERLAP : null) : {};
     const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.of[name], later) : later]);

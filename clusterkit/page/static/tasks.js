@@ -61,7 +61,7 @@ export class Tasks {
     mark(body, "data-state", row.state.split(/[ ,]/)[0]);
     say(step, row.step == null && !row.steps ? "" : count(row.step));
     step.className = row.old ? "old" : "";
-    mark(step, "title", row.old ? "of the attempt before" : row.speed == null ? null : `${speed(row.speed)} steps/s`);
+    mark(step, "title", row.old ? "from the previous attempt" : row.speed == null ? null : `${speed(row.speed)} steps/s`);
     say(cpu, row.cpu != null ? `${Math.round(row.cpu)} %` : row.pid ? "–" : "");
     say(memory, row.memory != null || row.pid ? bytes(row.memory) : "");
     for (const cell of [cpu, memory]) mark(cell, "title", cell.textContent.length > 1 ? null : row.pid ? "not measured yet" : "no process");
@@ -95,5 +95,5 @@ function metricsOf(row) {
 /** Return the reason why a task's row has no step. */
 function withoutSteps(row) {
   if (row.steps || row.step != null || row.type === "evaluator") return "";
-  return row.type === "worker" ? "the coordinator reports its steps" : "makes no steps: it holds variables";
+  return row.type === "worker" ? "the coordinator reports its steps" : "reports no steps: it holds variables";
 }
