@@ -31,7 +31,7 @@ from clusterkit.words.errors import ClusterkitError
 STATIC = Path(__file__).parent / "static"
 # The maximum number of points of a curve in a report with few curves, and in a report with very many curves.
 MOST_POINTS, FEWEST_POINTS = 800, 50
-POINTS = 100_000  # the maximum number of points of all curves together, unless each curve already has FEWEST_POINTS
+POINTS = 100_000  # points; if all curves together would have more, each curve gets fewer points
 MOST_KEPT = 10  # the maximum number of failed or interrupted runs that a campaign's report includes
 LEAST_LOGS = 1 << 18  # the minimum room for the logs of each of those runs, in characters of JSON
 LONGEST_STACKS = 1 << 18  # the maximum number of bytes that are included of a file with stacks
