@@ -1,1 +1,1 @@
-"""The dashboard: a page that shows live and finished runs and, if allowed, acts on runs."""
+"""The dashboard: a page that shows live and finished runs and, if allowed, controls runs."""

@@ -1,4 +1,4 @@
-"""Carries out the page's requests to act on a run, through the run's control socket as the commands do."""
+"""Carries out the page's requests to control a run. Uses the run's control socket, as the commands do."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import signal_name
 
-STACKS_WITHIN = 3.0  # seconds; the time for tasks to write their stacks
-MOST_TASKS = 5000
-REMOVE = "remove"  # a verb for finished runs; the dashboard itself removes the run
+STACKS_WITHIN = 3.0  # seconds; the time limit for tasks to write their stacks
+MOST_TASKS = 5000  # the maximum number of tasks in a request
+REMOVE = "remove"  # the verb that removes a finished run; no supervisor is needed for this
 FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 
 
 class NotAllowed(ClusterkitError):
-    """A request to act on a run, sent to a dashboard that may only show runs."""
+    """A request to control a run, sent to a dashboard that may only show runs."""
 
     def __init__(self) -> None:
         super().__init__(
-            "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
+            "This dashboard only shows runs. To control runs, start one with `clusterkit dashboard --control` or "
             "`clusterkit up --dashboard-control`."
         )
 
 
 async def act(opened: OpenRun, body: bytes) -> str:
-    """Carry out a request; return a sentence about the result. Raises ClusterkitError."""
+    """Carry out a request, and return a sentence that describes the result. Raises ClusterkitError."""
     verb, params = _read(body)
     if not isinstance(verb, Verb):
         await asyncio.to_thread(remove, opened.run)
-        return f"The run {opened.run.run_id} is removed."
+        return f"The run {opened.run.run_id} was removed."
     answer = await asyncio.to_thread(_ask, opened.run, verb, params)
     if verb is Verb.STACKS:
         attempts = await opened.watched.ask(lambda live: live.model.attempts)
@@ -56,17 +56,17 @@ def _read(body: bytes) -> tuple[Verb | str, dict[str, Any]]:
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):
-        raise BadQuestion("The request is no JSON.") from None
+        raise BadQuestion("The request is not valid JSON.") from None
     if not isinstance(given, dict):
-        raise BadQuestion("The request is a JSON object.")
+        raise BadQuestion("The request must be a JSON object.")
     if unknown := given.keys() - FIELDS:
-        raise BadQuestion(f"The request has fields that nothing is known of: {', '.join(sorted(unknown))[:200]}.")
+        raise BadQuestion(f"The request has unknown fields: {', '.join(sorted(unknown))[:200]}.")
     verb = given.pop("verb", None)
     if not isinstance(verb, str) or verb not in {*Verb, REMOVE}:
-        raise BadQuestion(f"`verb` is one of {', '.join([*Verb, REMOVE])}.")
+        raise BadQuestion(f"`verb` must be one of {', '.join([*Verb, REMOVE])}.")
     tasks = given.pop("tasks", [])
     if not isinstance(tasks, list) or len(tasks) > MOST_TASKS or not all(isinstance(name, str) for name in tasks):
-        raise BadQuestion('`tasks` is a list of tasks, such as ["worker:1"].')
+        raise BadQuestion('`tasks` must be a list of tasks, such as ["worker:1"].')
     try:
         given["tasks"] = [str(Task.parse(name[:40])) for name in tasks]
     except ValueError as error:
@@ -82,7 +82,7 @@ def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any
         )
     if verb is Verb.FAULT:
         if not isinstance(params.get("fault"), str):
-            raise BadQuestion("`fault` is a fault, such as 'kill worker:1'.")
+            raise BadQuestion("`fault` must be a fault, such as 'kill worker:1'.")
         try:
             fault = parse_fault(params["fault"])
             problems = list(live_problems_of(fault, info.job)) if info is not None else []
@@ -101,7 +101,7 @@ def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
         Verb.PAUSE: f"Paused: {names}.",
         Verb.UNPAUSE: f"Resumed: {names}.",
         Verb.RESTART: f"Restarting: {names}.",
-        Verb.PROFILE: f"Profiling {names}. What comes of it is shown as a mark.",
+        Verb.PROFILE: f"Profiling {names}. The result is shown as a mark.",
         Verb.HEAL: f"Healed: {names or 'no fault was open'}.",
         Verb.FAULT: f"Armed: {params.get('fault')}",
     }

@@ -31,7 +31,7 @@ from clusterkit.page.model.board import json_text, map_text
 from clusterkit.page.model.overview import CampaignList, Overview
 from clusterkit.page.report_file import page_files
 from clusterkit.page.searching import TooSlow
-from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages
+from clusterkit.page.streams import EventStream, StreamSlots, TooMany, log_messages, run_messages
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.system.files import end_of
@@ -44,14 +44,15 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-LONGEST_BODY = 1 << 16  # bytes of a request
-LONGEST = 4 << 20  # bytes of a run's file; of a longer file, only the end is shown
+LONGEST_BODY = 1 << 16  # the maximum size of a request's body, in bytes
+LONGEST = 4 << 20  # bytes; only the end of a longer file is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
-MOST_SCRAPED = 20  # live runs in one answer with metrics: the newest ones
-MOST_NAMES = 200  # curves in one answer
-MOST_POINTS = 5000  # points of a curve in one answer
-REFUSALS: Mapping[Any, int] = {  # errors whose text is the answer, with the HTTP status; the most specific one counts
+MOST_SCRAPED = 20  # the maximum number of live runs in one answer with metrics: the newest ones
+MOST_NAMES = 200  # the maximum number of curves in one answer
+MOST_POINTS = 5000  # the maximum number of points of a curve in one answer
+# The HTTP status for each error whose text is sent to the client. The most specific class applies.
+REFUSALS: Mapping[Any, int] = {
     NotAllowed: 403, NoSuchRun: 404, BadQuestion: 400, BadCursor: 400, TooSlow: 400, TooMany: 503, ClusterkitError: 409,
     ClientDisconnect: 400,
 }  # fmt: skip
@@ -59,7 +60,7 @@ Mapped = Mapping[str, str]
 
 
 def run_file(run: RunDirectory, kind: str, name: str) -> str:
-    """Return the end of one of the run's files, by its name, without control characters. Raises NoSuchRun."""
+    """Return the end of a file in the run's directory, with control characters made visible. Raises NoSuchRun."""
     listed = run.all_stacks.iterdir() if kind == "stacks" and run.all_stacks.is_dir() else ()
     path = next((path for path in listed if path.name == name), None)
     if path is None:
@@ -71,12 +72,12 @@ def run_file(run: RunDirectory, kind: str, name: str) -> str:
 
 
 class PageFile(NamedTuple):
-    """A file of the page, compressed before the first request for it."""
+    """A file of the page, which is compressed once, before the first request."""
 
     text: str
-    packed: bytes  # with gzip
+    packed: bytes  # the text, compressed with gzip
     kind: str
-    tag: str  # the entity tag
+    tag: str  # the value of the ETag header
 
     @classmethod
     def of(cls, name: str, text: str) -> PageFile:
@@ -86,14 +87,14 @@ class PageFile(NamedTuple):
 
 
 class Dashboard:
-    """Answers requests without blocking the event loop. `control` allows requests that act on runs."""
+    """Answers requests without blocking the event loop. `control` allows requests that control runs."""
 
     def __init__(self, store: RunStore, control: bool = False) -> None:
         self._control = control
         self._store = store
         self._overview, self._campaigns = Overview(store), CampaignList(store)
         self._runs = RunOpener(store)
-        self.places = Places()
+        self.slots = StreamSlots()
         self._files = {name: PageFile.of(name, text) for name, text in bundled(page_files()).items()}
 
     def app(self) -> ASGIApp:
@@ -128,7 +129,7 @@ class Dashboard:
         await self._runs.close()
 
     async def index(self, request: Request) -> Response:
-        """Return the page, whose script derives from the address what to show."""
+        """Return the HTML page. The script in it reads the address to decide what to show."""
         return self._file("index.html", request)
 
     async def static(self, request: Request) -> Response:
@@ -170,11 +171,11 @@ class Dashboard:
         return _json(await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}'))
 
     async def stream(self, request: Request) -> EventStream:
-        """Stream the entities of a run, and then their changes."""
+        """Stream all entities of a run first, and then the entities that change."""
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
-        return EventStream(run_messages(opened.watched, offset), self.places)
+        return EventStream(run_messages(opened.watched, offset), self.slots)
 
     async def series(self, request: Request) -> Response:
         opened = await self._opened(request)
@@ -183,7 +184,7 @@ class Dashboard:
         begin, end = _number(query, "begin", float("-inf")), _number(query, "end", float("inf"))
         points = int(min(max(_number(query, "points", 800), 1), MOST_POINTS))
         if len(names) > MOST_NAMES:
-            raise BadQuestion(f"{MOST_NAMES} curves at most are answered at once.")
+            raise BadQuestion(f"A request may name at most {MOST_NAMES} curves.")
         return _json(await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points)))
 
     async def log(self, request: Request) -> Response:
@@ -196,14 +197,14 @@ class Dashboard:
         return _json(json.dumps(page))
 
     async def log_stream(self, request: Request) -> EventStream:
-        """Stream new lines of the logs, from now or from a cursor on."""
+        """Stream the lines of the logs after a cursor; without a cursor, only lines that are written from now on."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         opened.logs.check(wanted)
         cursor = request.headers.get("last-event-id") or query.get("from") or "end"
         if cursor == "end":
             cursor = await asyncio.to_thread(opened.logs.end, wanted)
-        return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
+        return EventStream(log_messages(opened.logs, wanted, cursor), self.slots)
 
     async def file(self, request: Request) -> Response:
         opened, kind, name = await self._opened(request), request.path_params["kind"], request.path_params["name"]
@@ -226,7 +227,7 @@ class Dashboard:
     async def _opened(self, request: Request) -> OpenRun:
         run_id = request.path_params["run"]
         if not RUN_ID.fullmatch(run_id):
-            raise NoSuchRun("That is no run id.")
+            raise NoSuchRun("This is not a run id.")
         return await self._runs.open(run_id)
 
 
@@ -255,7 +256,7 @@ def _number(query: Mapped, name: str, usual: float) -> float:
         value = float(query.get(name) or usual)
         if not math.isnan(value):
             return value
-    raise BadQuestion(f"`{name}` is a number.")
+    raise BadQuestion(f"`{name}` must be a number.")
 
 
 def _series_of(live: LiveRun, names: list[str], begin: float, end: float, points: int) -> str:

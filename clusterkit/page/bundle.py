@@ -1,4 +1,4 @@
-"""Bundles the page's modules into one script and its styles into one sheet, and both with data into one document."""
+"""Bundles the page's modules into one script and its styles into one style sheet; embeds both in a document."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 
 PAGE, MODULES = "index.html", ".js"
-AHEAD = "ahead.js"  # runs before the other modules are loaded
+AHEAD = "ahead.js"  # the module that runs before the other modules are loaded
 STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
-DATA_ID = "embedded"  # id of the element with the data
+DATA_ID = "embedded"  # the id of the element with the data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
-_LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # imports a module when it is used first
+_LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # matches imports of modules that are loaded only when needed
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
 _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+\.svg)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
-_FIRST = '<script src="/static/first.js"></script>\n'  # only for a page with a server
-_DATA = "<!-- data -->"  # placeholder for the data and the modules
+_FIRST = '<script src="/static/first.js"></script>\n'  # left out of documents, which have no server
+_DATA = "<!-- data -->"  # the placeholder for the data and the modules
 
 
 class Unbundled(Exception):
@@ -28,7 +28,7 @@ class Unbundled(Exception):
 
 
 def bundled(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files with three more: all modules, all styles, and the module that runs first. Raises Unbundled."""
+    """Return the files and three additional ones: bundle.js, bundle.css and first.js. Raises Unbundled."""
     modules = {name: text for name, text in files.items() if name.endswith(MODULES)}
     needed = {name: [found[2] for found in _IMPORT.finditer(text)] for name, text in modules.items()}
     later = {found[1] for text in modules.values() for found in _LATER.finditer(text)}
@@ -48,7 +48,7 @@ def bundled(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _module(text: str, name: str) -> str:
-    """Return the module as a function that returns the module's exports."""
+    """Turn a module into the JavaScript text of a function that returns the module's exports."""
 
     def taken(match: re.Match[str]) -> str:
         inner = match[1] if match[1].startswith("{") else f"{{ default: {match[1]} }}"
@@ -62,7 +62,10 @@ def _module(text: str, name: str) -> str:
 
 
 def document(files: Mapping[str, str], data: str, kind: str) -> str:
-    """Return the document of the page's `files`, by path; `data` is JSON, `kind` for `marker`. Raises Unbundled."""
+    """Return a document with all `files` of the page (path to text) and `data` (JSON). Raises Unbundled.
+
+    `kind` is passed to `marker`.
+    """
     files = bundled(files)
     scripts: list[str] = []
     styles: list[str] = []
@@ -100,12 +103,12 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
 
 
 def marker(kind: str) -> str:
-    """Return the comment by which a report is recognized."""
+    """Return the comment that identifies a file as a report."""
     return f"<!-- clusterkit report: {kind} -->"
 
 
 def escaped(data: str) -> str:
-    """Return JSON that is plain text to an HTML parser within a script element."""
+    """Escape JSON so that no part of it is parsed as HTML in a script element."""
     return (
         data.replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     )
@@ -118,7 +121,7 @@ def _file(files: Mapping[str, str], name: str) -> str:
 
 
 def _policy(scripts: list[str], styles: list[str]) -> str:
-    """Return a policy that allows only the document's own scripts and styles."""
+    """Return a content security policy that allows only the document's own scripts and styles."""
     allowed, shown = " ".join(map(_hash, scripts)), " ".join(map(_hash, styles)) or "'none'"
     inside = f"script-src {allowed}; style-src {shown}; img-src data:"
     return f"default-src 'none'; {inside}; base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""The dashboard of one run: its process, and the supervisor's messages about it."""
+"""The dashboard of one run: a process that the supervisor starts and observes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from clusterkit.store.store import RunStore
 from clusterkit.system.files import write_whole
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
 
-NICENESS = 5  # lower priority than training, but high enough for the page to keep up
-FAREWELL = 1.5  # seconds that open pages have to show how the run ended
-LOOK_EVERY = 0.05  # seconds between two checks for open pages
-END_WITHIN = 4.0  # seconds that the process has to end, FAREWELL included
+NICENESS = 5  # gives training a higher priority, but leaves the page fast enough
+FAREWELL = 1.5  # seconds; how long open pages are still served, so that they show how the run ended
+LOOK_EVERY = 0.05  # seconds between checks for open pages
+END_WITHIN = 4.0  # seconds; the time limit for the process to exit, which includes FAREWELL
 Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 Say = Callable[[str], None]
 
 
 class DashboardProcess(ServerProcess):
-    """The dashboard of a run. Posts DashboardReady, or DashboardLost if it fails or ends by itself.
+    """The dashboard of a run. Posts DashboardReady, or DashboardLost if the dashboard fails or exits unexpectedly.
 
-    The address with its token is written to a private file of the run, and passed to `say` only on a terminal.
+    The address with its token is written to a private file of the run. `say` gets the token only on a terminal.
     """
 
     def __init__(self, run: RunDirectory, post: Post, say: Say | None, control: bool, env: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ def _opened(run: RunDirectory, post: Post, say: Say | None, address: str) -> Non
 
 
 def _said(address: str, run_id: str, terminal: bool) -> str:
-    """Return the message with the address, without its token if the output may be a log."""
+    """Return the message with the address. Omit the token unless the output is a terminal, since logs may be shared."""
     if terminal:
         return f"The dashboard is open at {address}"
     place = urlsplit(address)._replace(fragment="").geturl()
@@ -64,7 +64,7 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
 
 
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
-    """Serve until the run has ended and open pages have had a moment to show how it ended."""
+    """Serve until the run has ended, and for up to FAREWELL longer, so that open pages can show how the run ended."""
     from clusterkit.page.serve import PageServer
 
     server = PageServer(RunStore(run.path.parent.parent), bool(control))

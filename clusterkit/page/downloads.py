@@ -1,4 +1,4 @@
-"""Downloads of logs: streams all bytes of an attempt's log, unchanged."""
+"""Downloads of logs: an attempt's log is sent byte for byte as it was written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"([a-z]{1,20}:[0-9]{1,6})\.attempt-([0-9]{1,9})\.log")
 
 
 def log_download(run: RunDirectory, name: str) -> StreamingResponse:
-    """Return a log by a name such as `worker:1.attempt-2.log`, up to its present end. Raises NoSuchRun."""
+    """Return the current contents of a log with a name such as `worker:1.attempt-2.log`. Raises NoSuchRun."""
     missing = NoSuchRun(f"The run {run.run_id} has no such log.")
     if (match := _NAME.fullmatch(name)) is None:
         raise missing
@@ -40,6 +40,7 @@ def log_download(run: RunDirectory, name: str) -> StreamingResponse:
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
     with closing(LogFile(path)) as log:
         at, size = 0, log.size
-        while piece := await asyncio.to_thread(log.read, at, min(size, at + CHUNK)):  # empty if truncated meanwhile
+        # A piece is empty if the file was truncated meanwhile.
+        while piece := await asyncio.to_thread(log.read, at, min(size, at + CHUNK)):
             at += len(piece)
             yield piece

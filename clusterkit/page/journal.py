@@ -1,4 +1,4 @@
-"""Reads a journal of any length for the dashboard, in blocks; samples the reports of progress if there are many."""
+"""Reads a journal of any length in blocks for the dashboard. If a block has many reports of progress, samples them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from clusterkit.store.journal import JournalLine, ended_lines, parse_line, read_
 from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
-LONGEST = 1 << 26  # bytes of a line; longer lines are skipped
-MANY = 400  # reports of an attempt in a block; if there are more, only a sample is read
-EDGE = 4  # sampled reports at the beginning and at the end of the block
-FEWEST = 8  # sampled reports between beginning and end, at least
-BESIDE = 3  # sampled reports after each event of another kind
-MOST_BETWEEN = 4000  # sampled reports between beginnings and ends in a whole journal, approximately
-MOST_LOOKS = 50_000  # comparisons to find neighbors of other events in a block; beyond that, all is read
-# Quotes within JSON strings are escaped, so this pattern matches only keys of events.
+LONGEST = 1 << 26  # bytes; longer lines are skipped
+MANY = 400  # if a block has more reports of an attempt, only a sample of them is read
+EDGE = 4  # in each block, this many of an attempt's first and of its last reports are always read
+FEWEST = 8  # the minimum number of an attempt's other reports in a block that are sampled
+BESIDE = 3  # after each event of another kind, this many reports of an attempt are always read
+# The approximate maximum number of reports sampled in a whole journal, besides those that are always read.
+MOST_BETWEEN = 4000
+MOST_LOOKS = 50_000  # the maximum number of comparisons to find reports next to other events; if exceeded, read all
+# Matches only keys of events, since quotes within JSON strings are escaped.
 _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt": \d+)|)')
 
 
 class Happening(NamedTuple):
-    """An event with the offset after its line, and its time on the run's clock and on the wall."""
+    """An event, the offset after its line, its time on the run's clock, and its wall time."""
 
     offset: int
     clock: float
@@ -39,12 +40,12 @@ class JournalBlocks:
 
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.journal
-        self.offset = 0  # offset of the next line
-        self._skipping = False  # True within a line that is too long
-        self._blocks = 1.0  # size of the journal at the first read, in blocks
+        self.offset = 0  # the offset of the next line
+        self._skipping = False  # True while the rest of an over-long line is skipped
+        self._blocks = 1.0  # the size of the journal when it was first read, in blocks
 
     def has_new(self) -> bool:
-        """Return whether the file has grown. This is cheap enough for many calls a second."""
+        """Return whether the file has grown. Cheap enough to be called many times per second."""
         return self._size() > self.offset
 
     def is_cut(self) -> bool:
@@ -52,7 +53,7 @@ class JournalBlocks:
         return self._size() < self.offset
 
     def new(self) -> Iterator[Happening]:
-        """Yield the events of all complete lines that were not read yet. A block is read as a whole."""
+        """Yield the events of all complete lines that were not read yet. `offset` advances by whole blocks."""
         while (data := self._block()) is not None:
             start, self.offset = self.offset, self.offset + len(data)
             if self._skipping:
@@ -74,7 +75,7 @@ class JournalBlocks:
             return 0
 
     def _block(self) -> bytes | None:
-        """Return complete lines, or a part of a line that is too long; None if there is no complete line."""
+        """Return the next complete lines, or part of a line that is too long; None if the next line is not complete."""
         size = BLOCK
         while True:
             data = read_from(self._path, self.offset, size)
@@ -91,8 +92,8 @@ class JournalBlocks:
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a block to parse, each with the offset after it; `blocks` is the journal's size in blocks.
 
-    All lines other than reports of progress are parsed. Of the reports of an attempt: the first and last in the block,
-    those next to other events, and some in between.
+    All lines other than reports of progress are parsed. Of each attempt's reports, the first and last ones in the
+    block are parsed, those next to other events, and a sample of the rest.
     """
     if data.count(b"\n") < MANY:
         yield from ended_lines(data, 0)

@@ -1,4 +1,4 @@
-"""A run that clients watch: its model, kept up to date from its files, and the resource usage of its tasks."""
+"""Runs that clients watch. Keeps the model of a run up to date by reading the run's files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from clusterkit.store.usage import UsageReader
 from clusterkit.views.present_use import present_use
 from clusterkit.words.errors import CannotLook
 
-REFRESH_EVERY = 1.0  # seconds between two reads of resource usage and of other facts that may lag
-RESULT_WITHIN = 5.0  # seconds after a run's last change in which its result may still be written
-LINGER = 20.0  # seconds after which a run without viewers may be forgotten
+REFRESH_EVERY = 1.0  # seconds between reads of resource usage and of other data that may be slightly old
+RESULT_WITHIN = 5.0  # seconds; how long after a run's last change its result file may still appear
+LINGER = 20.0  # seconds; a run that nobody has viewed for this long counts as idle
 T = TypeVar("T")
-MOST_IDLE = 2  # runs without viewers that are kept
+MOST_IDLE = 2  # the maximum number of idle runs that are kept open
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class BoardUpdate:
 
     text: str  # empty if nothing changed
     version: int
-    offset: int  # this update and earlier ones cover the journal up to this offset
-    over: bool  # True if nothing will change any more
-    gone: bool  # True if the run was removed; there are no newer entities
+    offset: int  # the journal offset up to which a client that applies this update has all changes
+    over: bool  # True if no further updates will follow
+    gone: bool  # True if the run's directory was removed
 
 
 class LiveRun:
@@ -59,14 +59,14 @@ class LiveRun:
         now = time.monotonic()
         due = now - self._refreshed >= REFRESH_EVERY
         if due:
-            # First, so that everything that was written before the end is read below.
+            # Checked before the files are read, so that nothing is missed that was written before the end.
             self._live = self._is_live() and not self.model.is_over
         elif not self._journal.has_new():
             return
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
-            self._begin()  # a new run of the same name, or a run whose job file is new
+            self._begin()  # the run was replaced by a new run, or its job file has only now been written
         read = self._read()
-        if read and self.model.is_over:  # the supervisor exits a little later
+        if read and self.model.is_over:  # the result is recorded, even if the supervisor has not exited yet
             self._live, due = False, True
         if not (due or read):
             return
@@ -92,7 +92,7 @@ class LiveRun:
         return scraped(self.model.board.entities(), now, journal, self.model.ledger)
 
     def message(self, version: int | None, offset: int = -1) -> BoardUpdate:
-        """Return the changes since a version of this board or, if `version` is None, since an offset of the journal."""
+        """Return the changes since a version of the board or, if `version` is None, since an offset of the journal."""
         board = self.model.board
         if version is not None:
             entries = board.since_version(version)
@@ -105,7 +105,7 @@ class LiveRun:
         return BoardUpdate(text, board.version, self.model.settled, self.over, self.gone)
 
     def _is_settled(self) -> bool:
-        """Return whether result and verdict of an ended run are known, or are not expected any more."""
+        """Return whether the result file and the verdict of an ended run were read, or are no longer expected."""
         if self._verdict.is_due:
             return False
         return self.model.written is not None or time.time() - self.run.changed() > RESULT_WITHIN
@@ -133,19 +133,19 @@ class LiveRun:
 
 
 class WatchedRun:
-    """A run that clients watch. Its files are read when a client asks, for one client at a time."""
+    """A run that clients watch. The run's files are read only on a client's request, and for one client at a time."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
         self._lock = asyncio.Lock()
-        self.used = time.monotonic()  # monotonic time of the last use
+        self.used = time.monotonic()  # the monotonic time of the last request
 
     @property
     def is_idle(self) -> bool:
         return time.monotonic() - self.used > LINGER
 
     async def ask(self, question: Callable[[LiveRun], T]) -> T:
-        """Update the run, and return the result of `question` about it."""
+        """Read what is new in the run's files, then call `question` in a thread and return its result."""
 
         def answer() -> T:
             self._live.update()
@@ -161,7 +161,7 @@ class WatchedRun:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """A run and its readers."""
+    """A run, and the objects that read its journal and logs."""
 
     run: RunDirectory
     watched: WatchedRun
@@ -169,7 +169,7 @@ class OpenRun:
 
 
 class RunOpener:
-    """Opens runs by their ids."""
+    """Opens runs by their ids, and keeps them open while clients watch them."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store

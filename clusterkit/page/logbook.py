@@ -1,4 +1,4 @@
-"""A run's logs for the page: parses queries, and returns pages of bounded size."""
+"""The logs of a run: parses the page's queries, and returns the lines in pages of limited size."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from clusterkit.store.journal import parse_line
 from clusterkit.words.errors import CannotLook, ClusterkitError
 from clusterkit.words.model import Task
 
-MOST_LINES = 5000  # lines of a page
-MOST_CHARACTERS = 4 << 20
-MOST_SEARCHED = 1 << 20  # bytes that are searched for a follower every tenth of a second
-LOOK_FOR = 0.4  # seconds after which a search returns the matches so far
-LONGEST_PATTERN = 1000  # characters
-LONGEST_MATCHED = 4096  # characters; only this much of a line is searched
+MOST_LINES = 5000  # the maximum number of lines of a page
+MOST_CHARACTERS = 4 << 20  # the maximum number of characters of a page
+MOST_SEARCHED = 1 << 20  # the maximum number of bytes searched per check for new lines of a followed log
+LOOK_FOR = 0.4  # seconds; a search that takes longer returns the matches so far
+LONGEST_PATTERN = 1000  # the maximum number of characters of a search text
+LONGEST_MATCHED = 4096  # characters; only this much of a line is searched for a regular expression
 
 
 class BadQuestion(ClusterkitError):
-    """A request with an invalid parameter."""
+    """The request has an invalid parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A query: which log, and which of its lines."""
+    """A query: which logs are read, and which of their lines are returned."""
 
     task: Task | None = None
     attempt: int | None = None
@@ -50,12 +50,12 @@ class Wanted:
             raise BadQuestion(str(error)) from None
         grep = query.get("grep", "")
         if len(grep) > LONGEST_PATTERN:
-            raise BadQuestion(f"What is looked for has {LONGEST_PATTERN} characters at most.")
+            raise BadQuestion(f"The search text must have at most {LONGEST_PATTERN} characters.")
         limit = _count(query, "limit", 1, MOST_LINES) if "limit" in query else 500
         return cls(task, attempt, limit, grep, query.get("regex", "0") not in ("", "0"))
 
     def matches(self, searcher: Searcher) -> Matches | None:
-        """Return the condition for a line; None if every line is wanted. Raises BadQuestion."""
+        """Return the condition that a line must meet; None if every line is returned. Raises BadQuestion."""
         if not self.grep:
             return None
         if self.regex:
@@ -84,7 +84,10 @@ class LogBook:
         wanted.matches(self._searcher)
 
     def page(self, wanted: Wanted, start: str | None, end: str | None) -> dict[str, Any]:
-        """Return a page from a cursor on, or up to one; the last page if `start` is `end`. Raises ClusterkitError."""
+        """Return the page that starts at the cursor `start` or ends at the cursor `end`. Raises ClusterkitError.
+
+        The word "end" as `start` stands for the last page.
+        """
         search = Search(wanted.limit, MOST_CHARACTERS, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         with self._lock:
             log = self._log(wanted)
@@ -93,7 +96,7 @@ class LogBook:
             return self._shown(log.after(start or "0", search))
 
     def page_at(self, wanted: Wanted, seconds: float) -> dict[str, Any]:
-        """Return a page that begins at a time, in seconds since the run began. Raises ClusterkitError."""
+        """Return the page that begins `seconds` after the beginning of the run. Raises ClusterkitError."""
         with self._lock:
             self._log(wanted)
             pieces = self._index.since(self._beginning() + seconds)
@@ -106,7 +109,7 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """Return the lines after a cursor; beyond `most` characters, only the newest ones. Raises ClusterkitError."""
+        """Return the lines after a cursor. If too many lines follow, skip older ones. Raises ClusterkitError."""
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:
@@ -120,7 +123,7 @@ class LogBook:
 
     def _log(self, wanted: Wanted) -> AttemptLog | MergedLog:
         with suppress(CannotLook):
-            self.over = self._run.is_over()  # checked first, so that everything written before the end is read below
+            self.over = self._run.is_over()  # checked before the files are read, so that nothing is missed
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
             source, final = (wanted.task, wanted.attempt), (wanted.task, wanted.attempt + 1) in self._index.ends
@@ -146,5 +149,5 @@ class LogBook:
 def _count(query: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = query[name]
     if not (text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= most):
-        raise BadQuestion(f"`{name}` is a number from {least} to {most}.")
+        raise BadQuestion(f"`{name}` must be a number from {least} to {most}.")
     return int(text)

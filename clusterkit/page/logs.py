@@ -1,4 +1,4 @@
-"""Logs by pages: the lines of one attempt's log. (The merged logs of all tasks are in `page/model/merged.py`.)
+"""Pages of lines from the log of one attempt. (`page/model/merged.py` merges the logs of all tasks.)
 
 A cursor marks the beginning or end of a page; clients receive cursors and send them back. No file is read as a whole.
 """
@@ -19,27 +19,27 @@ from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.errors import ClusterkitError
 
-CHUNK = 1 << 18  # bytes per read; a longer line is shown as several lines
-LONGEST_SHOWN = 1 << 14  # characters of a line that are shown
+CHUNK = 1 << 18  # bytes per read; a line that is longer is split into several lines
+LONGEST_SHOWN = 1 << 14  # the maximum number of characters of a line that are shown
 _REDRAWN = re.compile(rb"[\r\x08]|\x1b\[[02]?K")
-LONGEST_CURSOR = 18  # digits
+LONGEST_CURSOR = 18  # the maximum number of digits of a cursor
 Matches = Callable[[str], bool]
 
 
 class BadCursor(ClusterkitError):
-    """A cursor that belongs to no page."""
+    """A text that is not a cursor."""
 
     def __init__(self) -> None:
-        super().__init__("This is no place in the log. Use the cursor of a page of the same log.")
+        super().__init__("This is not a valid cursor. Use a cursor from a page of the same log.")
 
 
 @dataclass(slots=True)
 class Search:
-    """The limits of a page: `lines` with at most `characters` in total. A search for matches ends at `until`."""
+    """The remaining limits of a page: the number of lines, the number of characters, and the end time of a search."""
 
     lines: int
     characters: int
-    until: float  # monotonic time
+    until: float  # the monotonic time at which a search for matches stops
     matches: Matches | None = None
     _looked: int = 0
 
@@ -49,7 +49,7 @@ class Search:
         return self.lines <= 0 or self.characters <= 0 or late
 
     def takes(self, text: str) -> bool:
-        """Return whether a line is wanted, and count it if so."""
+        """Return whether a line belongs on the page; if so, count the line."""
         self._looked += 1
         if self.matches is not None and not self.matches(text):
             return False
@@ -67,12 +67,12 @@ class LineSpan(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line as `shown` returns it, computed anew each time, since most lines of a search are skipped."""
+        """The line as `shown` returns it. Not cached, since the texts of most searched lines are used only once."""
         return shown(self.raw)
 
 
 class LogEntry(NamedTuple):
-    """A line for a client. `t` is its wall time, None if unknown; `cursor` marks its beginning."""
+    """A line as it is sent to a client. `t` is its wall time, None if unknown; `cursor` marks its beginning."""
 
     t: float | None
     task: str
@@ -82,19 +82,19 @@ class LogEntry(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Lines in their order, and the cursors of the next and the previous page."""
+    """The lines of a page in order, and the cursors for the next and the previous page."""
 
     lines: tuple[LogEntry, ...]
     next: str
     previous: str
-    done: bool  # no more lines exist in that direction for now
+    done: bool  # True if there are currently no further lines in the direction in which the client is paging
 
 
 def shown(raw: bytes) -> str:
     """Return a line as text with colors, as a terminal would show it after all redraws."""
     most = 4 * LONGEST_SHOWN
     left_out = max(0, len(raw) - most)
-    if left_out:  # keep the end of a line that is redrawn, or the beginning of any other line
+    if left_out:  # of a redrawn line, keep the end; of any other line, the beginning
         raw = raw[-most:] if b"\r" in raw else raw[:most]
     if _REDRAWN.search(raw):
         terminal = TerminalLines()
@@ -107,13 +107,13 @@ def shown(raw: bytes) -> str:
 
 
 def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
-    """Return the lines that end within `data`, which begins at offset `start`, and the offset after the last line."""
+    """Return the complete lines in `data`, which begins at offset `start`, and the offset after the last of them."""
     found = [LineSpan(end - len(raw) - 1, end, raw) for end, raw in ended_lines(data, start)]
     return found, found[-1].end if found else start
 
 
 def lines_after(log: LogFile, start: int, end: int, final: bool) -> Iterator[LineSpan]:
-    """Yield the lines between `start` and `end`; if `final`, the last line needs no newline."""
+    """Yield the lines between `start` and `end`. If `final`, also yield a last line that lacks a newline."""
     while data := log.read(start, min(end, start + CHUNK)):
         lines, at = whole_lines(data, start)
         rest = data[at - start :]
@@ -126,7 +126,7 @@ def lines_after(log: LogFile, start: int, end: int, final: bool) -> Iterator[Lin
 
 
 def lines_before(log: LogFile, end: int) -> Iterator[LineSpan]:
-    """Yield the lines before `end`, the last one first. `end` is treated as the end of a line."""
+    """Yield the lines before `end`, from last to first. `end` counts as the end of a line."""
     while data := log.read(begin := max(0, end - CHUNK), end):
         cut = data.find(b"\n", 0, len(data) - 1) + 1 if begin > 0 else 0  # the first line may begin before `begin`
         lines, at = whole_lines(data[cut:], begin + cut)
@@ -138,12 +138,12 @@ def lines_before(log: LogFile, end: int) -> Iterator[LineSpan]:
 
 @dataclass(slots=True)
 class AttemptLog:
-    """One attempt's log by pages; its cursors are offsets."""
+    """The log of one attempt, divided into pages. Its cursors are offsets."""
 
     path: Path
     source: Source
-    final: bool  # True if the attempt writes no more
-    when: Callable[[Source, int], float | None]  # the wall time at which the byte before an offset was written
+    final: bool  # True if the log is complete
+    when: Callable[[Source, int], float | None]  # returns the wall time at which the byte before an offset was written
 
     def after(self, cursor: str, search: Search) -> Page:
         with closing(LogFile(self.path)) as log:
@@ -175,7 +175,7 @@ class AttemptLog:
             return Page(tuple(reversed(found)), str(last), str(at), done=at <= 0)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
+        """Move a cursor forward to the last `keep` bytes; return the new cursor and the number of skipped bytes."""
         with closing(LogFile(self.path)) as log:
             at, size = place_in(cursor), log.size
             new = max(at, log.line_start(size - keep, CHUNK)) if size - at > keep else at

@@ -1,4 +1,4 @@
-"""A run or a campaign as Markdown, for an issue or a pull request."""
+"""Formats a run or a campaign as Markdown for an issue or a pull request."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
-LONGEST_LINE = 400  # characters
+LONGEST_LINE = 400  # the maximum number of characters of a line
 _TICKS = re.compile("`+")
-MOST_ROWS = 60  # rows of a table; a GitHub issue is limited to 65,536 characters
-MOST_FAILING = 8  # failed runs of a campaign that are described in full
-LONGEST_COMMAND = 2000  # characters
-LONGEST_CELL = 160
+MOST_ROWS = 60  # the maximum number of rows of a table; a GitHub issue is limited to 65,536 characters
+MOST_FAILING = 8  # the maximum number of failed runs of a campaign that are described in full
+LONGEST_COMMAND = 2000  # the maximum number of characters of a command
+LONGEST_CELL = 160  # the maximum number of characters of a table cell
 
 
 def code(text: str, longest: int = LONGEST_LINE) -> str:
-    """Return a code span, delimited by more backticks than the text has in a row."""
+    """Return a code span. Its delimiter has more backticks than any sequence of backticks in the text."""
     line = _cut(" ".join(text.split("\n")), longest)
     if not line.strip():
         return ""
@@ -40,14 +40,14 @@ def code(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def block(lines: Iterable[str], language: str = "text") -> str:
-    """Return a code block with a fence that is longer than any in its lines."""
+    """Return a code block. Its fence is longer than any sequence of backticks in the lines."""
     body = [_cut(line) for text in lines for line in text.split("\n")]
     fence = "`" * max(3, max(map(_longest_run, body), default=0) + 1)
     return "\n".join([f"{fence}{language}", *body, fence])
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of the first rows, with the number of the rows left out below; its cells are Markdown."""
+    """Return a table of at most MOST_ROWS rows; a line below says how many rows are left out. Cells are Markdown."""
     lines = [titles, ["---"] * len(titles), *rows[:MOST_ROWS]]
     text = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
     left = len(rows) - MOST_ROWS
@@ -92,7 +92,7 @@ def run_markdown(told: RunFacts) -> str:
     if rows := recovery_cells(told.recovered):
         parts += ["### Recoveries", table(TITLES, [[code(cell, LONGEST_CELL) for cell in row] for row in rows])]
     if told.recovered.faults or (told.result is not None and told.result.not_injected):
-        parts += ["### Faults", table(("", "at", "fault", "what came of it"), list(_faults(told)))]
+        parts += ["### Faults", table(("", "at", "fault", "result"), list(_faults(told)))]
     if again := _again(told):
         parts += ["### To run it again", block([again], "sh")]
     return "\n\n".join(parts) + "\n"
@@ -173,7 +173,7 @@ def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
 
 
 def _explained(explanations: Sequence[Explanation]) -> Iterator[str]:
-    """Yield the explanations as code, since they are read from result.json and quote logs, which may be hostile."""
+    """Yield the explanations as code spans, since they quote logs, which may contain hostile text."""
     for one in explanations:
         lines = [f"Why: {code(one.means)}", f"Fix: {code(one.advice)}", *(code(address(at)) for at in one.reported)]
         yield "\\\n".join(lines)
@@ -199,7 +199,7 @@ def _came(fault: InjectedFault) -> str:
 
 
 def _again(told: RunFacts) -> str:
-    """Return the command that repeats the run, with its seed."""
+    """Return the command that repeats the run with the same seed."""
     words = told.run.command[:LONGEST_COMMAND]
     begin = "clusterkit up "
     seed = "" if told.seed is None or "--seed" in words else f"--seed {told.seed} "

@@ -1,4 +1,4 @@
-"""Metrics of runs in the OpenMetrics text format, as read by Prometheus. Number and length of labels are bounded."""
+"""Metrics of runs in the OpenMetrics text format, which Prometheus reads. Limits the number and length of labels."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-MOST_TASKS = 200  # tasks of a run; further tasks have no metrics
-MOST_REPORTED = 20  # metrics of a task's own that are exported
-LONGEST_LABEL = 100  # characters
+MOST_TASKS = 200  # the maximum number of tasks of a run that have metrics
+MOST_REPORTED = 20  # the maximum number of a task's reported metrics that are exported
+LONGEST_LABEL = 100  # the maximum number of characters of a label's value
 BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds; bounds in the histogram of recoveries
-CAUSES = ("failed", "fault", "collateral", "asked", "lost")  # what ended the attempt before a restart
+# Values of the label `cause`: how the attempt before the restart ended.
+CAUSES = ("failed", "fault", "collateral", "asked", "lost")
 OTHER = "other"
 STATES = (
     "starting", "running", "waiting", "stopping", "succeeded", "failed", "stopped", "timed out", "suspended", "lost",
@@ -41,10 +42,17 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """The present state of a run: its entities, the seconds since it began, the bytes of its journal, and its counters.
+    """The current state of a run for a scrape.
 
-    The number of entities is limited, so counters must not be computed from entities. `restarts` are by task and by the
-    end of the previous attempt, `faults` by action. `saved` is the time at which the newest checkpoint was complete.
+    | field | meaning |
+    | --- | --- |
+    | entities | the entities of the run; their number is limited, so counters must not be computed from them |
+    | now | the number of seconds since the run began |
+    | journal | the size of the journal, in bytes |
+    | restarts | the number of restarts of each task, for each way in which the previous attempt had ended |
+    | faults | the number of injected faults for each action |
+    | saved | when the newest checkpoint was complete, in seconds since the run began |
+    | ended | the recoveries that are complete |
     """
 
     entities: Mapping[str, Entity]
@@ -68,20 +76,20 @@ class Scraped:
 
 
 def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Ledger) -> Scraped:
-    """Return the state of a run, with copies of its ledger's counters, which change in another thread."""
+    """Return the state of a run. Copies the counters of `ledger`, since another thread may change them later."""
     faults = Counter(one.event.action for one in ledger.faults.by_number.values() if one.is_certain)
     ended = tuple(ledger.incidents.ended_recoveries)
     return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved_at, ended)
 
 
 def exposition(runs: Sequence[Scraped]) -> bytes:
-    """Return the body of the answer to a scrape; its content type is CONTENT_TYPE."""
+    """Return the response body for a scrape; its content type is CONTENT_TYPE."""
     text: bytes = generate_latest(SimpleNamespace(collect=lambda: families(runs)))  # type: ignore[no-untyped-call]
     return text
 
 
 def families(runs: Sequence[Scraped]) -> Iterator[Metric]:
-    known = [one for one in runs if "run" in one.entities]  # runs whose first event was read
+    known = [one for one in runs if "run" in one.entities]  # leave out runs whose first event was not read yet
     for make in (_of_run, _of_tasks, _of_failures, _of_time):
         yield from make(known)
 
@@ -189,7 +197,7 @@ def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
 
 
 def _first(metrics: Mapping[str, float | str | None]) -> Iterable[tuple[str, float]]:
-    """Return the first numeric metrics. Of names that are equal when cut to labels, only the first is kept."""
+    """Return the first numeric metrics. If names are the same when shortened to labels, only the first is kept."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and len(found) < MOST_REPORTED:
@@ -209,5 +217,5 @@ def _add(family: GaugeMetricFamily, labels: Sequence[str], value: float | None) 
 
 
 def _label(text: str) -> str:
-    """Return a text as the value of a label: short, on one line, and valid UTF-8."""
+    """Turn a text into the value of a label, which is short, on one line, and valid UTF-8."""
     return printable(text[:LONGEST_LABEL])

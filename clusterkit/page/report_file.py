@@ -1,4 +1,4 @@
-"""Reports: a run or a campaign as one HTML file or as Markdown, made from the files of the run or campaign."""
+"""Reports: turns the files of a run or campaign into one HTML file or into Markdown."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
 STATIC = Path(__file__).parent / "static"
-MOST_POINTS, FEWEST_POINTS = 800, 50  # limits for the points of a curve: with few curves, and with many
-POINTS = 100_000  # points of all curves together
-MOST_KEPT = 10  # failed or interrupted runs whose entities are in the report of a campaign
-LEAST_LOGS = 1 << 18  # characters of logs for each of those runs, at least
-LONGEST_STACKS = 1 << 18  # bytes of a file with stacks
+# The maximum number of points of a curve in a report with few curves, and in a report with very many curves.
+MOST_POINTS, FEWEST_POINTS = 800, 50
+POINTS = 100_000  # points; if all curves together would have more, each curve gets fewer points
+MOST_KEPT = 10  # the maximum number of failed or interrupted runs that a campaign's report includes
+LEAST_LOGS = 1 << 18  # the minimum room for the logs of each of those runs, in characters of JSON
+LONGEST_STACKS = 1 << 18  # the maximum number of bytes that are included of a file with stacks
 Subject = RunDirectory | CampaignFile
-MOST = 5 << 20  # characters of JSON for the logs
-MOST_RUNS_TOGETHER = 24 << 20  # characters of JSON for the runs of a RunsReport; later runs are left out
-LOGS_OF_MANY = 1 << 15  # characters of JSON for the logs of each of these runs
-BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident for which logs are kept
-LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes that are kept at the end of each log
-FARTHEST_BACK = 1 << 12  # bytes; the distance in which the beginning of a line is searched for
-_FOR_TAILS = 0.6  # share of the room for logs that the ends of logs get
+MOST = 5 << 20  # the maximum number of characters of JSON for the logs
+MOST_RUNS_TOGETHER = 24 << 20  # characters of JSON; a RunsReport that is this long takes no further runs
+LOGS_OF_MANY = 1 << 15  # the maximum number of characters of JSON for the logs of a run in a RunsReport
+BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident; lines from this time are kept while there is room
+LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes; limits for how much is kept of the end of each log
+FARTHEST_BACK = 1 << 12  # bytes; how far back the beginning of a line is searched for
+_FOR_TAILS = 0.6  # the fraction of the room for logs that is reserved for the ends of logs
 
 
 class Format(enum.StrEnum):
@@ -52,7 +53,7 @@ class Format(enum.StrEnum):
 
 
 class NoReport(ClusterkitError):
-    """The report can't be made."""
+    """The report can't be created."""
 
     exit_code = 2
 
@@ -92,9 +93,9 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
 
 
 class RunsReport:
-    """Collects runs for one HTML file, in which the part of the address after `#run/` names a run.
+    """Collects runs for one HTML file. `#run/ID` at the end of its address selects the run that is shown.
 
-    `back` is the address and the text of a link to the page that the file belongs to.
+    `back` is the address and the text of a link back to the page that links to this file.
     """
 
     def __init__(self, title: str, back: tuple[str, str]) -> None:
@@ -103,7 +104,7 @@ class RunsReport:
         self._room = MOST_RUNS_TOGETHER
 
     def add(self, run: RunDirectory) -> None:
-        """Add a run, unless the run can't be read or the file has become too large."""
+        """Add a run, unless the run can't be read or the file would become too large."""
         if run.run_id in self._runs or self._room <= 0 or not run.path.is_dir():
             return
         live = LiveRun(run)
@@ -158,7 +159,7 @@ def _series(live: LiveRun) -> Iterator[tuple[str, Drawn]]:
 
 
 def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each file of stacks that the page links to."""
+    """Yield the name and text of each file with stacks that the page links to."""
     for one in live.model.board.entities().values():
         if isinstance(one, StallVerdict) and one.report is not None and "/" not in one.report:
             with suppress(OSError), (run.all_stacks / one.report).open("rb") as file:
@@ -186,7 +187,10 @@ def page_files() -> dict[str, str]:
 
 
 def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: int = MOST) -> Extract:
-    """Return lines in the order in which they were written. `began` is wall time, `incidents` in seconds since then."""
+    """Return log lines in the order in which they were written.
+
+    `began` is a wall time; the times in `incidents` are in seconds after it.
+    """
     index = ArrivalsIndex(run)
     index.update()
     room = most
@@ -194,11 +198,14 @@ def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: i
         found = Extract(run, index, began, incidents, room)
         if room < LEAST_TAIL or sum(len(json.dumps(line)) for line in found.lines) <= most:
             return found
-        room //= 2  # the lines may be longer as JSON than in the logs
+        room //= 2  # try again with less, since lines may be longer in JSON than in the logs
 
 
 class Extract:
-    """Lines for the page; those with `skipped` stand for bytes that are left out. `total` is the bytes of all logs."""
+    """The log lines of a report. Lines with `skipped` stand for that many bytes, which are left out.
+
+    `total` is the size of all logs, and `left_out` the total number of bytes that are left out.
+    """
 
     def __init__(
         self, run: RunDirectory, index: ArrivalsIndex, began: float, incidents: Sequence[float], most: int
@@ -211,7 +218,7 @@ class Extract:
         self._tails = {key: 0 if whole else max(0, size - tail) for key, size in self._sizes.items()}
         share = int(most * (1 - _FOR_TAILS)) // max(1, len(incidents))
         self._windows = [[began + at - BEFORE, began + at + AFTER, share] for at in incidents]
-        self._read: dict[Source, int] = {}  # offset up to which each log was read
+        self._read: dict[Source, int] = {}  # the offset up to which each log was read
         self.left_out = 0
         self.lines = list(self._lines())
 
@@ -220,7 +227,7 @@ class Extract:
             source = piece.source
             if source in self._sizes and (start := self._wanted(piece)) is not None:
                 yield from self._of(source, start, min(piece.end, self._sizes[source]), piece.at, final=False)
-        for source, size in self._sizes.items():  # ends that were not recorded, or lack a newline
+        for source, size in self._sizes.items():  # the ends of logs, if not recorded or without a newline
             if self._read.get(source, 0) < size:
                 start = max(self._read.get(source, 0), self._tails[source])
                 yield from self._of(source, start, size, None, final=True)
@@ -235,7 +242,7 @@ class Extract:
         return max(piece.start, tail) if piece.end > tail else None
 
     def _of(self, source: Source, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
-        """Yield the lines that end between `start` and `end`, after a line that stands for any bytes left out."""
+        """Yield the lines that end between `start` and `end`, and before them a line for bytes that are left out."""
         done, (task, attempt) = self._read.get(source, 0), source
         of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": attempt}
         with closing(LogFile(self._run.log(task, attempt))) as log:

@@ -1,9 +1,10 @@
-"""Access control: only this user's browser, and only from the dashboard's own page, gets an answer.
+"""Access control: the server answers only to this user, and only to the dashboard's own page.
 
-Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make that page's own name mean
-127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from another page, and
-has to carry the token in a header. The page itself contains no secret and is served to everybody; its script reads the
-token from the fragment of the address. A cookie would be less safe: browsers send it to every port of 127.0.0.1.
+Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make the host name of that
+page resolve to 127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from
+another page, and must have the token in a header. The page itself contains no secret and is served to everybody; its
+script reads the token from the fragment of the address. A cookie would be less safe, because browsers send it to every
+port of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clusterkit.system.files import end_of, write_whole
 
-VALID = 30.0  # seconds for which a ticket is valid
+VALID = 30.0  # seconds; how long a ticket is valid
 NO_STORE = {"cache-control": "no-store"}
 _FILE = re.compile(r"/api/run/[^/]+/file/[^/]+/[^/]+")
 _TICKET = re.compile(r"(\d{1,12})\.([0-9a-f]{64})", re.ASCII)
@@ -38,7 +39,7 @@ class Tickets:
         self._clock = clock
 
     def issue(self, path: str) -> str:
-        """Return a ticket for the path of a file; an empty text for any other path."""
+        """Return a ticket for the path of a file. Return an empty string if the path is not that of a file."""
         until = int(self._clock() + VALID)
         return f"{until}.{self._seal(until, path)}" if _FILE.fullmatch(path) else ""
 
@@ -54,9 +55,9 @@ class Tickets:
 
 
 LOOKING = frozenset({"GET", "HEAD"})
-POST_PATH = "/act"  # suffix of the paths of requests that change something
+POST_PATH = "/act"  # the suffix of paths whose requests change something
 LONGEST_ADDRESS = 1 << 13
-TICKETS = "/api/ticket"  # with ?path=PATH, returns a ticket with which a browser can open the file
+TICKETS = "/api/ticket"  # with ?path=PATH, returns a ticket with which a browser can open that file
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -75,7 +76,8 @@ NO_TOKEN = (
     "dashboard was started. Programs send its token in the header Authorization: Bearer TOKEN."
 )
 _TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
-_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")  # the page, which needs no token
+# The paths of the page itself, for which no token is needed.
+_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")
 
 
 def new_token() -> str:
@@ -84,20 +86,23 @@ def new_token() -> str:
 
 
 def kept_token(path: Path) -> str:
-    """Return the token in a private file, so that open pages also work with the next server; create it if needed."""
+    """Return the token that is stored in a private file. If there is no such file, create it with a new token.
+
+    Servers share the file, so that open pages keep working when a server is restarted.
+    """
     with suppress(OSError, ValueError):
         seen = path.lstat()
         token = end_of(path, 100).decode()
         if seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and _TOKEN.fullmatch(token):
             return token
     token = new_token()
-    with suppress(OSError):  # without the file, the next server has another token
+    with suppress(OSError):  # if the file can't be written, the next server just has another token
         write_whole(path, token.encode(), 0o600)
     return token
 
 
 class HttpRefused(Exception):
-    """The request is refused with a status and a sentence."""
+    """Refuses a request with an HTTP status, a sentence that says why, and additional headers."""
 
     def __init__(self, status: int, why: str, more: Mapping[str, str] | None = None) -> None:
         super().__init__(why)
@@ -105,7 +110,7 @@ class HttpRefused(Exception):
 
 
 class Safety:
-    """Middleware that lets only allowed requests through, and adds HEADERS to each answer."""
+    """Middleware that lets only allowed requests through, and adds HEADERS to each response."""
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
@@ -141,27 +146,25 @@ class Safety:
         method, headers = scope["method"], Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            raise HttpRefused(421, "This server answers to no other host than 127.0.0.1 and localhost, with its port.")
+            raise HttpRefused(421, "This server answers only as 127.0.0.1 or localhost, followed by its port.")
         looks, path = method in LOOKING, scope["path"]
         if len(path) + len(scope["query_string"]) > LONGEST_ADDRESS:
             raise HttpRefused(414, "The address is too long.")
         self._check_origin(headers, looks, hosts[0].lower())
         self._check_token(scope, headers)
         if not looks and (method != "POST" or not path.endswith(POST_PATH)):
-            raise HttpRefused(405, "This can only be looked at.", {"allow": "GET, HEAD"})
+            raise HttpRefused(405, "This address accepts only GET requests.", {"allow": "GET, HEAD"})
 
     def _check_origin(self, headers: Headers, looks: bool, host: str) -> None:
         origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
-        foreign = "This was asked by another web page, which may not do that."
+        foreign = "This request comes from another web page, which is not allowed."
         if any(origin.lower() != f"http://{host}" for origin in origins):
             raise HttpRefused(403, foreign)
         allowed = {"same-origin", "none"} if looks else {"same-origin"}
         if any(site.lower() not in allowed for site in sites) and not (looks and _is_navigation(headers)):
             raise HttpRefused(403, foreign)
         if not looks and not origins:
-            raise HttpRefused(
-                403, "A request that changes something has to say where it comes from, in the header Origin."
-            )
+            raise HttpRefused(403, "A request that changes something must have the header Origin.")
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         method, path = scope["method"], scope["path"]
@@ -176,7 +179,7 @@ class Safety:
 
 
 def _is_navigation(headers: Headers) -> bool:
-    """Return whether a browser opens this address as a page, such as after a click on a link."""
+    """Return whether a browser opens the address as a page, for example after a click on a link."""
     return headers.getlist("sec-fetch-mode") == ["navigate"] and headers.getlist("sec-fetch-dest") == ["document"]
 
 

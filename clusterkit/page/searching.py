@@ -1,6 +1,6 @@
 """Searches lines for regular expressions in a separate process, since a search can't be interrupted.
 
-In a thread, an endless search would block all other threads of the server. A kernel timer ends the process instead.
+In a thread, an endless search would block all other threads of the server. In a process, a kernel timer can end it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from clusterkit.system.process import KILLED_WITHIN, code_of
 from clusterkit.words.errors import ClusterkitError
 
-LONGEST = 1.0  # seconds of CPU time to search a line
+LONGEST = 1.0  # seconds of CPU time; the limit for searching one line
 _NO, _YES = b"01"
 
 
@@ -25,7 +25,7 @@ class TooSlow(ClusterkitError):
 
 
 class Searcher:
-    """Searches lines of text, from any thread. The first search starts its process, and `close` ends it."""
+    """Searches lines of text. Can be used from any thread. The first search starts the process; `close` ends it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +58,7 @@ def _started() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-I", "-S", "-c", code_of("clusterkit.page.searching")]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     try:
-        # Unbuffered, and in a new session, since Ctrl-C is meant for the server.
+        # A new session, since Ctrl-C in the terminal must reach only the server.
         return subprocess.Popen(
             command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, cwd="/", start_new_session=True
         )
@@ -80,10 +80,10 @@ def _ask(process: subprocess.Popen[bytes], question: bytes) -> bytes:
 
 
 def main() -> None:
-    """Run the process, until its input is closed."""
+    """Answer questions from the standard input until it is closed."""
     for line in sys.stdin.buffer:
         pattern, text = json.loads(line)
-        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)  # its signal ends the process
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)  # when the timer expires, its signal ends the process
         found = re.search(pattern, text) is not None
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         os.write(sys.stdout.fileno(), bytes([_YES if found else _NO]))

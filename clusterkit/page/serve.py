@@ -19,20 +19,22 @@ from clusterkit.words.errors import ClusterkitError
 
 HOST = "127.0.0.1"
 MOST_CONNECTIONS = 256
-MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64  # connections of one other user of this machine, and of all of them
-BEGIN_WITHIN = 10.0  # seconds that a client has to send a request
-NOBODY = -1  # stands for the user of a client that has hung up
-SWITCH_INTERVAL = 0.0005  # seconds after which a thread that reads a run lets the event loop answer
-LONGEST_HEAD = 1 << 14  # bytes of a request's headers
+# The maximum number of connections of one other user of this machine, and of all other users together.
+MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64
+BEGIN_WITHIN = 10.0  # seconds; the time limit for a client to send a request
+NOBODY = -1  # stands for the unknown user of a client that has already disconnected
+SWITCH_INTERVAL = 0.0005  # seconds; how long threads that read runs may keep the event loop waiting
+LONGEST_HEAD = 1 << 14  # the maximum size of a request's headers, in bytes
 
 
 class Protocol(H11Protocol):
     """HTTP for one client. Disconnects a client that sends no request in time, and lets streams disconnect the client.
 
-    uvicorn itself waits for a request without limit. Other users get few connections, so that some are always free.
+    uvicorn itself would wait for a request indefinitely. The connections of other users are limited, so that they
+    can't use up all connections.
     """
 
-    uid: int | None = None  # user id of the client; None for root and this user
+    uid: int | None = None  # the user id of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
         """Limit the connections of other users, and the time for a request."""
@@ -62,7 +64,7 @@ class Protocol(H11Protocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn server that sets `ending` before it shuts down, since the shutdown waits for streams to end."""
+    """A uvicorn server that sets `ending` before it shuts down, because the shutdown waits for streams to end."""
 
     def __init__(self, ending: asyncio.Event, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -74,7 +76,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class PageServer:
-    """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
+    """A dashboard on a port of this machine, or on any free port if `port` is 0. Raises ClusterkitError."""
 
     def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
         self._socket = _bound(port)
@@ -83,7 +85,7 @@ class PageServer:
         self._dashboard = Dashboard(store, control)
         app = Safety(self._dashboard.app(), self.token, self.port)
         self._server = _Uvicorn(
-            self._dashboard.places.ending,
+            self._dashboard.slots.ending,
             uvicorn.Config(
                 app,
                 http=Protocol,
@@ -101,7 +103,7 @@ class PageServer:
 
     @property
     def streams(self) -> int:
-        return self._dashboard.places.taken
+        return self._dashboard.slots.taken
 
     def address(self, path: str = "/") -> str:
         """Return the address to open. The token is in its fragment, which browsers do not send to servers."""
@@ -118,9 +120,10 @@ class PageServer:
 
 
 def _bound(port: int) -> socket.socket:
-    """Return a socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
+    """Return a socket that listens on a port, or on any free port if `port` is 0. Raises ClusterkitError."""
     try:
-        return socket.create_server((HOST, port), backlog=MOST_CONNECTIONS)  # early clients wait, and are not refused
+        # With this backlog, clients that connect before the server runs wait instead of being refused.
+        return socket.create_server((HOST, port), backlog=MOST_CONNECTIONS)
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise ClusterkitError(f"The dashboard server can't listen on port {port}: {why}.") from None

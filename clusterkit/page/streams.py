@@ -1,4 +1,4 @@
-"""Event streams, as browsers' EventSource reads them: bounded in number, and closed for a client that does not read."""
+"""Streams of server-sent events. Limits their number, and closes streams that clients don't read."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from clusterkit.page.logbook import LogBook, Wanted
 from clusterkit.page.searching import TooSlow
 from clusterkit.words.errors import ClusterkitError
 
-MOST = 64  # streams at a time
-FAREWELL = 0.5  # seconds to send the end of a stream when the server ends
-STUCK = 15.0  # seconds that a client may take to read a message
-HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
-APART = 0.25  # seconds between two messages, at least
-LOOK_EVERY = 0.1  # seconds between two checks for changes or new log lines
-MOST_PER_LOOK = 20_000  # characters of logs per check
+MOST = 64  # the maximum number of streams that are open at once
+FAREWELL = 0.5  # seconds; the time limit for closing a stream when the server shuts down
+STUCK = 15.0  # seconds; the maximum time that a client may take to read a message
+HEARTBEAT = 10.0  # seconds; after this long without a message, a comment is sent
+APART = 0.25  # seconds; the minimum time between two messages
+LOOK_EVERY = 0.1  # seconds between checks for changes or new log lines
+MOST_PER_LOOK = 20_000  # the maximum number of characters of logs that are sent per check
 Ended = Callable[[], None]
 
 
 class TooMany(ClusterkitError):
-    """No further stream is allowed."""
+    """The maximum number of streams is open."""
 
     def __init__(self) -> None:
         super().__init__("Too many pages are open already. Close some of them.")
 
 
-class Places:
-    """Bounds the number of streams."""
+class StreamSlots:
+    """Limits the number of streams."""
 
     def __init__(self) -> None:
         self.taken = 0
-        self.ending = asyncio.Event()  # set when the server ends, to end all streams
+        self.ending = asyncio.Event()  # set when the server shuts down, to end all streams
 
-    def take(self) -> None:
-        """Take a place for a stream. Raises TooMany."""
+    def reserve(self) -> None:
+        """Reserve a slot for a stream. Raises TooMany if all slots are taken."""
         if self.taken >= MOST:
             raise TooMany
         self.taken += 1
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self.taken -= 1
 
 
 class EventStream:
-    """A response that sends messages until there are no more, the client disconnects, or the server ends."""
+    """A response that sends messages until all are sent, the client disconnects, or the server shuts down."""
 
-    def __init__(self, messages: AsyncIterator[str], places: Places) -> None:
+    def __init__(self, messages: AsyncIterator[str], slots: StreamSlots) -> None:
         self._messages = messages
-        self._places = places
-        places.take()
+        self._slots = slots
+        slots.reserve()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(scope, send))
@@ -66,15 +66,15 @@ class EventStream:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = [sending, asyncio.create_task(gone()), asyncio.create_task(self._places.ending.wait())]
+        tasks = [sending, asyncio.create_task(gone()), asyncio.create_task(self._slots.ending.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            self._places.leave()
-        if self._places.ending.is_set() and sending.cancelled():
+            self._slots.release()
+        if self._slots.ending.is_set() and sending.cancelled():
             with suppress(TimeoutError, RuntimeError, OSError):
                 await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), FAREWELL)
         elif not sending.cancelled() and (error := sending.exception()) is not None:
@@ -83,7 +83,8 @@ class EventStream:
     async def _send(self, scope: Scope, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
         pack = None
-        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):  # messages repeat much of earlier messages
+        # Messages resemble each other, so a stream compresses well.
+        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
             pack = zlib.compressobj(wbits=31)
             headers.append((b"content-encoding", b"gzip"))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -104,13 +105,13 @@ class EventStream:
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:
-    """Format a message with JSON in one line; the browser sends `offset` back as Last-Event-ID."""
+    """Format a message that contains one line of JSON. A client that reconnects sends `offset` as Last-Event-ID."""
     head = f"event: {event}\n" * bool(event) + (f"id: {offset}\n" if offset is not None else "")
     return f"{head}data: {data}\n\n"
 
 
 async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
-    """Yield the changes of a run after an offset of its journal, -1 for all entities, until the run is over."""
+    """Yield a run's changes after an offset of its journal, until the run is over. -1 stands for all entities."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     version: int | None = None
@@ -133,7 +134,10 @@ async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
-    """Yield new lines after a cursor, only the newest of a flood, until all are sent or a search is too slow."""
+    """Yield new lines after a cursor, until the logs are complete or a search is too slow.
+
+    If the logs grow faster than lines can be sent, only the newest lines are sent.
+    """
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     quiet_since = clock()

@@ -257,13 +257,13 @@ def test_streams_are_bounded_in_number(store: RunStore) -> None:
     dashboard = Dashboard(store)
     app = Safety(dashboard.app(), TOKEN, PORT)
     with TestClient(app, base_url=HERE) as asking:
-        while dashboard.places.taken < 64:
-            dashboard.places.take()
+        while dashboard.slots.taken < 64:
+            dashboard.slots.reserve()
         answer = asking.get("/api/run/over/stream", headers=GRANTED)
         assert (answer.status_code, "Too many" in answer.json()["error"]) == (503, True)
-        dashboard.places.leave()
+        dashboard.slots.release()
         full = asking.get("/api/run/over/stream", headers=GRANTED)
         assert full.status_code == 200
         end = (store.path / "over/journal.jsonl").stat().st_size
         assert full.text.endswith(f"event: over\nid: {end}\ndata: {{}}\n\n")
-        assert dashboard.places.taken == 63
+        assert dashboard.slots.taken == 63

@@ -1,4 +1,4 @@
-"""The board: the entities and curves that show a run, and which entities changed since a client last read them."""
+"""The board: the entities and curves of a run. Finds the entities that changed since a client last received them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from typing import Any
 
 from clusterkit.words import wire
 
-MOST_GONE = 20_000  # removed entities that are remembered, for clients that may still show them
-FINEST = 0.05  # seconds; the initial width of a bucket
-MOST_BUCKETS = 2048  # buckets of a curve, usually
-FEWEST_BUCKETS = 64  # buckets of a curve in a run with very many curves
-BUDGET = 400_000  # buckets of all curves of a run together
-MOST_CURVES = 4000
-LONGEST_NAME = 200  # characters
+MOST_GONE = 20_000  # the maximum number of removed entities that are remembered, for clients that still show them
+FINEST = 0.05  # seconds; the initial width of a curve's buckets
+MOST_BUCKETS = 2048  # the maximum number of buckets of a curve, unless BUDGET is exceeded
+FEWEST_BUCKETS = 64  # the value to which MOST_BUCKETS is reduced in a run with very many curves
+BUDGET = 400_000  # buckets; if all curves of a run together have more, each curve is shrunk
+MOST_CURVES = 4000  # the maximum number of curves of a run
+LONGEST_NAME = 200  # the maximum number of characters of a curve's name
 Points = dict[str, list[float]]
 
 
 @dataclass(slots=True)
 class BoardEntry:
-    """An entity on the board; `entity` is None once it was removed."""
+    """An entity on the board; `entity` is None if it was removed."""
 
     entity: Any
-    offset: int  # journal offset of the line that last changed the entity
-    version: int  # number of changes of the board up to that change
-    always: bool  # sent whenever a client reconnects, since the entity depends on more than the journal
+    offset: int  # the journal offset after the line that last changed the entity
+    version: int  # the board's version after that change
+    always: bool  # True if the entity depends on more than the journal, so every client that reconnects needs it
     _text: str | None = None
 
     @property
@@ -43,7 +43,7 @@ class BoardEntry:
 
 
 class Board:
-    """Entities by their keys, in the order of their last changes."""
+    """Maps keys to entities, in the order of their last changes. Each change increases `version` by 1."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -81,7 +81,7 @@ class Board:
         return {key: self._entries[key] for key in changed}
 
     def since_offset(self, offset: int) -> dict[str, BoardEntry]:
-        """Return what changed after a journal offset. The offset may come from another board of the same run."""
+        """Return the entries that changed after a journal offset, which may come from another board of the same run."""
         return {key: entry for key, entry in self._entries.items() if entry.always or entry.offset > offset}
 
     def _forget(self) -> None:
@@ -93,7 +93,7 @@ class Board:
 
 
 def json_text(entity: Any) -> str:
-    """Encode an entity as JSON that every browser reads: NaN and infinity become null."""
+    """Encode an entity as standard JSON, in which NaN and infinity become null."""
     value = wire.encode(entity)
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
@@ -114,7 +114,7 @@ def _finite(value: Any) -> Any:
 
 
 class Curve:
-    """A curve in buckets of time. Each bucket has its last point's time and value, and its lowest and highest value."""
+    """A curve in buckets of time. A bucket stores its last point, its lowest value, and its highest value."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -144,7 +144,7 @@ class Curve:
                 self._put(*point)
 
     def points(self, begin: float, end: float, most: int) -> Points:
-        """Return the points between two times and one point on each side, merged into at most `most` buckets."""
+        """Return the points in a time range plus one point on either side, merged into at most `most` buckets."""
         first, last = bisect_left(self._times, begin), bisect_right(self._times, end)
         chosen = range(max(0, min(first, last) - 1), min(len(self._times), last + 1))
         step = max(1, math.ceil(len(chosen) / max(1, most)))
@@ -157,13 +157,13 @@ class Curve:
         }
 
     def usual(self, most: int) -> float:
-        """Return the median seconds between points, after thinning the curve to `most` points; 0 for a single point."""
+        """Return the median time in seconds between points if the curve is thinned to `most` points."""
         times = self._times[:: max(1, math.ceil(len(self._times) / max(1, most)))]
         return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0.0
 
     def _begin(self, width: float) -> None:
         self._width = width
-        self._bucket: float = math.nan  # number of the last point's bucket
+        self._bucket: float = math.nan  # the number of the bucket that has the last point
         self._columns = self._times, self._values, self._lows, self._highs = tuple(array("d") for _ in range(4))
 
     def _put(self, at: float, value: float, low: float, high: float) -> None:
@@ -179,14 +179,14 @@ class Curve:
 
 @dataclass(slots=True)
 class Curves:
-    """The curves of a run by name and task, such as `loss/worker:1`. Their total number of buckets is bounded."""
+    """The curves of a run, each for a metric of a task. Limits the total number of buckets."""
 
     _curves: dict[tuple[str, str], Curve] = field(default_factory=dict)
     _most: int = MOST_BUCKETS
     _buckets: int = 0
 
     def add(self, name: str, task: str, at: float, value: float) -> bool:
-        """Add a point; return False if its value is not finite or if it would begin a curve beyond MOST_CURVES."""
+        """Add a point. Return False if its value is not finite, or if a new curve would exceed MOST_CURVES."""
         if not math.isfinite(value):
             return False
         key = (name[:LONGEST_NAME], task)

@@ -1,4 +1,4 @@
-"""A campaign as entities: one for the campaign, and one for each run."""
+"""Turns a campaign into entities: one for the campaign itself, and one for each run."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class CampaignEntity:
     program: str
     shape: str
     command: str  # the command that repeats the campaign
-    state: str  # running, passed, failed, stopped, lost (its process was killed)
-    text: str  # why the campaign has no runs, or its result so far
-    wall: float  # wall time of the beginning
-    ended: float | None  # wall time of the end
+    state: str  # running, passed, failed, stopped, or lost if the campaign's process was killed
+    text: str  # a sentence about the result so far, or the reason why there are no runs
+    wall: float  # the wall time at which the campaign began
+    ended: float | None  # the wall time at which the campaign ended
     clusterkit: str
     seed: int
-    asked: int  # number of runs, as in the next three fields
+    asked: int  # the requested number of runs; the next three fields are numbers of runs, too
     passed: int
     failed: int
     running: int
-    used: tuple[str, ...]  # the actions that faults are drawn from
+    used: tuple[str, ...]  # the actions that the campaign's faults may have
     baseline: CampaignBaseline | None
-    tallies: tuple[Tally, ...]  # one for each action, and one for each action on each type of task
+    tallies: tuple[Tally, ...]  # a tally for each action, and for each combination of an action and a type of task
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignBaseline:
-    """The run without faults."""
+    """The result of the run without faults, with which the other runs are compared."""
 
     seconds: float
     step: int | None
@@ -52,14 +52,14 @@ class Tally:
     """How often an action was injected, and the recoveries from it."""
 
     action: str
-    type: str  # type of the tasks that the action hit; empty for all types
+    type: str  # the type of the tasks that were affected; empty for all types together
     injected: int
     recovered: int
-    seconds: tuple[float, ...]  # durations of the recoveries, the shortest first
+    seconds: tuple[float, ...]  # the durations of the recoveries, in ascending order
 
 
 def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:
-    """Return all entities of a campaign; `kept` are the ids of runs that still have directories."""
+    """Return all entities of a campaign; `kept` contains the ids of runs that still have directories."""
     entities: dict[str, Entity] = {"campaign": campaign_entity(record)}
     for run in record.runs:
         entities[f"of/{run.run}"] = _run(run, FAILED if run.violations else PASSED, run.run_id in kept)

@@ -1,4 +1,4 @@
-"""A curve as the page draws it: its points, with gaps where nothing was reported."""
+"""A curve as the page draws it: its points, and gaps where values are missing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from clusterkit.ledger.attempts import Attempt
 from clusterkit.page.model.board import Points
 
-SOON = 1.0  # seconds; points within this time are always joined unless the task was interrupted
-RARELY = 4.0  # usual intervals; points that are farther apart are not joined
+SOON = 1.0  # seconds; points that are this close are joined, unless the task was interrupted between them
+RARELY = 4.0  # the maximum distance of joined points, as a multiple of the usual interval
 Drawn = dict[str, list[float | None]]
 
 
 def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool = True, usual: float = 0.0) -> Drawn:
     """Return the points, with a gap (None) after each point that is not joined to the next point.
 
-    `again` is 1 for points that were computed again later. Pauses and stalls are gaps in curves of reported values
-    (`works`), not in curves of resource usage. `usual` is the usual interval of the curve, in seconds.
+    `again` in the result is 1 for points whose steps were later computed again. If `works` is set, as for reported
+    values but not for resource usage, pauses and stalls are gaps. `usual` is the usual interval of points in seconds.
     """
     known = list(attempts)
     times, found = points["t"], Drawn(t=[], v=[], low=[], high=[], again=[])
@@ -40,10 +40,10 @@ def _in_lost(one: Attempt, at: float) -> bool:
 
 
 def _interrupts(one: Attempt, begin: float, end: float, works: bool, last: bool) -> bool:
-    """Whether the attempt began or ended between two points, or was paused or stalled in between."""
+    """Return whether the attempt began or ended between two points or, if `works`, was paused or stalled meanwhile."""
     if begin < one.begin <= end and not last:
         return True
-    if one.end is not None and begin <= one.end < end + last:  # the last point may be at the end itself
+    if one.end is not None and begin <= one.end < end + last:  # the last point may coincide with the end
         return True
     ends = [(stop.begin, end if stop.end is None else stop.end) for stop in one.stops]
     return works and any(max(begin, a) < min(end, b) for a, b in ends)

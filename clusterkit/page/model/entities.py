@@ -1,11 +1,11 @@
-"""What the page shows, as entities: small JSON values under a key, which the server sends when they change.
+"""Entities: small JSON values that describe what the page shows. The server sends an entity when it changes.
 
-The state of a run on the page is one flat map from key to entity. The fold (`RunModel`) takes the journal's events and
-changes entities; each knows the offset of the journal line that changed it last. A message of the event stream has the
-entities that changed since the offset that the client has, so that a client which connects again, also to another
-server, misses nothing and sees nothing twice. The report file embeds the same map.
+The page stores the state of a run as a flat map from keys to entities. `RunModel` reads the journal's events, updates
+the entities, and remembers for each entity the journal line that last changed it. A client knows the journal offset up
+to which it has all changes; a message of the event stream contains the entities that changed after it. So a client that
+reconnects, even to another server, misses no change and receives none twice. A report file embeds the same map.
 
-Times are seconds since the run began; `wall` is seconds since 1970. Texts are for people, and plain.
+Times are in seconds since the run began, but `wall` is in seconds since 1970. Texts are plain text for people.
 """
 
 from __future__ import annotations
@@ -19,123 +19,126 @@ from clusterkit.words.job import HostRequest
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Key `run`."""
+    """The entity with the key `run`."""
 
     id: str
-    program: str = ""  # `ps_train.py`
-    command: str = ""  # as the user could type it
-    shape: str = ""  # `1 chief, 2 workers, 1 ps`
-    strategy: str = ""  # `ParameterServerStrategy`
-    phase: str = "starting"  # starting, running, stopping, over
-    state: str = ""  # of the result: succeeded, failed, interrupted, lost …; empty while it runs
-    now: str = ""  # a live run's situation in a word: starting, training, stalled, paused, recovering …
-    text: str = ""  # the same as a sentence, or the final one
-    why: str = ""
-    heading: str = "Why"  # of `why`; of a run that succeeded, it is what happened
-    todo: str = ""  # what to do about it
-    commands: tuple[str, ...] = ()  # for that, as they can be typed
-    error: tuple[str, ...] = ()  # what the task printed that failed
-    is_error: bool = False  # whether `why` says no more than `error`
-    wall: float = 0.0  # when it began
+    program: str = ""  # such as `ps_train.py`
+    command: str = ""  # the command that starts the run, as a user would type it
+    shape: str = ""  # such as `1 chief, 2 workers, 1 ps`
+    strategy: str = ""  # such as `ParameterServerStrategy`
+    phase: str = "starting"  # starting, running, stopping or over
+    state: str = ""  # how the run ended: succeeded, failed, interrupted, lost …; empty while the run is live
+    now: str = ""  # what a live run is doing, in one word: starting, training, stalled, paused, recovering …
+    text: str = ""  # what a live run is doing, or how the run ended, as a sentence
+    why: str = ""  # an explanation of `text`
+    heading: str = "Why"  # the heading above `why`; for a successful run, `What happened`
+    todo: str = ""  # a sentence that says what the user can do
+    commands: tuple[str, ...] = ()  # commands for `todo`, as a user would type them
+    error: tuple[str, ...] = ()  # the lines that the failed task printed about its error
+    is_error: bool = False  # True if `why` only repeats `error`
+    wall: float = 0.0  # the wall time at which the run began
     ended: float | None = None
     step: int | None = None
     total: int | None = None
     saved: int | None = None  # the step of the newest checkpoint
-    unsaved: int = 0  # steps after it, which a restart trains again
+    unsaved: int = 0  # the number of steps after `saved`, which a restart would have to repeat
     speed: float | None = None  # steps/s
-    metric: str | None = None  # the main one that its tasks report
+    metric: str | None = None  # the name of the main metric that tasks report
     restarts: int = 0
     exit_code: int | None = None
-    network: str = "host"  # host, virtual
+    network: str = "host"  # host or virtual
     engine: str = HostRequest().engine
     tensorboard: str | None = None
-    resume: str | None = None  # the command that resumes it
+    resume: str | None = None  # the command that resumes the run
     directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignVerdict:
-    """Key `verdict`: what the campaign of the run found wrong with it, if anything."""
+    """The entity with the key `verdict`: the problems that a campaign found with this run, which is part of it."""
 
     campaign: str
     violations: tuple[str, ...]
-    replay: str  # the command
+    replay: str  # the command that repeats the run
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Key `task/worker:1`. `color` is its number in the run: there are eight colors, each in several line styles."""
+    """A task. Its key is like `task/worker:1`."""
 
     task: str
     type: str
-    color: int
-    state: str  # as `ps` shows it
+    color: int  # the number of the task in the run, from which the page derives a color and a line style
+    state: str  # the state that `clusterkit ps` shows
     attempt: int
     host: str | None
     endpoint: str | None
     pid: int | None
     ready: bool
     step: int | None
-    old: bool  # whether the step and the metrics are those of an earlier attempt
-    steps: bool  # whether the task makes steps; under parameter servers, the coordinator does
+    old: bool  # True if the step and the metrics are those of an earlier attempt
+    steps: bool  # True if the task reports steps; with parameter servers, only the coordinator does
     total: int | None
     speed: float | None
     metrics: Mapping[str, float | str | None]
-    cpu: float | None  # percent
-    memory: int | None  # bytes
-    faults: tuple[str, ...]  # those that are open
-    note: str  # a straggler's verdict, what a start waits for
+    cpu: float | None  # in percent of one core
+    memory: int | None  # in bytes
+    faults: tuple[str, ...]  # the actions of the open faults that affect the task
+    note: str  # that the task waits in a debugger, or why it is slower than its peers; may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of an attempt's bar. `kind`: start, run, lost (steps that were computed again), stopped, stalled, idle."""
+    """A part of the bar that shows an attempt, or of the bar that shows a startup.
+
+    The `kind` in an attempt is start, run, lost (the steps were later computed again), stopped, stalled or idle.
+    """
 
     begin: float
-    end: float | None  # None: goes on
+    end: float | None  # None if the segment has not ended yet
     kind: str
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Key `attempt/worker:1/2`. `how`: running, success, failed, fault, collateral, asked, ended, lost."""
+    """An attempt of a task. Its key is like `attempt/worker:1/2`."""
 
     task: str
     attempt: int
     begin: float
     end: float | None
-    how: str
-    text: str  # `killed by SIGKILL, by fault 1`
+    how: str  # running or, if the attempt ended: success, failed, fault, collateral, asked, ended or lost
+    text: str  # how the attempt ended, such as `killed by SIGKILL, by fault 1`
     segments: tuple[Segment, ...]
-    steps: tuple[int, int] | None  # the first and the last that it reported
-    resumed: int | None
+    steps: tuple[int, int] | None  # the first and the last step that the attempt reported
+    resumed: int | None  # the step at which the attempt resumed
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Key `mark/12`. `kind`: fault, heal, checkpoint, stall, restart, warning, request, host."""
+    """A mark on the time axis. Its key is like `mark/12`."""
 
     at: float
-    kind: str
-    task: str | None  # None: of the run
+    kind: str  # fault, heal, checkpoint, stall, restart, warning, request or host
+    task: str | None  # None if the mark concerns the whole run
     text: str
-    until: float | None = None  # of a fault that lasts
-    number: int | None = None  # of the fault
+    until: float | None = None  # when a temporary fault ends
+    number: int | None = None  # the number of the fault
 
 
 @dataclass(frozen=True, slots=True)
 class CauseLink:
-    """Key `link/3`: a line from a cause to what it brought down."""
+    """A line from a failed attempt to an attempt that failed because of it. Its key is like `link/3`."""
 
-    cause: tuple[str, float]  # task, time
+    cause: tuple[str, float]  # the task that failed, and when
     effect: tuple[str, float]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """A line of a story. `kind`: cause, collateral, why, fault, restart, back, step, warning or empty."""
+    """A line of a story. `kind` is cause, collateral, why, fault, restart, back, step, warning or empty."""
 
     at: float
     text: str
@@ -145,24 +148,24 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Key `story/3`: an incident as people tell it, with the numbers of the recovery table."""
+    """The description of an incident, with the numbers for the table of recoveries. Its key is like `story/3`."""
 
     at: float
     title: str
     lines: tuple[StoryLine, ...]
-    seconds: float | None  # from the first death or injection to the first new step
-    lost: int | None = None  # steps
-    detected: float | None = None
-    planned: float | None = None
-    up: float | None = None
-    first_step: float | None = None
+    seconds: float | None  # the time from the injection or the first death to the first new step
+    lost: int | None = None  # the number of steps that were computed again
+    detected: float | None = None  # when the failure was detected
+    planned: float | None = None  # when the restart was decided
+    up: float | None = None  # when the restarted tasks were up
+    first_step: float | None = None  # when the first new step was completed
     checkpoint: str | None = None
-    log: tuple[str, int] | None = None  # task and attempt whose log it begins in
+    log: tuple[str, int] | None = None  # the task and attempt in whose log the incident begins
 
 
 @dataclass(frozen=True, slots=True)
 class TimeShare:
-    """A part of the run's time."""
+    """How much of the run's time was spent in one way, such as training."""
 
     name: str
     seconds: float
@@ -170,51 +173,51 @@ class TimeShare:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Key `goodput`: the run's time, split; the parts add up to `seconds`."""
+    """How the run spent its time; the parts add up to `seconds`. The key is `goodput`."""
 
     seconds: float
-    goodput: float | None  # 0 to 1
+    goodput: float | None  # the fraction of the time that was training, 0 to 1
     parts: tuple[TimeShare, ...]
-    most: str  # what cost most, a sentence
+    most: str  # a sentence that names the largest loss of time
 
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """Key `startup/worker:1`: the phases of its first attempt; `critical` is on the longest chain to the first step."""
+    """The phases of a task's first attempt up to its first step. Its key is like `startup/worker:1`."""
 
     task: str
     phases: tuple[Segment, ...]
-    critical: tuple[bool, ...]
+    critical: tuple[bool, ...]  # for each phase: True if it delayed the run's first step
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkCell:
-    """Key `cell/worker:1/ps:0`: the virtual network from the first task to the second."""
+    """The virtual network from one task to another, in one direction. Its key is like `cell/worker:1/ps:0`."""
 
     source: str
     target: str
     bytes: int | None
-    rate: float | None  # bytes/s
-    delay: float | None  # seconds
-    loss: float | None  # 0 to 1
-    cut: bool
-    faults: tuple[int, ...]  # their numbers, to heal them
+    rate: float | None  # the limit of the transfer rate, in bytes/s
+    delay: float | None  # the added delay, in seconds
+    loss: float | None  # the fraction of packets that is lost, 0 to 1
+    cut: bool  # True if a partition separates the tasks
+    faults: tuple[int, ...]  # the numbers of the open faults that affect this cell
 
 
 @dataclass(frozen=True, slots=True)
 class StallVerdict:
-    """Key `stall/2`: a warning of a stall, and what each task was found to do."""
+    """A warning that training is stalled, and what each task was doing then. Its key is like `stall/2`."""
 
     since: float  # when the last step was reported
     at: float  # when the stall was noticed
     text: str
-    tasks: tuple[tuple[str, str], ...]  # task, verdict
-    report: str | None  # the file of the stacks, below `/api/run/ID/file/stacks/`
+    tasks: tuple[tuple[str, str], ...]  # pairs of a task and what it was doing
+    report: str | None  # the name of the file with all stacks, in `/api/run/ID/file/stacks/`
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Key `job`: the resolved job as a job file, and each task's TF_CONFIG as JSON text."""
+    """The complete job as the text of a job file, and each task's TF_CONFIG as JSON text. The key is `job`."""
 
     file: str
     tf_configs: Mapping[str, str]
@@ -222,18 +225,18 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class SeriesInfo:
-    """Key `series/loss/chief:0`: there is such a curve. `version` grows with its points."""
+    """A curve, without its points. Its key is like `series/loss/chief:0`."""
 
-    name: str  # step, cpu, memory, or a metric
+    name: str  # step, cpu, memory, gpu, gpu memory, or the name of a metric
     task: str
     unit: str
-    version: int
-    last: float | None
+    version: int  # the number of points that were added so far
+    last: float | None  # the newest value
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """Key `run/20261121-135408-0381` in the list of all runs."""
+    """A run in the list of all runs. Its key is like `run/20261121-135408-0381`."""
 
     id: str
     program: str
@@ -244,25 +247,25 @@ class RunRow:
     step: int | None = None
     restarts: int = 0
     text: str = ""
-    part_of: str = ""  # `campaign/NAME` or `exam/NAME`
-    metric: tuple[str, float | None] | None = None  # the main one and its last value
+    part_of: str = ""  # `campaign/NAME` or `exam/NAME`, if the run is part of a campaign or an exam
+    metric: tuple[str, float | None] | None = None  # the name and the last value of the main metric
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignRun:
-    """Key `of/7`: a run of a campaign."""
+    """A run of a campaign. Its key is like `of/7`."""
 
     number: int
     seed: int
-    actions: tuple[str, ...]  # of its faults: kill, stop …
-    faults: tuple[str, ...]  # as the grammar writes them
-    outcome: str  # passed, failed, interrupted, running
+    actions: tuple[str, ...]  # the actions of its faults, such as kill or stop
+    faults: tuple[str, ...]  # each as a user would write it, such as `kill worker:1 @ step=3`
+    outcome: str  # passed, failed, interrupted or running
     violations: tuple[str, ...]
     seconds: float
-    recoveries: tuple[float, ...]  # seconds each
-    lost: tuple[int, ...]
-    replay: str  # the command
-    run: str | None  # its run id, if its directory was kept
+    recoveries: tuple[float, ...]  # the duration of each recovery, in seconds
+    lost: tuple[int, ...]  # for each recovery, the number of steps that were computed again
+    replay: str  # the command that repeats the run
+    run: str | None  # the run id, if the run's directory was kept
 
 
-Entity = Any  # one of these
+Entity = Any  # any of the entity classes

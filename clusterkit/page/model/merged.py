@@ -1,4 +1,4 @@
-"""The merged logs of all tasks, in the order in which the lines were completed, from an index of arrivals."""
+"""Merges the logs of all tasks in the order in which their lines were completed, as recorded in the file `arrivals`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
 
-APART = 1 << 16  # bytes of the arrivals file between two places in the index, initially
-MOST_ENDS = 200_000  # ends stored in all places together; beyond that, every second place is dropped
+APART = 1 << 16  # bytes; the initial distance between places in the index of the file `arrivals`
+MOST_ENDS = 200_000  # the maximum number of log lengths in the index; beyond it, every second place is dropped
 STEP = 1 << 20  # bytes per read
-NEAR = 1 << 12  # bytes of the file; within this range, a time is searched for line by line
-LONGEST = 100  # bytes of a line in the file, at most
+NEAR = 1 << 12  # bytes; a binary search for a time ends with a range of this size, which is read line by line
+LONGEST = 100  # bytes; the maximum length of a line of the file
 
 
 class ArrivalsIndex:
-    """Iterates over pieces from an offset, in both directions. Call `update` before each use to read new arrivals."""
+    """Iterates over recorded pieces of logs, from an offset of the file `arrivals`, in both directions.
+
+    Call `update` before each use to read what was recorded since.
+    """
 
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.arrivals
-        self.ends: dict[Source, int] = {}  # recorded length of each attempt's log
-        self.size = 0  # bytes of the file that were read
-        self._places: list[int] = [0]  # offsets in the file
+        self.ends: dict[Source, int] = {}  # the recorded length of each attempt's log
+        self.size = 0  # the number of bytes of the file that were read
+        self._places: list[int] = [0]  # the offsets in the file that the index stores
         self._known: list[dict[Source, int]] = [{}]  # the value of `ends` at each place
         self._apart = APART
 
@@ -64,7 +67,7 @@ class ArrivalsIndex:
             place, end = place - 1, begin
 
     def since(self, at: float) -> Iterator[Piece]:
-        """Return the pieces that were written at a wall time or later."""
+        """Return the pieces that were written at or after a wall time."""
         low, high = 0, self.size
         while high - low > NEAR:
             middle = (low + high) // 2
@@ -82,15 +85,18 @@ class ArrivalsIndex:
         return None
 
     def _read(self, offset: int, size: int) -> bytes:
-        """Return the complete lines within `size` bytes."""
+        """Return the complete lines within the `size` bytes after an offset of the file."""
         data = read_from(self._path, offset, size)
         end = data.rfind(b"\n") + 1
-        return data[:end] if end or len(data) < size else data  # over-long lines are ignored later
+        return data[:end] if end or len(data) < size else data  # `recorded` ignores over-long lines
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A position between two lines: within the piece at an offset, after the lines that end at or before `within`."""
+    """A position between two lines of the merged logs.
+
+    It is in the piece whose line in `arrivals` is at `offset`, after the lines that end at or before `within`.
+    """
 
     offset: int
     within: int = -1
@@ -106,10 +112,10 @@ class Position:
 
 
 class MergedLog:
-    """All logs of a run by pages. `over` is True if nothing writes to the logs any more.
+    """The merged logs of a run, divided into pages. `over` is True if the logs are complete.
 
-    A line belongs to the piece in which it ends. An unfinished last line of an attempt belongs to the first piece of
-    the task's next attempt; the unfinished lines of last attempts follow all pieces.
+    A line belongs to the piece in which it ends. If the last line of an attempt lacks a newline, it belongs to the
+    first piece of the task's next attempt or, without a next attempt, follows all pieces.
     """
 
     def __init__(self, run: RunDirectory, index: ArrivalsIndex, over: bool, wanted: Callable[[Task], bool]) -> None:
@@ -159,7 +165,7 @@ class MergedLog:
             return Page(tuple(reversed(found)), str(last), str(place), done=done)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
+        """Move a cursor forward to the last `keep` bytes; return the new cursor and the number of skipped bytes."""
         place = Position.parse(cursor)
         sizes, total, skipped, new = deque[tuple[Position, int]](), 0, 0, place
         for piece in self._pieces_after(place.offset):
@@ -184,7 +190,7 @@ class MergedLog:
         return (piece for piece in chain(reversed(rest), self.index.before(end)) if self.wanted(piece.task))
 
     def _rest(self) -> list[Piece]:
-        """Return pieces for the ends of a finished run's logs: unrecorded bytes, and last lines without a newline."""
+        """Return pieces for the bytes that `arrivals` does not record, and for last lines without a newline."""
         if not self.over:
             return []
         found = list[Piece]()
@@ -211,7 +217,7 @@ class MergedLog:
         return found
 
     def _unfinished(self, task: Task, attempt: int) -> list[LineSpan]:
-        """Return the attempt's last line if it lacks a newline; it sorts before the lines of the next attempt."""
+        """Return the attempt's last line if it lacks a newline. Its offsets sort it before the next attempt's lines."""
         end, log = self.index.ends.get((task, attempt), 0), self._logs.of((task, attempt))
         rest = log.read(log.line_start(end, CHUNK), end)
         return [LineSpan(-1, 0, rest)] if rest and not rest.endswith(b"\n") else []

@@ -1,4 +1,4 @@
-"""The lists of all runs and of all campaigns, which the page polls. Unchanged files are read only once."""
+"""The lists of all runs and campaigns, which the page polls. Files are read again only if they have changed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import reason_of, told
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
-MOST_RUNS = 5000  # runs in the list: the newest ones
+MOST_RUNS = 5000  # the maximum number of runs in the list: the newest ones
 Times = tuple[int, ...]
-MOST = 1000  # campaigns in the list: the newest ones
+MOST = 1000  # the maximum number of campaigns in the list: the newest ones
 
 
 @dataclass(slots=True)
 class _Known:
-    """A run as last read, and the times of its files then. `journal` continues to be read until the run is over."""
+    """The last known state of a run. `times` are the times of its files when they were last read.
+
+    New events are read from `journal` until the run is over.
+    """
 
     times: Times
     row: RunRow
@@ -38,7 +41,7 @@ class _Known:
 
 
 class Overview:
-    """The rows of all runs. `rows` reads files: call it in a thread."""
+    """Lists all runs. The method `rows` reads files: call it in a thread."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -121,7 +124,8 @@ class CampaignList:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._known: dict[str, tuple[tuple[float, bool], CampaignEntity]] = {}  # with the file's time and liveness
+        # Maps the id of a campaign to ((the time of its file, whether it was live), its entity).
+        self._known: dict[str, tuple[tuple[float, bool], CampaignEntity]] = {}
         self._lock = threading.Lock()
 
     def rows(self) -> dict[str, CampaignEntity]:

@@ -1,4 +1,4 @@
-"""The run, its tasks and the network between them as entities, and what a run that starts is waiting for."""
+"""Creates the entities of a run, its tasks, its job, and the network between the tasks."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ STRATEGIES = {
     Shape.MULTI_WORKER: "MultiWorkerMirroredStrategy",
     Shape.SINGLE: "",
 }
-ERROR_COLUMNS = 120  # of a failed task's calls
-LONGEST_TEXT = 2000  # characters of what a task or a job may have made long
-MOST_METRICS = 50  # of a task in its row
+ERROR_COLUMNS = 120  # the maximum width of the lines that show a failed task's error
+LONGEST_TEXT = 2000  # the maximum number of characters of a text from a task or a job
+MOST_METRICS = 50  # the maximum number of metrics in a task's row
 Usage = Mapping[Task, tuple[float, int]]
 NO_USAGE: Usage = {}
-MOST_TASKS = 40  # with more, there would be too many cells
+MOST_TASKS = 40  # the maximum number of tasks for which the network is shown; n tasks have n * (n - 1) cells
 
 
 @dataclass(slots=True)
 class Now:
-    """What a run is at a moment, beside its journal. `wall` in seconds since 1970, `began` too."""
+    """The current state of a run that its journal does not contain. `wall` (now) and `began` are wall times."""
 
     wall: float
     live: bool
     began: float
     usage: Usage
-    ended: float | None = None  # seconds since the run began
+    ended: float | None = None  # when the run ended, in seconds since it began
     tensorboard: str | None = None
-    result: RunResult | None = None  # as it was written, with explanations
+    result: RunResult | None = None  # the contents of the result file, which include explanations
 
 
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
-    """What is known of a run before it begins, which does not change."""
+    """Return the entity of a run with the fields that never change, which are known before the run begins."""
     run = Run(paths.run_id, directory=clean(str(paths.path)))
     if info is None:
         return run
@@ -113,7 +113,10 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
 
 
 def _error(failure: Failure | None) -> tuple[str, ...]:
-    """What a task printed that failed; the last lines of one that was ended or killed say nothing about the cause."""
+    """Return the lines that a failed task printed about its error.
+
+    The last lines of a task that was stopped or killed are left out, since they don't show the cause.
+    """
     if failure is None or failure.exit.asked is not None or failure.exit.signal == SIGKILL:
         return ()
     return tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS))
@@ -146,7 +149,7 @@ def task_entity(of: TaskStatus, number: int, now: Now, trains: bool = True) -> T
 
 
 def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
-    """The job as a job file, and the TF_CONFIG of each task, without what is hidden of it."""
+    """Return the job as a job file and the TF_CONFIG of each task, with secrets removed."""
     job = without_secrets(info.job)
     try:
         text = job_text(options_of(job))
@@ -160,12 +163,15 @@ def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
 
 
 def clean(text: str) -> str:
-    """A text that a task or a user wrote, as a page can show it."""
+    """Return a text from a task or a user with control characters made visible, and shortened if it is too long."""
     return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
 
 
 def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[NetworkCell]:
-    """The cells while these faults are open; none without a virtual network, or with too many tasks."""
+    """Yield the cells of the network while these faults are open.
+
+    Without a virtual network, or with more than MOST_TASKS tasks, there are no cells.
+    """
     if job is None or job.network is not Network.VIRTUAL or len(job.tasks) > MOST_TASKS:
         return
     names = list(map(str, job.tasks))

@@ -1,4 +1,4 @@
-"""The model of a run: a fold over its journal that keeps the entities of the page up to date."""
+"""The model of a run, which keeps the entities of the page up to date as events are read from the journal."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
-USED = ("cpu", "memory", "gpu", "gpu memory")  # what is sampled, not reported
-OWN = {"step", *USED}  # names of curves that are clusterkit's
+USED = ("cpu", "memory", "gpu", "gpu memory")  # the names of curves that are sampled; tasks report all others
+OWN = {"step", *USED}  # the names of clusterkit's own curves; a reported metric with such a name is renamed
 ALWAYS = (float("-inf"), float("inf"))
 UNITS = {"cpu": "%", "memory": "bytes", "gpu": "%", "gpu memory": "bytes", "step": "steps"}
 MOST_VERDICTS = 200
-SILENT = 2.0  # seconds without an event after which the account of time is continued to the present
+SILENT = 2.0  # seconds; after this long without an event, goodput is calculated up to the present time
 RUN, JOB = "run", "job"
 
 
 class RunModel:
-    """Takes each event with the offset after its line in the journal, and keeps `board`.
+    """Takes each event, with the offset after its line in the journal, and keeps `board` up to date.
 
-    What changes with every report of progress is brought to the board by `refresh`, which a client's messages need ten
-    times a second at most; `settled` is the offset up to which the board has everything.
+    Some entities change with every report of progress. Their changes are only noted, and `refresh` puts them on the
+    board before messages are sent to clients. The board includes everything up to the journal offset `settled`.
     """
 
     def __init__(self, paths: RunPaths, info: RunInfo | None) -> None:
@@ -54,15 +54,16 @@ class RunModel:
         self.ledger = Ledger(job) if info is None else Ledger(job, info.endpoints)
         self._marks = Marks()
         self._began = 0.0 if info is None else info.created
-        self._wall = self._began  # of the newest event
+        self._wall = self._began  # the wall time of the newest event
         self._ended: float | None = None
-        self._looked = 0.0  # when the board was refreshed last, while the run is live
+        self._looked = 0.0  # when the board was last refreshed; of an ended run, the time of the last event
         self._tensorboard: str | None = None
         self._verdicts = 0
         self._live = True
-        self.written: RunResult | None = None  # with explanations, or by the guardian alone
+        self.written: RunResult | None = None  # the contents of the result file, once it was written
         self._run = new_run(paths, info)
-        self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
+        # What `refresh` has to put on the board, each with the journal offset of its last change.
+        self._tasks: dict[Task, int] = {}
         self._bars: dict[Key, int] = {}
         self._series: dict[tuple[str, str], int] = {}
         self._incidents: int | None = None
@@ -78,7 +79,7 @@ class RunModel:
         return self.ledger.run.result is not None
 
     def seconds(self, wall: float) -> float:
-        """A wall time in seconds since the run began."""
+        """Convert a wall time to seconds since the run began."""
         return self.ledger.now + wall - self._wall
 
     def take(self, offset: int, clock: float, event: ev.Event, wall: float) -> None:
@@ -95,7 +96,7 @@ class RunModel:
             self._note_bars()
 
     def end(self, written: RunResult | None) -> None:
-        """Take the result as it was written, with explanations; None while there is none."""
+        """Take the contents of the result file, which include explanations; None if the file is not written yet."""
         if written is not self.written:
             self.written, self._incidents = written, self.offset
 
@@ -109,7 +110,7 @@ class RunModel:
                     self._add(name, of, at, value)
 
     def refresh(self, wall: float, live: bool, usage: Usage = NO_USAGE, everything: bool = True) -> None:
-        """Bring the board up to date; `everything`: also what only needs to be once a second."""
+        """Bring the board up to date. Without `everything`, omit entities that need an update only once a second."""
         if live is not self._live:
             self._live = live
             self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}
@@ -135,7 +136,7 @@ class RunModel:
             self.settled = self.offset
 
     def curve(self, name: str, task: str, most: int, within: tuple[float, float] = ALWAYS) -> Drawn | None:
-        """What is drawn of a curve as of the newest event or sample; None if there is no such curve."""
+        """Return the points of a curve in a time range, as the page draws them; None if there is no such curve."""
         if (curve := self.curves.get(name, task)) is None:
             return None
         points = curve.points(*within, most)
@@ -145,7 +146,7 @@ class RunModel:
 
     def _progressed(self, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = self.offset
-        if self.info is not None and self.ledger.incidents.is_open:  # a step can change a story
+        if self.info is not None and self.ledger.incidents.is_open:  # a step can change an incident's story
             self._incidents = self.offset
         self._add("step", event.task, at, event.step)
         for name, value in event.metrics.items():
@@ -183,7 +184,7 @@ class RunModel:
                 self._ended = at
 
     def _touched(self, event: ev.Event) -> Mapping[Task, object]:
-        """The tasks whose rows an event can change."""
+        """Return the tasks whose rows an event can change."""
         task = getattr(event, "task", None)
         if isinstance(task, Task):
             return {task: None} if task in self.ledger.run.tasks else {}
@@ -192,7 +193,7 @@ class RunModel:
 
     def _add_verdict(self, at: float, event: ev.Stalled) -> None:
         states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
-        vitals = sorted(event.vitals.items(), key=lambda one: (one[0] != event.task, one[0]))  # who is to blame first
+        vitals = sorted(event.vitals.items(), key=lambda one: (one[0] != event.task, one[0]))  # the stalled task first
         doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in vitals}
         tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
@@ -222,7 +223,7 @@ class RunModel:
     def _refresh_account(self) -> None:
         if self.info is None:
             return
-        # While nothing happens, as in a stall, the time goes on.
+        # Time also passes while there are no events, for example in a stall.
         silent = self._live and self._looked - self.ledger.now >= SILENT
         spent = self.ledger.time.goodput(self._looked if silent else None)
         self.board.put("goodput", goodput_entity(spent), self.offset, always=silent)
@@ -242,6 +243,7 @@ class RunModel:
         for number, story in enumerate(told):
             self.board.put(f"story/{number}", story, offset)
         number = len(told)
-        while self.board.get(f"story/{number}") is not None:  # incidents that were found to be one
+        # Some incidents may have been merged; remove the stories that are left over.
+        while self.board.get(f"story/{number}") is not None:
             self.board.put(f"story/{number}", None, offset)
             number += 1

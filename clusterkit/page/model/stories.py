@@ -1,4 +1,4 @@
-"""Stories: each incident of a run as people tell it, from the recovery report."""
+"""Stories: turns the recovery report into a readable description of each incident."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
-MOST_TOLD = 8  # deaths of one kind
-MOST_STORIES = 1000  # the newest
+MOST_TOLD = 8  # the maximum number of deaths of the same kind that a story lists individually
+MOST_STORIES = 1000  # the maximum number of stories of a run: the newest ones
 SAME = " with the same error, on its own"
 
 
 def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Story]:
-    """A story for each recovery, and for each fault that killed no task, in the order of time.
+    """Return a story for each recovery, and for each fault that killed no task, in chronological order.
 
-    An explanation is part of the last recovery from a failure of its task that no fault brought about.
+    An explanation of a task's failure belongs to the last recovery in which that task failed without a fault.
     """
     explanations = () if result is None else result.explanations
     last = {one.task: recovery for recovery in report.recoveries for one in _failures(recovery) if one.fault is None}
@@ -39,7 +39,7 @@ def _failures(recovery: Recovery) -> Iterator[Death]:
 
 
 def _unrepaired(result: RunResult | None) -> str:
-    """Why nothing restarted after the last failure."""
+    """Return the reason why nothing was restarted after the last failure."""
     if result is None or not (result.repeated or result.usage_error):
         return "Nothing was restarted"
     again = " again" if result.restarts else ""
@@ -125,7 +125,7 @@ def _return(recovery: Recovery, unrepaired: str) -> Iterator[StoryLine]:
         yield StoryLine(recovery.up, f"{tasks} {are} up again{attempt}", "back")
     if recovery.went_on and recovery.planned is not None:
         at = recovery.planned if recovery.up is None else recovery.up
-        yield StoryLine(at, "Training continued all the while", "step")
+        yield StoryLine(at, "Training continued meanwhile", "step")
     elif recovery.first_step is not None:
         yield StoryLine(recovery.first_step, f"First new step{_origin(recovery)}", "step")
 
@@ -151,7 +151,7 @@ def _of_fault(fault: InjectedFault) -> Story:
         lines.append(StoryLine(fault.injected, "No task died, and training continued", "step"))
     elif fault.first_step is not None:
         stood = shown(fault.first_step - fault.injected)
-        lines.append(StoryLine(fault.first_step, f"First step after it; there was none for {stood}", "step"))
+        lines.append(StoryLine(fault.first_step, f"First step after the fault; no steps for {stood}", "step"))
     return Story(
         at=fault.injected,
         title=f"Fault {fault.number}: {fault.fault}",

@@ -1,4 +1,4 @@
-"""The time axis of a run: bars of attempts and of starts, the lines between failures, and marks."""
+"""What the page shows over time: bars of attempts and of startups, lines from causes to effects, and marks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ PHASES = {
     Stage.BEGUN: "waiting", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
     Stage.CONNECTED: "connect", Stage.PREPARED: "prepare", Stage.STEPPED: "first step",
 }  # fmt: skip
-MOST_CHECKPOINTS = 500  # of more, every second one is kept, then every fourth, and so on
-MOST_OTHERS = 2000  # of more, the oldest are forgotten
-# What the page shows otherwise, in its lanes, rows or curves, or not at all.
+# The maximum number of marks of checkpoints. If there are more, every second checkpoint is kept, then every fourth, ...
+MOST_CHECKPOINTS = 500
+MOST_OTHERS = 2000  # the maximum number of other marks: the newest ones
+# Events without marks: the page shows them in lanes, rows or curves, or not at all.
 _Unmarked = (
     ev.Progressed | ev.StepsTimed | ev.Changed | ev.Spawned | ev.CheckpointFound | ev.SpawnFailed | ev.Exited | ev.Swept
     | ev.Drained | ev.AttemptEnded | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
@@ -37,7 +38,7 @@ _Unmarked = (
 
 
 def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
-    """An attempt as it is shown; `lost_at` is when the run was lost, which ended what had not ended."""
+    """Return an attempt as the page shows it. If the run was lost at `lost_at`, an unfinished attempt ended then."""
     end, how, text = of.end, of.outcome, of.text
     if end is None and lost_at is not None:
         end, how, text = max(lost_at, of.begin), "lost", "was lost with its supervisor"
@@ -78,7 +79,7 @@ def _segments(of: ledger.Attempt, end: float | None) -> list[Segment]:
 
 
 def _over(segments: Iterable[Segment], new: Segment) -> list[Segment]:
-    """The segments with a new one over them, which covers what it overlaps."""
+    """Return the segments with `new` added, which replaces the parts of other segments that it overlaps."""
     begin, end = new.begin, float("inf") if new.end is None else new.end
     found = list[Segment]()
     for old in segments:
@@ -101,7 +102,7 @@ def goodput_entity(told: words.Goodput) -> Goodput | None:
 
 
 def startup_entities(told: words.Startup) -> Iterator[tuple[str, Startup]]:
-    """How each task's first attempt got to its first step, by its key."""
+    """Yield the key and the entity of each task's startup: how its first attempt reached the first step."""
     for start in told.tasks:
         times = [(stage, at) for stage in Stage if (at := start.at(stage)) is not None]
         links = [(link.begin, link.end) for link in told.chain if link.task == start.task]
@@ -117,7 +118,7 @@ def startup_entities(told: words.Startup) -> Iterator[tuple[str, Startup]]:
 
 @dataclass(slots=True)
 class Marks:
-    """The marks of a run as a fold over its events. `changed` are those that changed since it was emptied."""
+    """The marks of a run, computed from its events. `changed` collects the numbers of marks that have changed."""
 
     changed: set[int] = field(default_factory=set)
     _marks: dict[int, Mark] = field(default_factory=dict)
@@ -125,14 +126,14 @@ class Marks:
     _every: int = 1
     _checkpoint_count: int = 0
     _others: deque[int] = field(default_factory=deque)
-    _free: list[int] = field(default_factory=list)  # numbers of marks that were dropped
-    _of_fault: dict[int, int] = field(default_factory=dict)  # fault to mark
+    _free: list[int] = field(default_factory=list)  # the numbers of dropped marks, which are reused
+    _of_fault: dict[int, int] = field(default_factory=dict)  # maps the number of a fault to the number of its mark
 
     def get(self, number: int) -> Mark | None:
         return self._marks.get(number)
 
     def take(self, at: float, event: ev.Event) -> None:
-        """Take in an event. A new one is a type error here, until it has a mark or is one of those without."""
+        """Take in an event. mypy reports a new kind of event here until it gets a mark or is added to `_Unmarked`."""
         if isinstance(event, _Unmarked):
             return
         match event:
@@ -160,7 +161,7 @@ class Marks:
                 of = str(event.task) if isinstance(event, ev.Profiled) else None
                 self._add(Mark(at, "request", of, _text(event)))
             case ev.ProgramChanged(problem=""):
-                pass  # what comes of it has a mark of its own
+                pass  # the restart that follows has a mark of its own
             case ev.WaitsForChange() | ev.ProgramChanged():
                 self._add(Mark(at, "warning", None, _text(event)))
             case ev.HostCut() | ev.HostBack() | ev.HostDraining() | ev.HostLost() | ev.Continued():

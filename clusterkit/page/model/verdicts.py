@@ -8,11 +8,11 @@ from clusterkit.store.store import RUN_ID, RunStore
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.words.errors import ClusterkitError
 
-MOST = 20  # violations in a verdict
+MOST = 20  # the maximum number of violations in a verdict
 
 
 class VerdictReader:
-    """Reads a campaign's verdict about a run. `part_of` is the field of the run's job that names the campaign."""
+    """Reads a campaign's verdict about a run. `part_of` is the field of the job that names the campaign."""
 
     def __init__(self, run: RunDirectory, part_of: str | None) -> None:
         kind, _, name = (part_of or "").partition("/")
@@ -28,7 +28,7 @@ class VerdictReader:
         return self._file is not None and self.found is None and self._file.is_live()
 
     def read(self) -> CampaignVerdict | None:
-        """Read the campaign's record if it has changed; return the verdict, or None if there is none yet."""
+        """Read the campaign's record if the record has changed. Return the verdict; None before the run is judged."""
         if self._file is None or self.found is not None or (changed := self._file.changed()) == self._seen:
             return self.found
         self._seen = changed

@@ -1,11 +1,11 @@
-// The token: from the fragment of the address, kept by this tab and its siblings, and sent in a header of each request.
-// Why not a cookie: browsers send it to every port of 127.0.0.1, on which other users' servers listen, too.
+// The access token: read from the fragment of the address, stored by each tab, and sent in a header of each request.
+// Why not a cookie: browsers send cookies to every port of 127.0.0.1, including the ports of other users' servers.
 
 import { KEY, answerTo, given, isToken, kept, request } from "./ahead.js";
 
-const WITHIN = 300; // milliseconds for another tab to answer
+const WITHIN = 300; // milliseconds; how long to wait for a token from another tab
 
-/** What this tab may ask with, once its siblings have been asked for a token that it lacks. */
+/** Return this tab's access. If the tab has no token, first ask other tabs of the same server for theirs. */
 export async function openAccess() {
   const access = new Access();
   if (!access.token) await access.borrow();
@@ -14,14 +14,14 @@ export async function openAccess() {
 
 class Access {
   constructor() {
-    this.tabs = new BroadcastChannel(KEY); // with pages of this server alone
+    this.tabs = new BroadcastChannel(KEY); // reaches only pages of the same server
     this.token = kept();
     this.tabs.addEventListener("message", ({ data }) => this.heard(data));
     this.take();
     addEventListener("hashchange", () => this.take() && location.reload());
   }
 
-  /** Take the token out of the address, so that nobody copies it from there. Returns whether there was one. */
+  /** Move the token out of the address, so that nobody copies it by accident. Returns whether there was a token. */
   take() {
     const found = given();
     if (!found) return false;
@@ -36,7 +36,7 @@ class Access {
     try {
       sessionStorage.setItem(KEY, token);
     } catch {
-      // The browser keeps nothing: a reload needs the address again.
+      // The browser does not allow storage, so a reload will need the address with the token again.
     }
   }
 
@@ -50,12 +50,12 @@ class Access {
     for (let waited = 0; !this.token && waited < WITHIN; waited += 20) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
-  /** `fetch` with the token. */
+  /** Call `fetch` with the token, or return the answer to a request that was made ahead. */
   async fetch(path, options) {
     return (await answerTo(path)) ?? request(path, this.token, options);
   }
 
-  /** An address of a file that the browser can open by itself, for half a minute. Throws when there is no answer. */
+  /** Return an address with which the browser itself can open a file for 30 seconds. Throws if access is refused. */
   async ticketed(path) {
     const answer = await this.fetch(`/api/ticket?${new URLSearchParams({ path })}`);
     const { ticket, error } = await answer.json();

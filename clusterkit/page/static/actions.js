@@ -1,4 +1,4 @@
-// What can be done to a run: each action is confirmed in a dialog, and its result or error is shown in words.
+// The actions that control a run: each is confirmed in a dialog, and its result or error is shown as a sentence.
 
 import { fill, h, mark, say } from "./dom.js";
 import { plural } from "./format.js";
@@ -6,7 +6,7 @@ import { plural } from "./format.js";
 const ABSENT = "To act on the run from here, start the page with `clusterkit dashboard --control`.";
 const SIGNALS = [[9, "SIGKILL"], [15, "SIGTERM"], [2, "SIGINT"], [10, "SIGUSR1"], [6, "SIGABRT"]]; // prettier-ignore
 
-/** Verb to its words: `done` is the button that confirms. */
+/** Maps each verb to its texts; `done` is the label of the button that confirms the action. */
 const VERBS = {
   kill: {
     title: (who) => `Kill ${who}?`,
@@ -58,14 +58,14 @@ export class Actions {
     document.body.append(this.notices);
   }
 
-  /** The buttons for the whole run. */
+  /** Return the buttons for the whole run. */
   forRun() {
     if (!this.possible) return [];
     const button = (verb, name, bad) => h("button", { class: bad ? "small bad" : "small", type: "button", onclick: () => this.ask(verb, []) }, name);
     return [button("fault", "Fault …"), button("heal", "Heal all …"), button("profile", "Profile …"), button("down", "End the run …", true)];
   }
 
-  /** The buttons of a task: {root, update(row, live)}. */
+  /** Return the buttons of a task, as {root, update(row, live)}. */
   forTask(task) {
     const make = (verb, name) => {
       const label = `${name} ${task}`;
@@ -86,7 +86,7 @@ export class Actions {
     };
   }
 
-  /** Ask for confirmation, then act. `preset`: a fault, and a text about it. */
+  /** Ask for confirmation, then carry out the action. `preset` is a suggested fault with a text about the fault. */
   ask(verb, tasks, preset = {}) {
     const words = VERBS[verb];
     const error = h("p", { class: "error", role: "alert" });
@@ -118,7 +118,7 @@ export class Actions {
     (form.querySelector("input, select") ?? (words.bad ? cancel : confirm)).focus();
   }
 
-  /** Remove these runs, until one can't be removed. */
+  /** Remove these runs; stop at the first that can't be removed. */
   async remove(runs) {
     for (const run of runs) await this.source.act({ verb: "remove" }, run);
     return `${plural(runs.length, "run")} removed.`;
@@ -140,7 +140,7 @@ export class Actions {
     return [h("label", null, label, input), examples ? h("div", { class: "examples" }, examples) : null].filter(Boolean);
   }
 
-  /** Show a result until it is dismissed; short ones leave by themselves. */
+  /** Show a result until the user dismisses it; a short result disappears after a while. */
   notice(text, tone = "") {
     const long = text.includes("\n");
     const close = () => one.remove();

@@ -1,20 +1,21 @@
-// What the page requests while its scripts are still loading: this module runs first, and again with the others.
+// Sends the first requests of a run's page while its scripts are still loading. This module runs twice: on its own before
+// the other modules, and again as one of them.
 
 export const KEY = "clusterkit-token";
 const TOKEN = /^[\w-]+$/;
-const RUN = /^\/run\/([\w.-]+)\/?$/; // ids that are the same in an address and in a path
+const RUN = /^\/run\/([\w.-]+)\/?$/; // matches only ids that need no escaping
 
 export function isToken(text) {
   return TOKEN.test(text ?? "");
 }
 
-/** The token in the address, or null. */
+/** Return the token in the address, or null. */
 export function given() {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
   return isToken(found) ? found : null;
 }
 
-/** The token that this tab has kept, or null. */
+/** Return the token that this tab has stored, or null. */
 export function kept() {
   try {
     return sessionStorage.getItem(KEY);
@@ -35,7 +36,7 @@ function begun() {
 
 const answers = (globalThis.clusterkitAnswers ??= begun());
 
-/** The answer to a request that was made ahead: once, and then undefined. */
+/** Return the answer to a request that was sent ahead. Each answer is returned only once; otherwise, undefined. */
 export function answerTo(path) {
   const found = answers.get(path);
   answers.delete(path);

@@ -1,9 +1,10 @@
-// A line of a task's output as pieces of plain text with the classes of its colors. Nothing in it is markup or obeyed.
+// Splits a line of a task's output into pieces of plain text with CSS classes for their colors. Markup and control
+// sequences in the output have no effect.
 
 const SEQUENCE = /\x1b\[([0-9;:]*)m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[ -/]*[0-~]?/g;
-// Control characters, and those that turn the direction of text.
+// Control characters, and characters that change the direction of text.
 const UNSEEN = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
-export const LONGEST = 4000; // characters of a line that are shown
+export const LONGEST = 4000; // the maximum number of characters of a line that are shown
 
 const LEVELS = [0, 95, 135, 175, 215, 255];
 const BASIC = [
@@ -11,7 +12,7 @@ const BASIC = [
   [127, 127, 127], [255, 0, 0], [0, 255, 0], [255, 255, 0], [92, 92, 255], [255, 0, 255], [0, 255, 255], [255, 255, 255],
 ]; // prettier-ignore
 
-/** [{text, classes}] of a line; the classes are those of sections.css. */
+/** Split a line into [{text, classes}]; the classes are defined in sections.css. */
 export function pieces(line) {
   const found = [];
   const style = { fg: null, bg: null, set: new Set() };
@@ -41,7 +42,7 @@ export function pieces(line) {
   return found;
 }
 
-/** The text without colors and control sequences, as it is searched and copied. */
+/** Return the text without colors and control sequences, for searching and copying. */
 export function plain(line) {
   return line.includes("\x1b") ? visible(line.replace(SEQUENCE, "")) : visible(line);
 }
@@ -64,7 +65,7 @@ const ON = { 1: "bold", 2: "dim", 3: "italic", 4: "under", 7: "inverse", 9: "str
 const OFF = { 22: ["bold", "dim"], 23: ["italic"], 24: ["under"], 27: ["inverse"], 29: ["struck"] };
 
 function apply(style, text) {
-  // `38:2::R:G:B` has a place for a color space, which `38;2;R;G;B` has not.
+  // `38:2::R:G:B` has a field for a color space; `38;2;R;G;B` does not.
   const codes = text.replace(/\b([34]8:2):[0-9]*:(?=[0-9]*:[0-9]*:)/g, "$1:").split(/[;:]/).map(Number);
   for (let i = 0; i < codes.length; i += 1) {
     const code = codes[i];
@@ -85,7 +86,7 @@ function apply(style, text) {
   }
 }
 
-/** The nearest of the sixteen colors: those are readable in light and dark. */
+/** Return the nearest of the sixteen basic colors, which are readable on light and dark backgrounds. */
 function extended(codes) {
   if (codes[0] === 5) return [indexed(codes[1]), 2];
   if (codes[0] === 2) return [nearest(codes.slice(1, 4)), 4];

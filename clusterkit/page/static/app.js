@@ -1,4 +1,4 @@
-// Opens the page that the address names, and says in words what is wrong where there is nothing to show.
+// Opens the page that the address names. If there is nothing to show, a sentence says why.
 
 import { CampaignPage } from "./campaign.js";
 import { ComparePage } from "./compare.js";
@@ -14,13 +14,13 @@ const STATES = {
   connected: "",
   embedded: "",
   over: "",
-  reconnecting: "Reconnecting … What is shown may be old.",
-  renewed: "The dashboard was started anew. Open the address that it printed; this page then continues.",
-  removed: "This run was removed from the disk. What is shown is the last that was read of it; `clusterkit ls` lists the runs there are.",
+  reconnecting: "Reconnecting … The page may be out of date.",
+  renewed: "The dashboard was restarted. Open the address that it printed; this page then continues.",
+  removed: "This run was removed from the disk. The page shows the last known state; `clusterkit ls` lists the existing runs.",
   gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
 };
 
-const FILLED_WITHIN = 300; // milliseconds for the first data; after that, the page is shown empty
+const FILLED_WITHIN = 300; // milliseconds; how long to wait for the first data before the page is shown empty
 
 const app = document.getElementById("app");
 const banner = h("div", { class: "banner", role: "status", "aria-live": "polite", hidden: true });
@@ -60,17 +60,17 @@ async function start() {
   const source = await openSource();
   const store = new Store();
   let [page, heardLast] = [null, null];
-  source.watch(store, (...news) => (page ? heard(source, page, ...news) : (heardLast = news))); // both are loaded at once
-  if (source.place.page === "run") document.createElement("canvas").getContext("2d"); // the first one takes a browser 40 ms, which the server needs, too
+  source.watch(store, (...news) => (page ? heard(source, page, ...news) : (heardLast = news))); // the data may arrive before the page exists
+  if (source.place.page === "run") document.createElement("canvas").getContext("2d"); // creating the first context takes a browser 40 ms: do it while waiting for the server
   let config;
   try {
     config = await configOf(source);
   } catch (error) {
     return error.kind === "refused" ? full("No access", REFUSED) : full("This page can't be shown", error.message);
   }
-  await Promise.race([store.filled, new Promise((resolve) => setTimeout(resolve, FILLED_WITHIN))]); // to be drawn only once
+  await Promise.race([store.filled, new Promise((resolve) => setTimeout(resolve, FILLED_WITHIN))]); // wait for the data, so that the page is drawn only once
   page = new { runs: RunsPage, run: RunPage, campaign: CampaignPage, compare: ComparePage }[source.place.page](store, source, config);
-  store.changed.clear(); // each part has drawn what there is
+  store.changed.clear(); // the parts of the page have just drawn all entities
   fill(app, page.root, h("footer", null, footer(config)), banner);
   if (heardLast) heard(source, page, ...heardLast);
   return undefined;

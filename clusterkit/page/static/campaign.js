@@ -1,4 +1,4 @@
-// A campaign: its runs by action and outcome, how long recoveries took, and what replays each failure.
+// The page of a campaign: runs by action and outcome, durations of recoveries, and commands that repeat failed runs.
 
 import { copyButton, fill, h, mark, say, section } from "./dom.js";
 import { count, moment, seconds } from "./format.js";
@@ -7,7 +7,7 @@ import { MOST_COMPARED } from "./source.js";
 import { strip } from "./strip.js";
 
 const OUTCOMES = ["passed", "failed", "interrupted", "running"];
-const ALWAYS = ["passed", "failed"]; // have a column, also without a run
+const ALWAYS = ["passed", "failed"]; // outcomes that always have a column, even if no run has them
 
 export class CampaignPage {
   constructor(store, source) {
@@ -84,7 +84,7 @@ export class CampaignPage {
       return h("td", null, h("div", { class: "squares" }, h("b", null, count(these.length)), these.map((run) => this.square(run))));
     });
     const times = this.timesOf(action);
-    // A run's lost steps are not told apart by its faults: they count where its only action is this one.
+    // A run does not record which fault cost which steps, so count only runs in which this is the only action.
     const lost = runs.filter((run) => run.actions.length === 1).flatMap((run) => run.lost);
     const words = times.length ? [times[0], times[Math.floor((times.length - 1) / 2)], times.at(-1)].map(seconds).join(" · ") : "–";
     return h(
@@ -98,7 +98,7 @@ export class CampaignPage {
     );
   }
 
-  /** How long the recoveries after an action took, the shortest first. */
+  /** Return the durations of the recoveries after an action, in ascending order. */
   timesOf(action) {
     const tally = this.store.get("campaign").tallies.find((one) => one.action === action && !one.type);
     return [...(tally?.seconds ?? [])].sort((a, b) => a - b);
@@ -110,7 +110,7 @@ export class CampaignPage {
     return h("a", { ...attributes, href: this.hrefOf(run) ?? `#of-${run.number}` });
   }
 
-  /** The address of a run's page, if its directory was kept. */
+  /** Return the address of a run's page; null if the run's directory was not kept. */
   hrefOf(run) {
     return run.run ? this.source.hrefOf(run.run) : null;
   }
@@ -121,7 +121,7 @@ export class CampaignPage {
         "article",
         { class: "failure" },
         h("h3", null, `Run ${run.number}`, h("small", null, ` seed ${run.seed} · ${seconds(run.seconds)}`), this.hrefOf(run) && h("a", { href: this.hrefOf(run) }, "open")),
-        run.outcome === "interrupted" ? h("p", null, "The campaign's end interrupted it.") : h("ul", null, run.violations.map((text) => h("li", null, text))),
+        run.outcome === "interrupted" ? h("p", null, "The run was interrupted when the campaign ended.") : h("ul", null, run.violations.map((text) => h("li", null, text))),
         h("p", { class: "faults" }, run.faults.map((fault) => h("code", null, fault))),
         h("p", { class: "command" }, h("code", null, run.replay), copyButton(() => run.replay, "Copy the replay")),
       ),

@@ -1,4 +1,4 @@
-// Two to eight runs beside each other: what came of them, the options that differ, and their curves over steps or time.
+// Compares two to eight runs: their results, the options that differ, and their curves over steps or time.
 
 import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
 import { byTask, clock, count, quantity, seconds, share } from "./format.js";
@@ -8,7 +8,7 @@ import { Points, attemptsOf, firstChoice, joined, metricsOf, valueAt } from "./s
 import { Store } from "./store.js";
 
 const HEIGHT = 320;
-const STEPS = [1, 2, 5].flatMap((n) => Array.from({ length: 10 }, (_, power) => n * 10 ** power)).sort((a, b) => a - b); // between two marks of the axis
+const STEPS = [1, 2, 5].flatMap((n) => Array.from({ length: 10 }, (_, power) => n * 10 ** power)).sort((a, b) => a - b); // the allowed distances between ticks of the axis
 const POINTS = 800;
 const NO_POINTS = { t: [], v: [], again: [] };
 
@@ -34,18 +34,18 @@ export class ComparePage {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  /** [{id, run, goodput, options, metrics}] in the order of the address. */
+  /** Return [{id, run, goodput, options, metrics, …}] for the runs, in the order of the address. */
   runs() {
     return this.source.place.ids.map((id) => {
       const store = new Store();
       for (const [key, entity] of Object.entries(this.store.get(`of/${id}`) ?? {})) store.put(key, entity);
-      const last = new Map(store.all("series").sort((a, b) => byTask(b.task, a.task)).map((one) => [one.name, one])); // of the first task
+      const last = new Map(store.all("series").sort((a, b) => byTask(b.task, a.task)).map((one) => [one.name, one])); // maps each metric to its series of the first task
       const { run, goodput, job } = Object.fromEntries(["run", "goodput", "job"].map((key) => [key, store.get(key)]));
       return { id, run, goodput: goodput?.goodput, options: optionsOf(job?.file), metrics: metricsOf(store), last, attempts: attemptsOf(store) };
     }).filter((one) => one.run);
   }
 
-  /** The server has answered: what is not known by now is no run. */
+  /** Called after an answer of the server: ids for which no run was received by now are not runs. */
   connected() {
     const missing = this.source.place.ids.filter((id) => !this.store.get(`of/${id}`)?.run);
     say(this.missing, missing.length ? `There is no such run: ${missing.join(", ")}` : this.source.place.ids.length ? "" : "The address names no run.");
@@ -129,7 +129,7 @@ export class ComparePage {
   }
 }
 
-/** A curve over time, or over the steps at the same times, without what was computed again. */
+/** Return a curve over time or, with `steps`, over the step at each time. Leaves out steps that were later repeated. */
 export function over(points, steps) {
   const curve = { u: [], v: [] };
   const known = steps?.t.map((t, i) => [t, steps.v[i]]).filter(([, v]) => v != null);
@@ -144,7 +144,7 @@ export function over(points, steps) {
   return curve;
 }
 
-/** The options of a job file, by their names. */
+/** Return a map from the names of the options in a job file to their values. */
 function optionsOf(file) {
   const found = new Map();
   let table = "";

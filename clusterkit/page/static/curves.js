@@ -1,4 +1,4 @@
-// Curves of what the tasks report and use, on the time axis of the lanes.
+// Charts of what the tasks report and of the resources that they use, on the same time axis as the lanes.
 
 import { DASHES, fill, h, keyed, mark, save, say, taskName, toggle } from "./dom.js";
 import { clock, quantity } from "./format.js";
@@ -9,13 +9,13 @@ import { plotting } from "./plotting.js";
 import { Points, SPEED, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
-const MOST_NAMED = 32; // tasks in a legend
-const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
-const PAUSE = 1000; // milliseconds between two fetches
+const MOST_NAMED = 32; // the maximum number of tasks in a legend
+const MOST_BANDS = 4; // the maximum number of curves in a chart for which the range of values is shaded
+const PAUSE = 1000; // milliseconds; the minimum time between fetches
 const POINTS = 800;
 const HOW = ["log scale", "smooth", "mean and range", "as a table"];
 const [LOG, SMOOTH, MEAN, TABLE] = HOW;
-let uPlot = null; // until the first points are here
+let uPlot = null; // loaded with the first points
 
 export class Curves {
   constructor(store, source, timeline) {
@@ -26,7 +26,7 @@ export class Curves {
     this.buttons = h("div", { class: "chips", role: "group", "aria-label": "Curves that are shown" });
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
-    this.how = {}; // as which of HOW they are drawn
+    this.how = {}; // which options of HOW are switched on
     const tools = HOW.map((name) =>
       toggle(name, (on) => {
         this.how[name] = on;
@@ -68,7 +68,7 @@ export class Curves {
     save(`${this.store.get("run").id}.csv`, csvOf([...this.charts.values()], (u) => this.timeline.toT(u)));
   }
 
-  /** Draw the curves of one task, or those of all again. */
+  /** Show only the curves of one task; if they are already the only ones, show those of all tasks again. */
   choose(task) {
     this.only = this.only === task ? null : task;
     for (const button of this.list.querySelectorAll(".values button")) mark(button, "aria-pressed", String(button.textContent === this.only));
@@ -86,7 +86,7 @@ export class Curves {
     this.fetchSoon(0);
   }
 
-  /** Fetch what is shown, at most once a second. */
+  /** Fetch the points of the charts that are shown, at most once per second. */
   fetchSoon(pause = Math.max(0, PAUSE - (performance.now() - (this.fetched ?? -PAUSE)))) {
     if (pause === 0) clearTimeout(this.timer);
     else if (this.timer) return;
@@ -106,8 +106,8 @@ export class Curves {
       uPlot = await plotting();
       this.plot();
     } catch (error) {
-      if (!error.kind) reportError(error); // the page's mistake
-      this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
+      if (!error.kind) reportError(error); // an error without a kind is a bug of the page
+      this.versions = null; // fetch again after the next update of the store; a banner already says that the server is gone
     } finally {
       this.busy = false;
     }
@@ -169,7 +169,7 @@ export class Curves {
     return this.list.clientWidth;
   }
 
-  /** Draw all points that are known. */
+  /** Draw all points that were fetched. */
   plot() {
     for (const chart of this.charts.values()) {
       const { metric } = chart;
@@ -199,7 +199,7 @@ export class Curves {
       const stroke = palette(`task-${chart.color(task) % 8}`);
       const dot = { show: true, size: 4, stroke, fill: stroke, filter: (plot, n) => alone(plot.data[n]) };
       series.push({ stroke, width: 1.6, dash: DASHES[(chart.color(task) >> 3) % DASHES.length], points: dot });
-      series.push({ stroke: palette("panel"), width: 2.4, dash: [3, 4], points: { show: false } }); // over it, what is lost
+      series.push({ stroke: palette("panel"), width: 2.4, dash: [3, 4], points: { show: false } }); // drawn over the curve: the steps that were later repeated
       if (!bands) continue;
       const n = series.length;
       series.push({ stroke: "transparent", width: 0, points: { show: false } }, { stroke: "transparent", width: 0, points: { show: false } });
@@ -236,7 +236,7 @@ export class Curves {
     this.showTable(chart);
   }
 
-  /** The curves in numbers: at three moments of what is shown, and the newest. */
+  /** Show the curves as a table of numbers: the values at three moments of the shown range, and the newest value. */
   showTable(chart) {
     const { metric, table, curves = [] } = chart;
     chart.place.hidden = Boolean(this.how[TABLE]);
@@ -273,9 +273,9 @@ export class Curves {
     this.showValues(chart);
   }
 
-  /** The values at the cursor, or the newest. */
+  /** Show the values at the cursor; without a cursor, the newest values. */
   showValues(chart) {
-    let [t, isEmpty] = [this.timeline.cursor, chart.isEmpty]; // the row of a task may have a value that is not drawn yet
+    let [t, isEmpty] = [this.timeline.cursor, chart.isEmpty]; // a task's row may already have a value while the chart is still empty
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
       const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`), this.store.get("run")) : valueAt(curve, this.timeline.toU(t)));
@@ -296,5 +296,5 @@ export class Curves {
 
 const LOGARITHMS = { distr: 3, range: (_, low, high) => (low == null ? [1, 10] : uPlot.rangeLog(low, high, 10, true)) };
 
-/** uPlot listens to nothing: the page's own gestures move its cursor. */
+/** Switches off uPlot's own event handlers, since the page moves the cursor. */
 const NOTHING = Object.fromEntries(["mousedown", "mouseup", "click", "dblclick", "mousemove", "mouseleave", "mouseenter"].map((name) => [name, () => null]));

@@ -1,10 +1,10 @@
-// What one looks at less often: the start-up, the network, stalls, the resolved job.
+// The less common sections of a run's page: startup, network, stalls, and the complete job.
 
 import { copyButton, fill, h, hueOf, keyed, mark, say, section, taskName } from "./dom.js";
 import { byTask, bytes, clock, plural, seconds, share } from "./format.js";
 import { lazily } from "./store.js";
 
-/** The phases of a start, and their colors of the palette. */
+/** The phases of a startup, and the names of their colors in the palette. */
 const PHASES = {
   waiting: "raised",
   process: "edge",
@@ -23,7 +23,7 @@ function colorOf(name) {
   return `var(--${PHASES[name] ?? "faint"})`;
 }
 
-/** How each task's first start was spent, and the longest chain to the first step. */
+/** Shows the phases of each task's first start, and the longest chain of phases up to the first step. */
 export class Startup {
   constructor(store) {
     this.store = store;
@@ -81,7 +81,7 @@ export class Startup {
   }
 }
 
-/** The virtual network: a row for each sender, a column for each receiver. */
+/** Shows the virtual network as a table, with a row for each sender and a column for each receiver. */
 export class Network {
   constructor(store, actions) {
     Object.assign(this, { store, actions });
@@ -93,7 +93,7 @@ export class Network {
     const update = lazily(() => this.update());
     store.on(["cell"], update);
     store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, update);
-    // Where words don't fit, the cells' colors are left, and the words when one points there.
+    // If the texts don't fit, cells show only colors, and their texts appear when the pointer is over them.
     new ResizeObserver(() => this.table.classList.toggle("compact", this.table.rows.length * 90 > this.root.clientWidth)).observe(this.root);
   }
 
@@ -151,7 +151,7 @@ function wordsOf(cell) {
   return words;
 }
 
-/** Warnings of stalls, and what each task was found to do. */
+/** Shows the warnings of stalls, and what each task was doing then. */
 export class Stalls {
   constructor(store, source) {
     Object.assign(this, { store, source });
@@ -180,7 +180,7 @@ export class Stalls {
     return [h("p", null, h("b", null, clock(stall.since)), `, noticed at ${clock(stall.at)}: ${stall.text}`), h("ul", null, rows), stall.report ? this.stacks(stall.report) : null];
   }
 
-  /** The stacks are fetched when they are opened. */
+  /** Show a part that fetches the stacks only when the user opens it. */
   stacks(name) {
     const text = h("pre", { tabindex: "0", "aria-label": "Stacks of all tasks" });
     const open = async () => {
@@ -191,7 +191,7 @@ export class Stalls {
     return details;
   }
 
-  /** A button that opens a file in a tab; a report file has none. */
+  /** Return a button that opens a file in a new tab. A report file has no such buttons. */
   opener(path, problem) {
     if (!this.source.addressOf) return null;
     const open = async () => {
@@ -205,7 +205,7 @@ export class Stalls {
   }
 }
 
-/** The resolved job, and every TF_CONFIG. */
+/** Shows the complete job as a job file, and the TF_CONFIG of each task. */
 export class Job {
   constructor(store) {
     this.store = store;

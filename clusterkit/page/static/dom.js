@@ -1,6 +1,6 @@
-// Elements of the page, made without markup: text is only ever set as text.
+// Creates and changes elements of the page. Never parses markup, so text from tasks is always shown as plain text.
 
-/** An element. `attributes`: `class`, any attribute, `onclick` and the like, `style` as a map of properties. */
+/** Create an element. `attributes` may include event handlers such as `onclick`, and `style` as a map of properties. */
 export function h(name, attributes, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
@@ -19,26 +19,26 @@ function add(element, children) {
   }
 }
 
-/** Replace what is in an element. */
+/** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren();
   add(element, children);
   return element;
 }
 
-/** Set a text, where it differs: an unchanged node keeps a selection in it. */
+/** Set the text of an element, but only if it differs, so that the user's selection in an unchanged text is kept. */
 export function say(element, text) {
   const value = text == null ? "" : String(text);
   if (element.textContent !== value) element.textContent = value;
 }
 
-/** Set a text, where it differs. What stands between backticks is code. */
+/** Set the text of an element if it differs. Parts between backticks are shown as code. */
 export function tell(element, text) {
   const parts = String(text ?? "").split(/`([^`]+)`/);
   if (element.textContent !== parts.join("")) fill(element, ...parts.map((part, index) => (index % 2 ? h("code", null, part) : part)));
 }
 
-/** Set or remove an attribute, where it differs. */
+/** Set or remove an attribute if its value differs. */
 export function mark(element, name, value) {
   if (value == null || value === false) {
     if (element.hasAttribute(name)) element.removeAttribute(name);
@@ -47,7 +47,7 @@ export function mark(element, name, value) {
   }
 }
 
-/** Keep one child for each item, in their order: `make(item)` returns an element, `update(element, item)` changes it. */
+/** Keep one child per item, in the order of the items. `make(item)` creates a child, `update(element, item)` updates it. */
 export function keyed(parent, items, keyOf, make, update) {
   const known = parent.keyed ?? (parent.keyed = new Map());
   const wanted = new Set();
@@ -69,7 +69,7 @@ export function keyed(parent, items, keyOf, make, update) {
   }
 }
 
-/** A section with its heading. `tools` stand right of it. */
+/** Create a section with a heading; `tools` are to the right of the heading. */
 export function section(title, name, ...tools) {
   const id = `h-${name}`;
   const heading = h("h2", { id }, title);
@@ -78,7 +78,7 @@ export function section(title, name, ...tools) {
   return { root, heading, head };
 }
 
-/** A button that copies a text, and says so. */
+/** Create a button that copies a text and then confirms this in its label. */
 export function copyButton(text, what = "Copy") {
   const button = h("button", { class: "small", type: "button", onclick: copy }, what);
   async function copy() {
@@ -93,14 +93,14 @@ export function copyButton(text, what = "Copy") {
   return button;
 }
 
-/** Save a text as a file, as a download. */
+/** Let the browser download a text as a file. */
 export function save(name, text) {
   const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   h("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 1000);
 }
 
-/** A button that is pressed or not: `use(pressed)` hears of it. */
+/** Create a toggle button; each click calls `use(pressed)`. */
 export function toggle(text, use) {
   const pressed = ({ currentTarget: button }) => {
     mark(button, "aria-pressed", String(button.ariaPressed !== "true"));
@@ -109,15 +109,15 @@ export function toggle(text, use) {
   return h("button", { class: "chip", type: "button", "aria-pressed": "false", onclick: pressed }, text);
 }
 
-/** The classes of a task's name: eight colors, and beyond them a line below, in the style of its curve. */
+/** Return the CSS classes of a task's name: one of eight colors, and an underline in the style of the task's curve. */
 export function hueOf(color) {
   return `task c${(color ?? 0) % 8} d${((color ?? 0) >> 3) % DASHES.length}`;
 }
 
-/** The dashes of the tasks' curves: of the first eight, the next eight … */
+/** The line styles of curves: for the first eight tasks, for the next eight tasks, and so on. */
 export const DASHES = [[], [8, 3], [2, 3]];
 
-/** A task's name in its color. */
+/** Create an element with a task's name in the task's color. */
 export function taskName(task, color) {
   return h("span", { class: hueOf(color) }, task);
 }

@@ -1,8 +1,8 @@
-// The data of a report file: all of it is in the document, and nothing changes.
+// The data source of a report file: the document contains all data, and the data never changes.
 
-const PAGE = 1000; // lines of an answer
+const PAGE = 1000; // the default number of lines of an answer
 
-/** The source of a report. With runs of a campaign or an exam in it, the part after `#run/` of its address names one. */
+/** Create the data source of a report. If the report contains several runs, `#run/ID` in the address selects one. */
 export function embeddedSource(all) {
   const [, id] = location.hash.match(/^#run\/(.+)$/) ?? [];
   const data = (id && all.runs?.[decodeURIComponent(id)]) || (all.entities ? all : (Object.values(all.runs)[0] ?? all));
@@ -32,7 +32,7 @@ export function embeddedSource(all) {
   };
 }
 
-/** The answer that a server would give. */
+/** Answer a query for log lines as a server would. */
 export function logOf(lines, asked) {
   const keep = filterOf(asked);
   const limit = Number(asked.limit ?? PAGE);

@@ -1,9 +1,10 @@
-// Event streams, read with `fetch`: EventSource can't send the token in a header.
+// Reads event streams with `fetch`, because EventSource can't send the token in a header.
 
 /**
- * Follow a stream. Returns what ends that.
- * `opened()`; `heard(data, id)` for each message; then `over()`, if the server has no more to say, or `lost(answer)`:
- * the answer that was no stream, or undefined where the connection was lost.
+ * Follow a stream. Returns a function that stops following.
+ *
+ * `on` has these callbacks: `opened()`, then `heard(data, id)` for each message. At the end, `over()` if the stream is
+ * complete, or `lost(answer)` otherwise; `answer` is an error response, or undefined if the connection was lost.
  */
 export function follow(access, path, on) {
   const control = new AbortController();
@@ -22,13 +23,13 @@ async function read(access, path, signal, on) {
     try {
       if (data) on.heard(JSON.parse(data), id);
     } catch (error) {
-      reportError(error); // the page's mistake; the stream is all right
+      reportError(error); // a bug of the page; the stream itself works
     }
   }
   return signal.aborted ? undefined : on.lost();
 }
 
-/** The messages of a stream until it is cut off, each as its fields. */
+/** Yield the messages of a stream, each as an object with its fields, until the connection ends. */
 async function* messages(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ; ) {

@@ -1,18 +1,18 @@
-// Numbers, times and sizes as people read them.
+// Formats numbers, times and sizes for people.
 
 export const NONE = "–";
 
-/** A whole number with commas. Not by `Intl`, which takes 80 ms before the first frame. */
+/** Format a whole number with commas. Why not `Intl`: it would delay the first frame by 80 ms. */
 function whole(n) {
   return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A count or a step: `1,290`. */
+/** Format a count or a step, such as `1,290`. */
 export function count(n) {
   return n == null ? NONE : whole(n);
 }
 
-/** A duration: `21.4 s`, `3 min 5 s`, `2 h 10 min`. */
+/** Format a duration, such as `21.4 s`, `3 min 5 s` or `2 h 10 min`. */
 export function seconds(s) {
   if (s == null || !Number.isFinite(s)) return NONE;
   const sign = s < 0 ? "−" : "";
@@ -26,7 +26,7 @@ export function seconds(s) {
   return `${sign}${Math.floor(m / 60)} h${m % 60 ? ` ${m % 60} min` : ""}`;
 }
 
-/** A moment on an axis whose ticks are `step` apart: `5 s`, `2:30`, `1:02:00`. */
+/** Format a time on an axis whose ticks are `step` seconds apart, such as `5 s`, `2:30` or `1:02:00`. */
 export function tick(t, step) {
   if (t < 60 && step < 60) return `${step < 1 ? t.toFixed(step < 0.1 ? 2 : 1) : Math.round(t)} s`;
   const r = step < 1 ? t : Math.round(t);
@@ -35,18 +35,18 @@ export function tick(t, step) {
   return m < 60 ? `${m}:${s}` : `${Math.floor(m / 60)}:${String(m % 60).padStart(2, "0")}:${s}`;
 }
 
-/** A moment of a run: `24.8 s`, `2:04.5`. */
+/** Format a time since the run began, such as `24.8 s` or `2:04.5`. */
 export function clock(t) {
   if (t == null || !Number.isFinite(t)) return NONE;
   return t < 60 ? `${t.toFixed(1)} s` : tick(Math.round(t * 10) / 10, 0.5);
 }
 
-/** A time after another: `+0.3 s`. */
+/** Format the time from one moment to another, such as `+0.3 s`. */
 export function after(s) {
   return s == null ? NONE : `${s < 0 ? "" : "+"}${seconds(s)}`;
 }
 
-/** A size: `690 MB`. */
+/** Format a size in bytes, such as `690 MB`. */
 export function bytes(n) {
   if (n == null) return NONE;
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -58,19 +58,19 @@ export function bytes(n) {
   return `${i && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
-/** A speed: `138`, `19.6`, `0.25`. */
+/** Format a speed, such as `138`, `19.6` or `0.25`. */
 export function speed(n) {
   if (n == null) return NONE;
   return n !== 0 && n < 99.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
 }
 
-/** A share of 1: `61 %`. */
+/** Format a fraction as a percentage, such as `61 %`. */
 export function share(n) {
   if (n == null) return NONE;
   return `${n > 0 && n < 0.0095 ? (n * 100).toFixed(1) : Math.round(n * 100)} %`;
 }
 
-/** A metric's value, to four digits. */
+/** Format the value of a metric with four digits. */
 export function metric(v) {
   if (v == null) return NONE;
   if (typeof v !== "number") return String(v);
@@ -80,7 +80,7 @@ export function metric(v) {
   return n >= 1000 ? whole(v) : String(Number(v.toPrecision(4)));
 }
 
-/** What a curve's value is, in its unit. */
+/** Format a value of a curve with its unit. */
 export function quantity(v, unit) {
   if (unit === "B" || unit === "bytes") return bytes(v);
   if (unit === "steps/s") return speed(v);
@@ -88,7 +88,7 @@ export function quantity(v, unit) {
   return metric(v);
 }
 
-/** A date and time of this machine: `2026-11-21 13:54`. */
+/** Format a wall time in the local time zone, such as `2026-11-21 13:54`. */
 export function moment(wall) {
   if (wall == null) return NONE;
   const d = new Date(wall * 1000);
@@ -96,12 +96,12 @@ export function moment(wall) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
 }
 
-/** `1 task`, `2 tasks`. */
+/** Format a count with its noun, such as `1 task` or `2 tasks`. */
 export function plural(n, noun) {
   return `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** Names in the order people expect: chief, worker, ps, evaluator, then by number. */
+/** Compare two names of tasks: by type in the order chief, worker, ps, evaluator, then by number. */
 export function byTask(a, b) {
   const [x, i] = split(a);
   const [y, j] = split(b);

@@ -1,8 +1,8 @@
-// The pointer on a plot: hovering, clicking, dragging a range to zoom into, the wheel with Ctrl or Shift.
+// Handles the pointer on a plot: hovering, clicking, dragging to zoom into a range, and the wheel with Ctrl or Shift.
 
-const CLICK = 4; // pixels that a click may move
+const CLICK = 4; // pixels; if the pointer moves farther between press and release, it is a drag and not a click
 
-/** `selection` is drawn while a range is dragged. `to.left`: pixels left of the plot's time axis. */
+/** Handle gestures on `element`. `selection` is the element that shows the dragged range; the time axis begins at `to.left`. */
 export function gestures(element, timeline, selection, to) {
   let from = null;
   const place = (event) => {

@@ -1,4 +1,4 @@
-// The top of a run's page: what it is, how far it is, what its time went into.
+// The top of a run's page: what the run is, its progress, and how it spent its time.
 
 import { copyButton, fill, h, keyed, mark, say, tell } from "./dom.js";
 import { count, moment, plural, seconds, share, speed } from "./format.js";
@@ -11,7 +11,7 @@ const FACTS = [
   ["restarts", "restarts"],
   ["time", "so far"],
 ];
-/** The parts of a run's time: words in their name, and the color of the palette, which is that of the lanes. */
+/** Maps words in the names of the parts of a run's time to colors of the palette. The lanes use the same colors. */
 const PARTS = [
   [/lost/, "bar-lost"],
   [/count|train/, "bar-ok"],
@@ -25,16 +25,16 @@ const PARTS = [
   [/end|seen/, "soft"],
 ];
 
-/** What the lanes draw with more than a color, as a class. */
+/** Maps words in the names of parts that the lanes draw with a pattern or an outline to CSS classes that look the same. */
 const DRAWN = [[/start/, "k-start"], [/lost/, "k-lost"], [/stall/, "k-stalled"]]; // prettier-ignore
-const LETTER = 7.2; // pixels of a letter below the bar, at most
+const LETTER = 7.2; // pixels; the maximum width of a letter below the bar
 
 function swatchOf({ name }) {
   const [color, drawn] = [PARTS, DRAWN].map((known) => known.find(([words]) => words.test(name))?.[1]);
   return h("i", drawn ? { class: drawn } : { style: { background: `var(--${color ?? "faint"})` } });
 }
 
-/** The tone of what a run does, or of its end. */
+/** Return the tone, such as ok or bad, for a run's state or for what a live run is doing. */
 export function toneOf(state) {
   if (/^(succeeded|passed|success)/.test(state)) return "ok";
   if (/^(failed|lost|crashed|stalled)/.test(state)) return "bad";
@@ -135,7 +135,7 @@ export class Header {
     this.tick();
   }
 
-  /** What the campaign of the run found wrong with it. */
+  /** Show the verdict of the campaign that the run is part of, if any. */
   judge() {
     const verdict = this.store.get("verdict");
     this.judgedBy.hidden = this.judged.hidden = !verdict;
@@ -146,7 +146,7 @@ export class Header {
     fill(this.judged, name, violations.length ? ` failed this run: ${violations.join(" ")} ` : " passed this run.", again);
   }
 
-  /** Say what is new, also to those who look elsewhere, if they allow it. */
+  /** Announce a change to screen readers and, if the user allowed it, as a notification when the page has no focus. */
   tell(word, run) {
     say(this.spoken, `${word}: ${run.text} ${run.why}`);
     if (document.hasFocus() || !this.source.live || globalThis.Notification?.permission !== "granted") return;
@@ -157,7 +157,7 @@ export class Header {
     if (this.store.get("run")) say(this.values.time, seconds(this.store.now()));
   }
 
-  /** The permission to notify takes up to 60 ms to ask for: the links come after the first frame. */
+  /** Show the links. Called after the first frame, since reading the permission to notify takes up to 60 ms. */
   showLinksNow() {
     const run = this.store.get("run");
     if (!run) return;
@@ -198,7 +198,7 @@ export class Header {
     mark(this.goodput, "aria-label", `Goodput ${share(spent.goodput)}. ${spoken}. ${spent.most}`);
   }
 
-  /** Name the parts of the bar that have room for their name. */
+  /** Show the names of those parts of the bar that have enough room for their names. */
   fitNames() {
     const wide = [...this.bar.children].map((part) => part.clientWidth);
     [...this.bar.children].forEach((part, index) => (part.lastChild.hidden = part.lastChild.textContent.length * LETTER > wide[index]));

@@ -1,9 +1,9 @@
-// What the lanes show, from the entities: a row a task with its attempts and marks, links, and the moments in order.
+// Computes what the lanes show from the entities: rows of attempts and marks, links, and a list of moments.
 
 import { byTask, seconds } from "./format.js";
 import { idleGaps } from "./timeline.js";
 
-/** How an attempt ended, as the name of a color of the palette; null: it did not end badly. */
+/** Maps how an attempt ended to the name of a color in the palette. Other attempts have no such color. */
 export const END_COLORS = { failed: "bar-bad", fault: "bar-bad", collateral: "bar-wait", lost: "bar-bad", success: "bar-ok" };
 export const ENDED = {
   running: "is running",
@@ -43,7 +43,7 @@ export function lanesOf(store) {
   return { rows: sorted, ofRun, links: store.all("link") };
 }
 
-/** The gaps of a run that has lasted until `now`. */
+/** Return the idle gaps of a run up to `now`. */
 export function gapsOf(lanes, now) {
   const busy = [];
   for (const row of lanes.rows) {
@@ -57,7 +57,7 @@ export function gapsOf(lanes, now) {
   return idleGaps(busy, now);
 }
 
-/** All that one can step through with the arrow keys: [{t, task, text}] by time. */
+/** Return the moments that the arrow keys step through, [{t, task, attempt, text}], in chronological order. */
 export function momentsOf(lanes) {
   const found = [];
   for (const mark of lanes.ofRun) found.push({ t: mark.at, task: null, text: mark.text });
@@ -76,7 +76,7 @@ export function endOf(attempt) {
   return `${attempt.task}, attempt ${attempt.attempt}: ${how}`;
 }
 
-/** The lines that describe an attempt at a moment. */
+/** Return the lines of text that describe an attempt at a moment. */
 export function linesOf(attempt, t, now) {
   const end = attempt.end ?? now;
   const lines = [`${attempt.task}, attempt ${attempt.attempt}: ${ENDED[attempt.how] ?? attempt.how}`];
@@ -97,7 +97,7 @@ export function segmentAt(attempt, t, now) {
   return attempt.segments.findLast((s) => s.begin <= t && t <= (s.end ?? attempt.end ?? now));
 }
 
-/** The last attempt that had begun by then, if it had not ended, allowing for `slack` seconds. */
+/** Return the last attempt that ran at `t`, or within `slack` seconds of it. */
 export function attemptAt(row, t, now, slack = 0) {
   return row.attempts.findLast((a) => a.begin - slack <= t && t <= (a.end ?? now) + slack);
 }

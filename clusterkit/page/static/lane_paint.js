@@ -1,14 +1,14 @@
-// Draws the lanes on a canvas. What is smaller than a pixel is drawn once.
+// Draws the lanes on a canvas. Of several items within the same pixel, only the first is drawn.
 
 import { END_COLORS } from "./lane_items.js";
 import { tick } from "./format.js";
 
-export const TOP = 20; // pixels above the first lane, for marks of the whole run
+export const TOP = 20; // pixels; the space above the first lane for marks of the whole run
 export const AXIS = 24;
 const MARK_ROOM = 11;
 const OUTLINES = { start: "edge", stopped: "bar-wait", stalled: "bar-wait", lost: "bar-bad" };
 
-/** The palette's colors, as the page has them now. */
+/** Return a function that returns a color of the palette by name, in the page's current color scheme. */
 export function paletteOf(element) {
   const style = getComputedStyle(element);
   const known = new Map();
@@ -18,7 +18,7 @@ export function paletteOf(element) {
   };
 }
 
-/** [r, g, b] of #rrggbb. */
+/** Convert #rrggbb to [r, g, b]. */
 function rgb(hex) {
   return [1, 3, 5].map((i) => Number.parseInt(hex.slice(i, i + 2), 16));
 }
@@ -51,7 +51,7 @@ export function patterns(context, palette) {
   };
 }
 
-/** Everything but what follows the pointer. `scene`: lanes, timeline, now, width, laneHeight, chosen, hatch, palette. */
+/** Draw the lanes. `scene` has lanes, timeline, now, width, laneHeight, hatch and palette. */
 export function paint(context, scene) {
   const { width, lanes, laneHeight, timeline } = scene;
   const height = TOP + lanes.rows.length * laneHeight;
@@ -74,7 +74,7 @@ function paintGrid({ context: c, timeline, x, width, height, palette }) {
   for (const gap of timeline.gaps) paintGap(c, x(gap.begin), x(gap.end), height, palette);
 }
 
-/** The times below the lanes, on a canvas of their own: they stay in sight when the lanes are scrolled. */
+/** Draw the times below the lanes. They have their own canvas, so that they stay visible when the lanes are scrolled. */
 export function paintAxis(c, { timeline, width, palette }) {
   const { at, step } = timeline.ticks(width);
   const [a, b] = timeline.view();
@@ -109,7 +109,7 @@ function paintRow(p, row, top) {
   c.fillStyle = palette("line");
   c.fillRect(0, top + laneHeight - 1, width, 1);
   const body = palette(`task-${row.color % 8}`);
-  let drawn = -1; // the last column that a tiny attempt has filled
+  let drawn = -1; // the last column of pixels that an attempt with less than 2 pixels has filled
   for (const attempt of row.attempts) {
     const left = x(attempt.begin);
     if (left > width) break;
@@ -169,7 +169,7 @@ function outline(c, color, left, right, bar) {
   c.strokeRect(left + 0.5, bar.y + 0.5, Math.max(right - left - 1, 0), bar.height - 1);
 }
 
-/** The attempt's number, where a second one makes it worth saying. */
+/** Draw the attempt's number, but not for first attempts. */
 function paintLabel({ context: c, palette }, attempt, bar, left, right) {
   if (attempt.attempt < 2 || bar.height < 16) return;
   const text = right - left > 74 ? `attempt ${attempt.attempt}` : String(attempt.attempt);
@@ -226,7 +226,7 @@ function paintMarks(p, marks, top, ofRun = false) {
     c.fillStyle = c.strokeStyle = palette(MARKS[one.kind] ?? "soft");
     const below = one.kind === "checkpoint" && !small && !ofRun;
     const y = below ? top + laneHeight - 5 : ofRun ? top + 6 : top + 5;
-    if (one.kind === "fault" && one.until != null) c.fillRect(px, y - 1, Math.max(2, x(one.until) - px), 2); // as long as it lasted
+    if (one.kind === "fault" && one.until != null) c.fillRect(px, y - 1, Math.max(2, x(one.until) - px), 2); // a line for the duration of the fault
     paintGlyph(c, one.kind, px, y);
   }
   if (small && !ofRun) return;
@@ -241,13 +241,13 @@ function paintMarks(p, marks, top, ofRun = false) {
     const wide = c.measureText(text).width;
     const next = taken[index + 1]?.[0] ?? Infinity;
     if (px + 8 < textUntil || px + 10 + wide > Math.min(next - 6, width)) return;
-    if (one.kind === "fault" && one.until != null) c.clearRect(px + 6, top - 1, wide + 4, 12); // the line of a fault that lasts
+    if (one.kind === "fault" && one.until != null) c.clearRect(px + 6, top - 1, wide + 4, 12); // remove the fault's line behind the text
     c.fillText(text, px + 8, ofRun ? top + 6.5 : top + 5.5);
     textUntil = px + 16 + wide;
   });
 }
 
-/** Marks that hide none of more weight: checkpoints have a line of their own. */
+/** Leave out marks that would cover more important marks. Checkpoints have their own line, so they cover no others. */
 function thinned(places) {
   const taken = { above: new Set(), below: new Set() };
   const kept = places.toSorted((m, n) => (RANK[n[1].kind] ?? 0) - (RANK[m[1].kind] ?? 0) || m[0] - n[0]).filter(([px, one]) => {
@@ -260,7 +260,7 @@ function thinned(places) {
   return kept.sort((m, n) => m[0] - n[0]);
 }
 
-/** A mark in a word or two; all of it is in the tooltip and the story. */
+/** Return a short text for a mark; the tooltip and the story have the full text. */
 function wordsOf(one, ofRun) {
   if (one.kind === "fault") return one.text.replace(/^Fault \d+: /, "").split(/[ ,]/)[0];
   if (one.kind === "stall") return "stall noticed";

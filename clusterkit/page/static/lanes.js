@@ -1,4 +1,4 @@
-// The lanes: tasks over time, to look at, to zoom into, and to choose a moment in.
+// The lanes: a chart of the tasks over time, in which the user can zoom and choose a moment.
 
 import { h, hueOf, say } from "./dom.js";
 import { clock } from "./format.js";
@@ -6,13 +6,13 @@ import { attemptAt, gapsOf, lanesOf, linesOf, momentsOf } from "./lane_items.js"
 import { AXIS, TOP, paint, paintAxis, paletteOf, patterns } from "./lane_paint.js";
 import { gestures } from "./gestures.js";
 
-export const LEFT = 96; // pixels of the names; the curves' axes are as wide
-const NEAR = 7; // pixels from a mark that still mean it
+export const LEFT = 96; // pixels; the width of the tasks' names, which equals the width of the curves' axes
+const NEAR = 7; // pixels; a pointer this close to a mark selects the mark
 const HINT =
   "Arrow keys go from moment to moment, plus and minus zoom, Shift with arrow keys moves, 0 shows everything, Enter opens the log there.";
 
 export class Lanes {
-  /** `choose({t, task, attempt, text})` is called for the moment that the user chooses. */
+  /** `choose({t, task, attempt, text})` is called when the user chooses a moment. */
   constructor(store, timeline, choose) {
     Object.assign(this, { store, timeline, choose });
     this.names = h("div", { class: "names", "aria-hidden": "true" });
@@ -53,7 +53,7 @@ export class Lanes {
     setInterval(() => this.tick(), 500);
   }
 
-  /** Time passes while the run is live. */
+  /** Extend the time axis while the run is live. */
   tick() {
     const run = this.store.get("run");
     if (run && run.phase !== "over" && !document.hidden) this.extend();
@@ -78,7 +78,7 @@ export class Lanes {
     this.timeline.extend(now, gapsOf(this.lanes, now));
   }
 
-  /** Draw before the next frame. */
+  /** Draw the lanes before the next frame. */
   draw() {
     if (this.asked) return;
     this.asked = true;
@@ -115,7 +115,7 @@ export class Lanes {
     return this.timeline.toT(a + (x / this.width) * (b - a));
   }
 
-  /** Show the moment that the pointer is at, here or in a curve. */
+  /** Move the cursor line to the moment that the pointer is at, in the lanes or in a chart. */
   point() {
     const t = this.timeline.cursor;
     const x = t == null ? -1 : this.xOf(t);
@@ -123,7 +123,7 @@ export class Lanes {
     this.cursor.style.setProperty("left", `${x}px`);
   }
 
-  /** What is drawn at a place: {t, task, attempt, text, lines}. */
+  /** Return what is drawn at a position, as {t, task, attempt, text, lines}. */
   at(x, y) {
     const t = this.tOf(x);
     const now = this.store.now();
@@ -142,7 +142,7 @@ export class Lanes {
     }
     const lines = [`${clock(t)}${row ? `  ${row.task}` : ""}`];
     if (attempt) lines.splice(0, 1, clock(t), ...linesOf(attempt, t, now));
-    else if (row) lines.push("no process then");
+    else if (row) lines.push("no process at that time");
     return { t, task: row?.task ?? null, attempt: attempt?.attempt, text: lines.at(-1), lines };
   }
 
@@ -216,7 +216,7 @@ export class Lanes {
   }
 }
 
-/** The context of a canvas of so many pixels, as sharp as the screen is. */
+/** Resize a canvas, with the full resolution of the screen, and return its context. */
 function contextOf(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];

@@ -1,4 +1,4 @@
-// The log of the tasks. Only the lines that are visible are in the document.
+// The section with the logs of the tasks. Only visible lines are elements of the document.
 
 import { fill, h, say } from "./dom.js";
 import { byTask, count } from "./format.js";
@@ -6,20 +6,20 @@ import { LogLines, filterOf, firstMatch } from "./log_lines.js";
 import { rowOf } from "./log_rows.js";
 import { LogTools } from "./log_tools.js";
 
-const ROW = 19; // pixels
-const PAGE = 1000; // lines that are fetched at once
-const ENOUGH = 60; // lines that match, for a first look
-const SPARE = 12; // rows drawn beyond those in sight
-const PENDING = 5000; // lines that wait for the next frame; of more, the oldest are not shown
+const ROW = 19; // pixels; the height of a line
+const PAGE = 1000; // the number of lines that are fetched at once
+const ENOUGH = 60; // the number of matching lines that are enough to end a search for now
+const SPARE = 12; // the number of rows that are drawn above and below the visible rows
+const PENDING = 5000; // the maximum number of lines that wait for the next frame; the oldest of more lines are dropped
 
 export class Log {
   constructor(store, source) {
     Object.assign(this, { store, source });
     this.lines = new LogLines();
-    this.asked = {}; // task, attempt, grep or regex
+    this.asked = {}; // the query: task, attempt, grep, regex
     this.pending = [];
-    this.missed = 0; // bytes that did not get into it
-    this.left = 0; // bytes that were skipped since following began
+    this.missed = 0; // the number of bytes dropped from `pending`
+    this.left = 0; // the number of bytes that were left out since the log has been followed
     this.found = "";
     this.current = -1;
     this.rows = h("div", { class: "rows" });
@@ -51,7 +51,7 @@ export class Log {
     this.open({ from: "end" }, this.source.live && run.phase !== "over");
   }
 
-  /** Show other tasks or other lines. */
+  /** Show the lines of another query. */
   choose(asked) {
     const t = this.following ? null : this.topTime();
     this.asked = { ...asked };
@@ -64,7 +64,7 @@ export class Log {
     return this.choose({ task, attempt, ...filterOf(text) });
   }
 
-  /** Load lines anew: `where` is {from}, {at} or {before}. */
+  /** Replace all lines by newly loaded ones. `where` is {from}, {at} or {before}. */
   async open(where, follow) {
     const turn = (this.turn = (this.turn ?? 0) + 1);
     this.moved?.();
@@ -90,7 +90,7 @@ export class Log {
     this.draw();
   }
 
-  /** A page of lines. A search through much takes several answers. */
+  /** Load a page of lines. In long logs, a search takes several requests. */
   async page(where, back) {
     const { turn, asked } = this;
     const ask = (place) => this.source.log({ ...asked, ...place, limit: PAGE });
@@ -109,7 +109,7 @@ export class Log {
     else say(this.empty, error.message);
   }
 
-  /** Scroll to a moment: what was before it is in sight, too. */
+  /** Scroll to a moment, so that some lines before it are visible, too. */
   async goTo({ t, task, attempt }) {
     if (task !== undefined) this.asked = { ...this.asked, task, attempt: task ? attempt : undefined };
     this.tools.update(this.tasks(), this.asked);
@@ -145,7 +145,7 @@ export class Log {
     this.flush();
   }
 
-  /** Lines of a live log: they wait for the next frame. */
+  /** Take new lines of a log that is followed, and show them in the next frame. */
   take({ lines, skipped, next }) {
     if (skipped) this.pending.push({ skipped });
     this.pending.push(...lines);
@@ -226,7 +226,7 @@ export class Log {
     this.draw();
   }
 
-  /** Mark what matches; `by` moves to the next (1) or the one before (-1). */
+  /** Mark the matches of a text; if `by` is 1 or -1, also move to the next or the previous match. */
   async search(text, by) {
     this.found = text;
     this.matches = this.lines.find(text);
@@ -247,7 +247,7 @@ export class Log {
     this.view.scrollTop = Math.max(0, index * ROW - this.view.clientHeight / 2);
   }
 
-  /** The next match in lines that are not held: they are loaded. */
+  /** Find the next match outside the loaded lines, load the lines around it, and return its index. */
   async matchElsewhere(by) {
     const edge = by > 0 ? { from: this.lines.next } : { before: this.lines.previous };
     if (Object.values(edge)[0] == null || this.asked.grep) return undefined;
@@ -270,7 +270,7 @@ export class Log {
     event.preventDefault();
   }
 
-  /** Draw what is in sight, before the next frame. */
+  /** Draw the visible lines before the next frame. */
   draw() {
     if (this.drawing) return;
     this.drawing = true;

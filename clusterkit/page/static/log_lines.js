@@ -1,8 +1,8 @@
-// The lines of the log that the page holds: so many at most, in order, from a cursor to another.
+// The lines of the log that the page has loaded: a limited number of consecutive lines between two cursors.
 
 import { plain } from "./ansi.js";
 
-export const MOST = 20_000; // lines that are held
+export const MOST = 20_000; // the maximum number of loaded lines
 
 export class LogLines {
   constructor(most = MOST) {
@@ -12,19 +12,19 @@ export class LogLines {
 
   clear() {
     this.lines = [];
-    this.previous = null; // the cursor of what is before, null: nothing
-    this.next = null; // the cursor of what comes after
-    this.dropped = 0; // lines dropped at the top so far: what is drawn moves by as many
+    this.previous = null; // the cursor for the lines before the first one; null if there are no such lines
+    this.next = null; // the cursor for the lines after the last one
+    this.dropped = 0; // the number of lines that were dropped at the top so far
   }
 
-  /** Take an answer in place of all. `back`: it was asked for what is before a place. */
+  /** Replace all lines by those of an answer. `back`: the request was for the lines before a cursor. */
   set(answer, back) {
     this.clear();
     this.append({ ...answer, done: back || answer.done });
     this.previous = before(answer, back);
   }
 
-  /** Take lines that follow. Returns how many were dropped at the top. */
+  /** Add lines at the end. Returns the number of lines that were dropped at the top. */
   append({ lines, skipped, next, done }) {
     this.ended = done !== false;
     if (skipped) this.lines.push({ gap: skipped, live: true });
@@ -33,7 +33,7 @@ export class LogLines {
     return this.trimTop();
   }
 
-  /** Take lines that come before. Returns how many were added at the top. */
+  /** Add lines at the top. Returns their number. */
   prepend(answer) {
     const added = answer.lines.map(shaped);
     this.lines.unshift(...added);
@@ -41,7 +41,7 @@ export class LogLines {
     if (this.lines.length > this.most) {
       const cut = this.lines.slice(this.most).find((line) => line.cursor != null);
       this.lines.length = this.most;
-      this.next = cut?.cursor ?? this.next; // from there on it is fetched again
+      this.next = cut?.cursor ?? this.next; // the lines from here on have to be fetched again
       this.ended = false;
     }
     return added.length;
@@ -56,13 +56,13 @@ export class LogLines {
     return over;
   }
 
-  /** The index of the first line at or after a moment. */
+  /** Return the index of the first line that was written at or after a moment. */
   indexAt(t) {
     const at = this.lines.findIndex((line) => line.t != null && line.t >= t);
     return at < 0 ? this.lines.length - 1 : at;
   }
 
-  /** The indexes of the lines that have a text, without regard to case. */
+  /** Return the indexes of the lines that contain a text, ignoring case. */
   find(text) {
     const wanted = text.toLowerCase();
     const found = [];
@@ -71,7 +71,7 @@ export class LogLines {
   }
 }
 
-/** The cursor of what is before an answer; null: there is nothing. */
+/** Return the cursor for the lines before an answer; null if there are no such lines. */
 function before({ previous, done }, back) {
   return (back && done !== false) || !previous || /^0(\.0)?$/.test(previous) ? null : previous;
 }
@@ -81,14 +81,14 @@ function shaped(line) {
   return { ...line, plain: plain(line.text) };
 }
 
-/** What the user typed as a filter: text, or /a regular expression/. */
+/** Parse a filter that the user typed: a text, or a regular expression between slashes. */
 export function filterOf(text) {
   const match = text.match(/^\/(.+)\/$/);
   if (match) return { grep: match[1], regex: 1 };
   return text ? { grep: text } : {};
 }
 
-/** The first line from a place on, or the last one before it, that matches; undefined: there is none. */
+/** Return the first match after the cursor {from}, or the last match before {before}; undefined if no line matches. */
 export async function firstMatch(source, asked, edge) {
   let place = edge;
   for (;;) {

@@ -1,16 +1,16 @@
-// A row of the log. What a task wrote is only ever text.
+// A row of the log. Output of tasks is always shown as plain text, never as markup.
 
 import { LONGEST, pieces } from "./ansi.js";
 import { h, hueOf } from "./dom.js";
 import { bytes, clock } from "./format.js";
 
-/** When a line was written: in seconds of the run, or by the clock of this machine if `wall` is when the run began. */
+/** Format the time of a line in seconds since the run began; in local time if `wall` is the wall time of the beginning. */
 function timeOf({ t }, wall) {
   if (t == null) return "";
   return wall == null ? t.toFixed(2) : new Date(1000 * (wall + t)).toTimeString().slice(0, 8);
 }
 
-/** The element of a line. `current`: it was searched for, or its moment was chosen; `found`: a text to mark in it. */
+/** Create the element of a line. `current`: the line is highlighted; `found`: the text to mark in the line. */
 export function rowOf(line, current, colors, found, wall) {
   if (line.gap != null) return h("div", { class: "row gap" }, gapText(line));
   const color = colors.get(line.task);
@@ -23,7 +23,7 @@ export function rowOf(line, current, colors, found, wall) {
   );
 }
 
-/** A line as it is saved. */
+/** Format a line for a saved log. */
 export function textOf(line, wall) {
   return line.gap == null ? `${timeOf(line, wall)} ${line.task ?? "clusterkit"} ${line.plain}\n` : `${gapText(line)}\n`;
 }
@@ -38,7 +38,7 @@ function textsOf(line, wanted) {
   return pieces(line.text).map(({ text, classes }) => (classes ? h("span", { class: classes }, text) : text));
 }
 
-/** A text in which what was searched for is marked. */
+/** Return the parts of a text, in which all matches of `wanted` are marked. */
 function marked(text, wanted) {
   const lower = text.toLowerCase();
   const parts = [];

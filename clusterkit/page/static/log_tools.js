@@ -1,12 +1,12 @@
-// The tools above the log: which tasks, which lines, searching, following.
+// The controls above the log: choosing tasks and lines, searching, and following.
 
 import { fill, h, hueOf, keyed, mark, save, say, toggle } from "./dom.js";
 import { bytes } from "./format.js";
 import { textOf } from "./log_rows.js";
 
-const MOST_CHIPS = 8; // tasks; of more there is a list to choose from
-const PAUSE = 300; // milliseconds after the last key
-/** The filter of a severity, by the prefixes of TensorFlow, absl and Python's logging, and by the names of exceptions. */
+const MOST_CHIPS = 8; // the maximum number of tasks with a button each; more tasks are in a drop-down list
+const PAUSE = 300; // milliseconds; how long to wait after the last keystroke
+/** Return a filter for a severity, by the prefixes of TensorFlow, absl and logging, and by names of exceptions. */
 const least = (letters, words, ends) => `/^(\\S+ \\S+: )?[${letters}](\\d{4} | ).*\\]|\\b(${words})\\b|\\b\\w*(${ends})\\b/`;
 const LEVELS = {
   "": "all lines",
@@ -108,7 +108,7 @@ export class LogTools {
     this.log.choose({ ...this.log.asked, attempt: this.attempt.value || undefined });
   }
 
-  /** Show when lines were written by the clock, or in seconds of the run. */
+  /** Show the times of lines in local time, or in seconds since the run began. */
   clock(on) {
     this.log.wall = on ? this.log.store.get("run")?.wall : null;
     this.log.draw();
@@ -143,7 +143,7 @@ export class LogTools {
     say(this.follow, on ? "following" : "follow");
   }
 
-  /** Whether the run goes on. A log that is followed is followed to its end, which comes later. */
+  /** Set whether the run is live. When the run ends, a followed log is still followed to its end. */
   live(is) {
     this.isLive = is;
     this.follow.hidden = !is;
@@ -153,7 +153,7 @@ export class LogTools {
     say(this.count, text);
   }
 
-  /** How many bytes were left out while the log was followed. */
+  /** Show how many bytes were left out while the log was followed. */
   skipped(n) {
     say(this.flood, n ? `${bytes(n)} skipped` : "");
   }

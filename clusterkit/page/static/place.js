@@ -1,12 +1,13 @@
-// The place that a run's page shows, in its address: a link, Back and a reload find the moment, part and lines again.
+// Keeps what a run's page shows in its address, so that a link, the Back button and a reload restore the chosen moment, the
+// zoomed range and the log lines.
 
 import { filterOf } from "./log_lines.js";
 import { query } from "./source.js";
 
-const PAUSE = 300; // milliseconds after the last change
+const PAUSE = 300; // milliseconds; how long to wait after the last change
 
 export class Place {
-  /** `choose(moment)` tells the story of a moment, or of the latest with null. */
+  /** `choose(moment)` shows the story of a moment; `choose(null)` shows the latest story. */
   constructor(store, timeline, log, choose) {
     Object.assign(this, { store, timeline, log, choose });
     store.onValue(["run"], () => store.get("run")?.id, () => location.search && this.open());
@@ -15,7 +16,7 @@ export class Place {
     addEventListener("popstate", () => this.open());
   }
 
-  /** Show what the address says. */
+  /** Show what the address describes. */
   open() {
     if (!this.store.get("run")) return;
     const { timeline, log } = this;

@@ -1,8 +1,8 @@
-// uPlot, which draws the curves.
+// Loads uPlot, which draws the curves.
 
 let made = null;
 
-/** uPlot. It takes up to 80 ms to begin, since it asks `Intl` for languages and zones: no first frame waits for it. */
+/** Load uPlot. Its initialization takes up to 80 ms (because of `Intl`), so it must not delay the first frame. */
 export async function plotting() {
   made ??= (await import("./vendor/uPlot.esm.js")).default;
   return made;

@@ -69,7 +69,7 @@ export class RunPage {
   }
 }
 
-/** The key to what the lanes and curves show of this run. */
+/** The legend of the symbols and colors that the lanes and curves of this run use. */
 function key(store) {
   const list = h("ul", { class: "key" });
   const update = lazily(() => {

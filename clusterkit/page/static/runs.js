@@ -1,4 +1,4 @@
-// The list of all runs, and of the campaigns.
+// The page with the lists of all runs and campaigns.
 
 import { Actions } from "./actions.js";
 import { fill, h, keyed, mark, say } from "./dom.js";
@@ -61,7 +61,7 @@ export class RunsPage {
     return tr;
   }
 
-  /** What can be done with the runs that are chosen. */
+  /** Update the buttons for the runs that are selected. */
   showChosen() {
     if (this.remove) this.remove.hidden = !this.chosen.size;
     this.compare.hidden = this.chosen.size < 2 || this.chosen.size > MOST_COMPARED;
@@ -74,7 +74,7 @@ export class RunsPage {
     this.update();
   }
 
-  /** The server has answered, perhaps with nothing. */
+  /** Called after an answer of the server, even if the lists are empty. */
   connected() {
     this.answered = true;
     this.update();
@@ -87,12 +87,12 @@ export class RunsPage {
   }
 }
 
-/** The columns and what they are sorted by; in a narrow window the last ones are left out. */
+/** The columns of the list of runs, each with the field to sort by. Narrow windows don't show the last columns. */
 const COLUMNS = [["run", "id"], ["state", "state"], ["program", "program"], ["metric", "metric"], ["began", "wall"], ["took", "seconds"], ["step", "step"], ["restarts", "restarts"], ["tasks", "shape"]]; // prettier-ignore
 const KEYS = COLUMNS.map(([, key]) => key);
 const GROUPS = [["part_of", "by campaign and exam"], ["program", "by program"], ["", "not grouped"]]; // prettier-ignore
 
-/** The rows with a row before each group, in the order of their first rows; those of no group come first. */
+/** Insert a heading row before each group of rows, in the order of their first rows. Rows without a group come first. */
 function grouped(rows, by) {
   const groups = new Map([["", []]]);
   for (const row of rows) {
@@ -103,7 +103,7 @@ function grouped(rows, by) {
   return [...groups].flatMap(([name, those]) => (name ? [{ group: `${by} ${name}`, by, name, rows: those }, ...those] : those));
 }
 
-/** The name of a group, how many runs it has, and what compares the first of them. */
+/** Show the name of a group, its number of runs, and a link that compares the first of them. */
 function showGroup(cell, { by, name, rows }) {
   const ids = rows.slice(0, MOST_COMPARED).map((row) => row.id);
   const [kind, id] = by === "part_of" ? name.split("/", 2) : ["", ""];
@@ -119,7 +119,7 @@ function compared(a, b) {
   return a === b ? 0 : (a ?? "") < (b ?? "") ? -1 : 1;
 }
 
-/** A table; where it can be sorted, `sort(column)` is called. */
+/** Create a table. With `sort`, clicking the heading of a column calls `sort(column)`. */
 function table(names, sort) {
   const body = h("tbody");
   const inside = (name, at) => (sort && name ? h("button", { class: "link", type: "button", onclick: () => sort(at) }, name) : name);

@@ -1,11 +1,11 @@
-// Curves as uPlot takes them: which there are, fetched points on the shared axis, broken where an attempt ended.
+// Prepares curves for uPlot: lists the metrics, fetches points, and maps them to the shared time axis with gaps.
 
 import { byTask } from "./format.js";
 
 export const SPEED = "steps/s";
-const OWN = ["step", "cpu", "memory", "gpu", "gpu memory"]; // after all that the program reports
+const OWN = ["step", "cpu", "memory", "gpu", "gpu memory"]; // clusterkit's own metrics, which come after those that the program reports
 
-/** The metrics there are, in the order of the buttons: [{name, unit, tasks}]. */
+/** Return all metrics, [{name, unit, tasks}], in the order of their buttons. */
 export function metricsOf(store) {
   const found = new Map();
   const add = (name, unit, info) => {
@@ -16,13 +16,13 @@ export function metricsOf(store) {
     add(info.name, info.unit, info);
     if (info.name === "step") add(SPEED, SPEED, info);
   }
-  const first = [store.get("run")?.metric, SPEED]; // what the run is mainly about
+  const first = [store.get("run")?.metric, SPEED]; // the most important metrics
   const rank = (name) => (first.includes(name) ? first.indexOf(name) : OWN.includes(name) ? 100 + OWN.indexOf(name) : 50);
   for (const metric of found.values()) metric.tasks.sort(byTask);
   return [...found.values()].sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
 }
 
-/** Those that are shown until the user chooses. */
+/** Return the names of the metrics that are shown until the user chooses others. */
 export function firstChoice(metrics) {
   const names = metrics.map((m) => m.name);
   const reported = names.filter((name) => !OWN.includes(name) && name !== SPEED).slice(0, 1);
@@ -30,29 +30,29 @@ export function firstChoice(metrics) {
   return chosen.length ? [...chosen, ...names.filter((n) => n === "cpu")].slice(0, 3) : names.slice(0, 2);
 }
 
-/** The name to fetch for a metric of a task. */
+/** Return the name of the curve to fetch for a metric of a task. */
 export function sourceName(metric, task) {
   return `${metric === SPEED ? "step" : metric}/${task}`;
 }
 
-/** Points with those that were fetched later; of what is in both, the later ones count. */
+/** Append points that were fetched later. Where both overlap in time, use the later ones. */
 export function continued(points, later) {
   const from = points ? points.t.findIndex((t) => t >= later.t[0]) : 0;
   const kept = (column) => (from < 0 ? column : column.slice(0, from));
   return Object.fromEntries(Object.entries(later).map(([name, column]) => [name, [...kept(points?.[name] ?? []), ...column]]));
 }
 
-const OVERLAP = 5; // seconds of points that are fetched again, since some come late
+const OVERLAP = 5; // seconds; this much is fetched again, since some points arrive late
 
-/** Points as they are fetched: all at first and whenever `about` is another one, then those that are new. */
+/** The fetched points of curves. Fetches all points at first and whenever `about` changes; otherwise, only new points. */
 export class Points {
   of = {};
 
-  /** `ask(begin)` fetches those of the names, from there on; null: all. */
+  /** Fetch points with `ask(begin)`, which returns the points from the time `begin` on, or all points if it is null. */
   async fetch(names, about, ask) {
-    const key = JSON.stringify([names, about]); // what is known may change only if this does
+    const key = JSON.stringify([names, about]); // known points can change only if this key changes
     const known = () => names.map((name) => this.of[name]?.t.length ?? 0);
-    const more = key === this.key && known().every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
+    const more = key === this.key && known().every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // otherwise, fetch all points anew at the usual resolution
     const newest = Math.max(...names.map((name) => this.of[name]?.t.at(-1) ?? 0));
     const found = names.length ? await ask(more ? newest - OVERLAP : null) : {};
     const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.of[name], later) : later]);
@@ -62,19 +62,19 @@ export class Points {
   }
 }
 
-/** What of the attempts changes points that are known: a restart has steps computed again, a pause makes a gap. */
+/** Return what can change known points: after a restart, steps are marked as repeated; a pause becomes a gap. */
 export function attemptsOf(store) {
   return store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
 }
 
-/** One curve: {u, v, again, low, high}, with a null where it has a gap; `again` is what was computed again later. */
+/** Return a curve as {u, v, again, low, high}, with nulls in gaps. `again` has only values of steps that were repeated. */
 export function curveOf(metric, points, timeline) {
   const p = metric === SPEED ? speedOf(points) : points;
   const curve = { u: [], v: [], again: [], low: [], high: [] };
   for (let i = 0; i < p.t.length; i += 1) {
     const u = timeline.toU(p.t[i]);
     const last = curve.u.at(-1);
-    curve.u.push(last != null && u <= last ? last + 1e-6 : u); // uPlot wants them to grow
+    curve.u.push(last != null && u <= last ? last + 1e-6 : u); // uPlot requires ascending values
     curve.v.push(p.v[i]);
     curve.again.push(p.again?.[i] || p.again?.[i + 1] ? p.v[i] : null);
     curve.low.push(p.low?.[i] ?? p.v[i]);
@@ -83,7 +83,7 @@ export function curveOf(metric, points, timeline) {
   return curve;
 }
 
-/** Steps per second from the steps: over a window that is wide enough for it to be steady, and never across a gap. */
+/** Compute steps per second from the steps. The window is wide enough for a steady curve, and never spans a gap. */
 function speedOf({ t, v, again }) {
   const found = { t: [], v: [], again: [] };
   const put = (i, value) => [found.t.push(t[i]), found.v.push(value), found.again.push(again?.[i] ?? 0)];
@@ -92,7 +92,7 @@ function speedOf({ t, v, again }) {
   for (let i = 0; i < t.length; i += 1) {
     if (v[i] === null) put(i, null);
     if (i === 0 || v[i] === null || v[i - 1] === null || v[i] < v[i - 1]) {
-      from = i; // it begins, or begins again
+      from = i; // the curve begins here, or continues after a gap or a restart
       continue;
     }
     while (from < i - 1 && t[i] - t[from] > window) from += 1;
@@ -101,9 +101,9 @@ function speedOf({ t, v, again }) {
   return found;
 }
 
-const KEPT = 0.9; // of the mean so far, at each point of a smooth curve
+const KEPT = 0.9; // the weight of the previous mean at each point of a smooth curve
 
-/** The curve as the mean of its points, of which each counts less the older it is; it begins anew after a gap. */
+/** Smooth a curve with an exponentially weighted mean, which starts anew after each gap. */
 export function smooth(curve) {
   let [sum, weight] = [0, 0];
   const v = curve.v.map((value) => {
@@ -114,7 +114,7 @@ export function smooth(curve) {
   return { ...curve, v, again: curve.again.map((value, i) => (value == null ? value : v[i])) };
 }
 
-/** The mean of several curves, and their lowest and highest value, wherever one of them has a point. */
+/** Return the mean, minimum and maximum of several curves, wherever at least one of them has a point. */
 export function mean(curves) {
   const u = [...new Set(curves.flatMap((curve) => curve.u))].sort((a, b) => a - b);
   const found = { task: "mean", u, v: [], low: [], high: [], again: u.map(() => null) };
@@ -127,7 +127,7 @@ export function mean(curves) {
   return found;
 }
 
-/** Rows of curves as CSV; `secondsOf` is of a place on their axis. A name that a program chose is no formula. */
+/** Return curves as CSV; `secondsOf` converts u to seconds. Escapes names that a spreadsheet would run as formulas. */
 export function csvOf(charts, secondsOf) {
   const cell = (text) => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
   const rows = charts.flatMap(({ metric, curves = [] }) =>
@@ -136,7 +136,7 @@ export function csvOf(charts, secondsOf) {
   return ["metric,task,seconds,value", ...rows, ""].join("\n");
 }
 
-/** The value at a place, the last one before it; null in a gap. */
+/** Return the value of the last point at or before `u`; null in a gap. */
 export function valueAt(curve, u) {
   let [low, high] = [0, curve.u.length];
   while (low < high) {
@@ -147,7 +147,7 @@ export function valueAt(curve, u) {
   return low ? curve.v[low - 1] : null;
 }
 
-/** The present value, as in the task's row and the headline; of a speed, none once nothing is reported any more. */
+/** Return the newest value, as the task's row shows it. The speed is null while no steps are reported. */
 export function newest(metric, curve, row, run) {
   const last = curve.v.at(-1);
   if (metric === SPEED) return run?.speed === null ? null : (row?.speed ?? last);
@@ -155,7 +155,7 @@ export function newest(metric, curve, row, run) {
   return row && metric in row.metrics ? row.metrics[metric] : curve.v.findLast((v) => v != null);
 }
 
-/** The axis of a metric whose values are in between: with zero, where that is a part of what it says. */
+/** Return the range of the axis for values from `low` to `high`. Includes zero if zero is meaningful for the metric. */
 export function rangeOf(metric, low, high) {
   if (low == null) return [0, 1];
   const zero = metric.name === SPEED || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
@@ -164,22 +164,24 @@ export function rangeOf(metric, low, high) {
   return [zero ? begin : low - room, high + room];
 }
 
-/** The points of a column that have a gap on each side, which no line shows. */
+/** Return the indexes of points between two gaps: no line reaches them, so they need a dot. */
 export function alone(column) {
   const there = [...column.keys()].filter((i) => column[i] !== undefined);
   return there.filter((i, n) => column[i] !== null && column[there[n - 1]] == null && column[there[n + 1]] == null);
 }
 
 /**
- * Curves on one axis, as uPlot wants them: [u, …columns]; `pick` chooses the columns of a curve. uPlot takes a gap to be as
- * long as its nulls: they go up to the next point of the same curve, over the points of all others.
+ * Join curves on one axis, in the form that uPlot expects: [u, …columns]. `pick(curve)` returns the columns of a curve.
+ *
+ * uPlot draws a gap only where values are null, so the nulls of a gap extend to the next point of the same curve, even if
+ * other curves have points in between.
  */
 export function joined(curves, pick) {
   const axis = [...new Set(curves.flatMap((curve) => curve.u))].sort((a, b) => a - b);
   const place = new Map(axis.map((u, index) => [u, index]));
   const columns = curves.flatMap((curve) =>
     pick(curve).map((values) => {
-      const column = new Array(axis.length).fill(undefined); // not a gap, but no point of this curve
+      const column = new Array(axis.length).fill(undefined); // undefined means that this curve has no point here, which is not a gap
       values.forEach((value, index) => (column[place.get(curve.u[index])] = value));
       for (let i = 1; i < column.length; i += 1) if (column[i] === undefined && column[i - 1] === null) column[i] = null;
       return column;

@@ -1,10 +1,10 @@
-// Where the page's data comes from: a dashboard's server, or what is embedded in a report file.
+// The source of the page's data: a dashboard's server, or the data that is embedded in a report file.
 
 import { openAccess } from "./access.js";
 import { embeddedSource } from "./embedded.js";
 import { follow } from "./events.js";
 
-/** An answer that is no data. `kind`: refused, missing, gone (no server), or wrong. */
+/** A failed request. `kind` is refused, missing, gone (the server does not answer) or wrong. */
 export class SourceError extends Error {
   constructor(kind, message) {
     super(message);
@@ -12,7 +12,7 @@ export class SourceError extends Error {
   }
 }
 
-/** The source of this document. */
+/** Return the source of this document's data. */
 export async function openSource() {
   const element = document.getElementById("embedded");
   return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname, await openAccess());
@@ -30,7 +30,7 @@ async function ask(access, path, options) {
   }
 }
 
-/** What an answer that is no data says. */
+/** Convert an error response to a SourceError. */
 async function refusal(answer) {
   const why = await errorOf(answer);
   if (answer.status === 401 || answer.status === 403) return new SourceError("refused", why ?? "The server has not accepted this browser.");
@@ -47,9 +47,9 @@ async function errorOf(answer) {
   }
 }
 
-const LONGEST_WAIT = 15000; // milliseconds between two attempts to reach a server
+const LONGEST_WAIT = 15000; // milliseconds; the maximum time between attempts to reach a server
 
-/** Try again after so many failures: later each time, and at once when somebody looks. Returns what ends that. */
+/** Call `go` after a delay that grows with `failures`, or when the page gets the focus. Returns a function to cancel. */
 function again(failures, go) {
   const stop = () => {
     clearTimeout(timer);
@@ -70,9 +70,9 @@ export function query(values) {
   return found.toString();
 }
 
-export const MOST_COMPARED = 8; // runs
+export const MOST_COMPARED = 8; // the maximum number of runs that can be compared
 
-/** What an address is of; `ids` are those that are compared. One that is not UTF-8 has no id. */
+/** Return the kind of page and the id in a path; `ids` are the runs to compare. If the path is not UTF-8, the id is empty. */
 export function placeOf(path) {
   const [, kind, text] = path.match(/^\/(run|campaign|compare)\/([^/]+)\/?$/) ?? [];
   if (!kind) return { page: "runs" };
@@ -97,7 +97,7 @@ class LiveSource {
     this.base = baseOf(this.place.id ?? "");
   }
 
-  /** The address of a run's page; null: it has none. */
+  /** Return the address of a run's page; in a report, null if the run is not part of it. */
   hrefOf(run) {
     return `/run/${encodeURIComponent(run)}`;
   }
@@ -110,7 +110,7 @@ class LiveSource {
     return this.ask("/api/config");
   }
 
-  /** Keep the store up to date. `tell(state, text)`: connected, over, reconnecting, gone, refused, missing. */
+  /** Keep the store up to date. `tell(state, text)` gets a state such as connected, over, reconnecting, gone or missing. */
   watch(store, tell) {
     if (this.place.page === "run") return new RunStream(this.access, this.base, store, tell).open();
     if (this.place.page === "compare") return this.watchMany(store, tell);
@@ -118,7 +118,7 @@ class LiveSource {
     return poll((path) => this.ask(path), paths[this.place.page], store, tell);
   }
 
-  /** Keep each run that is compared, until all of them are over or are none. */
+  /** Keep all compared runs up to date, until each of them is over or does not exist. */
   watchMany(store, tell) {
     const isOver = (id) => (store.get(`of/${id}`)?.run?.phase ?? "over") === "over";
     const once = async (id) => {
@@ -128,7 +128,7 @@ class LiveSource {
     return poll(once, this.place.ids, store, tell, () => this.place.ids.every(isOver));
   }
 
-  /** Points of curves, of another run than that of the page if one is named. */
+  /** Fetch points of curves, of the page's run or of the run that is named. */
   series(names, begin, end, points, run) {
     const named = names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
     return this.ask(`${run ? baseOf(run) : this.base}/series?${named}&${query({ begin, end, points })}`).then((a) => a.series);
@@ -138,19 +138,19 @@ class LiveSource {
     return this.ask(`${this.base}/log?${query(asked)}`);
   }
 
-  /** A text file of the run's directory, such as the stacks of a stall. */
+  /** Fetch a text file from the run's directory, such as the stacks of a stall. */
   async file(path) {
     const answer = await this.access.fetch(`${this.base}/file/${path}`).catch(() => null);
     if (!answer?.ok) throw new SourceError("missing", `${path} can't be read; it is in the run's directory.`);
     return answer.text();
   }
 
-  /** The address of such a file, for a tab of its own. */
+  /** Return an address with which the browser can open such a file in a new tab. */
   addressOf(path) {
     return this.access.ticketed(`${this.base}/file/${path}`);
   }
 
-  /** Follow the log from a cursor; `over` is called when nobody writes any more. Returns what ends that. */
+  /** Follow the log from a cursor. `over` is called when the log is complete. Returns a function that stops following. */
   followLog(asked, cursor, take, over) {
     let end = null;
     let stop = () => null;
@@ -172,14 +172,14 @@ class LiveSource {
     };
   }
 
-  /** Act on the run of the page, or on another one. */
+  /** Request an action on the page's run, or on the run that is named. */
   act(body, run) {
     const headers = { "Content-Type": "application/json" };
     return this.ask(`${run ? baseOf(run) : this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
   }
 }
 
-/** The changes of a run, over as many connections as it takes. */
+/** Receives the changes of a run, and reconnects when the connection is lost. */
 class RunStream {
   constructor(access, base, store, tell) {
     Object.assign(this, { access, base, store, tell });
@@ -193,7 +193,7 @@ class RunStream {
         this.tell("connected");
       },
       heard: ({ set, now }, id) => {
-        this.store.apply(set, now, !this.offset); // the first message has everything
+        this.store.apply(set, now, !this.offset); // the first message has all entities
         this.offset = id || "0";
       },
       over: () => this.tell("over"),
@@ -202,7 +202,7 @@ class RunStream {
     return this;
   }
 
-  /** Say what is wrong, and try again where that can help. */
+  /** Show what is wrong, and reconnect if that can help. */
   async again(answer) {
     this.failures += 1;
     const { kind, message } = answer ? await refusal(answer) : {};
@@ -222,7 +222,7 @@ function orNothing(error) {
   throw error;
 }
 
-/** Ask again and again, every 2 seconds, until it is over. */
+/** Request the paths every 2 seconds until `isOver()`. */
 function poll(ask, paths, store, tell, isOver = () => false) {
   let failures = 0;
   const once = async () => {

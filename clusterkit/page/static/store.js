@@ -1,4 +1,4 @@
-// What the page knows of a run: a flat map from key to entity, and who wants to hear of which kinds.
+// The entities that the page has received: a map from keys to entities, with subscriptions to changes of certain kinds.
 
 export class Store {
   constructor() {
@@ -7,11 +7,11 @@ export class Store {
     this.changed = new Set();
     this.scheduled = false;
     this.clock = null;
-    this.frozen = false; // time stands still: nothing changes any more
-    this.filled = new Promise((resolve) => (this.noteFilled = resolve)); // once it has something
+    this.frozen = false; // true if nothing changes any more, so time must stand still, too
+    this.filled = new Promise((resolve) => (this.noteFilled = resolve)); // resolved when the store gets its first entities
   }
 
-  /** Take changes. `whole`: they are everything, and what was known before is dropped. */
+  /** Apply changes. If `whole` is true, `set` has all entities, and others are removed. */
   apply(set, now, whole = false) {
     if (whole) {
       for (const [kind, entities] of this.kinds) {
@@ -32,22 +32,22 @@ export class Store {
     this.changed.add(kind);
   }
 
-  /** One entity, or undefined. */
+  /** Return the entity with a key, or undefined. */
   get(key) {
     return this.kinds.get(kindOf(key))?.get(key);
   }
 
-  /** All of a kind, as [the rest of the key, entity]. */
+  /** Return all entities of a kind as pairs [key without the kind, entity]. */
   entries(kind) {
     return [...(this.kinds.get(kind) ?? [])].map(([key, entity]) => [key.slice(kind.length + 1), entity]);
   }
 
-  /** All of a kind. */
+  /** Return all entities of a kind. */
   all(kind) {
     return [...(this.kinds.get(kind)?.values() ?? [])];
   }
 
-  /** Call `update` when the value of `of()` has changed, which a change of these kinds may do; also once now. */
+  /** Call `update` now, and whenever entities of these kinds change and the value of `of()` has changed, too. */
   onValue(kinds, of, update) {
     let last;
     this.on(kinds, () => {
@@ -58,17 +58,17 @@ export class Store {
     });
   }
 
-  /** The tasks and their colors, as a text that differs when they do. */
+  /** Return a text that changes whenever the tasks or their colors change. */
   colors() {
     return this.all("task").map((row) => `${row.task} ${row.color}`).join();
   }
 
-  /** Whether the run can still change. */
+  /** Return whether the run can still change. */
   isLive() {
     return this.get("run")?.phase !== "over";
   }
 
-  /** Seconds since the run began. */
+  /** Return the number of seconds since the run began; of an ended run, its duration. */
   now() {
     const run = this.get("run");
     if (run?.ended != null) return run.ended;
@@ -77,7 +77,7 @@ export class Store {
     return this.clock.now + (live ? Math.min(performance.now() - this.clock.at, 5000) / 1000 : 0);
   }
 
-  /** Call `update` before the next frame after any of the kinds has changed; also once now. */
+  /** Call `update` now, and before the next frame whenever entities of these kinds have changed. */
   on(kinds, update) {
     this.wants.push({ kinds, update });
     update();
@@ -97,9 +97,9 @@ export class Store {
   }
 }
 
-const LATEST = 200; // milliseconds
+const LATEST = 200; // milliseconds; the maximum delay of a lazy update
 
-/** `update` for what stands below the first screen: it waits until all else has been drawn. */
+/** Delay `update` until everything else has been drawn. For sections that are not visible without scrolling. */
 export function lazily(update) {
   let waits = false;
   const now = () => {

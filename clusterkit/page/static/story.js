@@ -1,13 +1,13 @@
-// The story of a moment: what failed, what that brought down, and how the run recovered.
+// The story of a moment: what failed, what failed as a consequence, and how the run recovered.
 
 import { fill, h, say, taskName } from "./dom.js";
 import { after, clock, count, plural, seconds } from "./format.js";
 import { lazily } from "./store.js";
 
-const BEFORE = 1; // seconds before a story's beginning that still belong to it
-const AROUND = 30; // seconds around a moment without a story
+const BEFORE = 1; // seconds; moments up to this long before or after a story still belong to it
+const AROUND = 30; // seconds; for a moment without a story, marks within this time of it are shown
 
-/** The story that a moment belongs to, or undefined. */
+/** Return the story that a moment belongs to, or undefined. */
 export function storyAt(stories, t) {
   const within = stories.filter((s) => t >= s.at - BEFORE && t <= lastOf(s) + BEFORE);
   return within.sort((a, b) => Math.abs(a.at - t) - Math.abs(b.at - t))[0];
@@ -19,7 +19,7 @@ function lastOf(story) {
 }
 
 export class Story {
-  /** `openLog({t, task, attempt})` scrolls the log there. */
+  /** `openLog({t, task, attempt})` scrolls the log to a moment. */
   constructor(store, timeline, openLog) {
     Object.assign(this, { store, timeline, openLog });
     this.chosen = null;
@@ -37,7 +37,7 @@ export class Story {
     store.on(["story", "run", "task", "mark"], () => this.update());
   }
 
-  /** Tell of a moment, {t, task, attempt, text, lines}; null: of the latest. */
+  /** Show the story of a moment, {t, task, attempt, text, lines}; if it is null, the latest story. */
   choose(moment) {
     this.chosen = moment;
     this.update();
@@ -68,7 +68,7 @@ export class Story {
     else this.tellNothing();
   }
 
-  /** The warning of the stall that lasts, or null. */
+  /** Return the warning of the current stall, or null. */
   stall() {
     const lasts = this.store.get("run")?.now === "stalled";
     return (lasts && this.store.all("stall").sort((a, b) => a.at - b.at).at(-1)) || null;
@@ -96,7 +96,7 @@ export class Story {
     say(this.numbers, said.join(" · "));
   }
 
-  /** There is no story: what is known of that moment. */
+  /** Show what is known of a moment that has no story. */
   tellMoment(moment) {
     say(this.title, [clock(moment.t), moment.task].filter(Boolean).join(" · "));
     this.target = moment;
@@ -111,7 +111,7 @@ export class Story {
     say(this.numbers, near.length ? "" : "Nothing else happened around then.");
   }
 
-  /** What each task waits for, while the run starts. */
+  /** Return what each task is waiting for while the run starts. */
   waits() {
     const run = this.store.get("run");
     if (!run || run.phase === "over") return [run?.state];
@@ -141,7 +141,7 @@ function lineOf(line, time) {
   return h("li", { class: line.kind || null }, at, h("span", null, line.text));
 }
 
-/** The recoveries of the run: one row a story, the one that cost most first. */
+/** The table of recoveries: a row for each story, the longest recovery first. */
 export class Recoveries {
   constructor(store, choose) {
     this.store = store;
@@ -162,7 +162,7 @@ export class Recoveries {
   }
 
   update() {
-    const cost = (story) => story.seconds ?? Infinity; // without a new step, it lasts
+    const cost = (story) => story.seconds ?? Infinity; // a recovery without a new step counts as the longest
     const stories = this.store.all("story").sort((a, b) => cost(b) - cost(a) || a.at - b.at);
     const key = JSON.stringify(stories);
     this.table.hidden = !stories.length;
@@ -192,7 +192,7 @@ export class Recoveries {
   }
 }
 
-/** A checkpoint without its directory. */
+/** Return the name of a checkpoint without its directory. */
 function nameOf(path) {
   return path?.slice(path.lastIndexOf("/") + 1);
 }

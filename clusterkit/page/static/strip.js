@@ -1,4 +1,4 @@
-// A distribution as a strip: a dot for each value, a box from the first to the third quarter, a line at the median.
+// Draws a distribution: a dot for each value, a box from the first to the third quartile, and a line at the median.
 
 import { h } from "./dom.js";
 

@@ -1,9 +1,9 @@
-// The tasks now: state, CPU, memory, what they report; and what can be done to them.
+// The table of tasks: their state, CPU, memory and reported metrics, with buttons for actions.
 
 import { fill, h, hueOf, keyed, mark, say, tell } from "./dom.js";
 import { byTask, bytes, count, metric, speed } from "./format.js";
 
-const MORE = 3; // metrics in a row's second line
+const MORE = 3; // the maximum number of metrics in a task's second row
 const HEADS = ["task", "state", "step", "CPU", "memory"];
 
 export class Tasks {
@@ -40,7 +40,7 @@ export class Tasks {
     this.note.hidden = !this.note.textContent;
   }
 
-  /** Two rows: what the task is, and below it what it reports and what can be done. */
+  /** Create the two rows of a task: its state, and below it the reported metrics and the buttons. */
   make(row) {
     const open = () => this.openLog({ task: row.task });
     const name = h("button", { class: `link ${hueOf(row.color)}`, type: "button", title: `Show the log of ${row.task}`, onclick: open }, row.task);
@@ -61,7 +61,7 @@ export class Tasks {
     mark(body, "data-state", row.state.split(/[ ,]/)[0]);
     say(step, row.step == null && !row.steps ? "" : count(row.step));
     step.className = row.old ? "old" : "";
-    mark(step, "title", row.old ? "of the attempt before" : row.speed == null ? null : `${speed(row.speed)} steps/s`);
+    mark(step, "title", row.old ? "from the previous attempt" : row.speed == null ? null : `${speed(row.speed)} steps/s`);
     say(cpu, row.cpu != null ? `${Math.round(row.cpu)} %` : row.pid ? "–" : "");
     say(memory, row.memory != null || row.pid ? bytes(row.memory) : "");
     for (const cell of [cpu, memory]) mark(cell, "title", cell.textContent.length > 1 ? null : row.pid ? "not measured yet" : "no process");
@@ -76,7 +76,7 @@ export class Tasks {
 const END_WORDS = { success: "succeeded", failed: "failed", fault: "failed", collateral: "failed", ended: "ended" };
 const DOES = { start: "starting", stalled: "stalled" };
 
-/** What the lanes show of the newest attempt, if that is more than the task's state. */
+/** Return the state of a task; if the newest attempt is more specific, what the lanes show of that attempt. */
 function stateOf({ state }, attempt) {
   if (state === "down") return END_WORDS[attempt?.how] ?? state;
   return (state === "running" && DOES[attempt?.segments.at(-1)?.kind]) || state;
@@ -92,8 +92,8 @@ function metricsOf(row) {
   return known.join("   ") + (row.old && known.length ? " before the restart" : "");
 }
 
-/** Why there is no step in a task's row. */
+/** Return the reason why a task's row has no step. */
 function withoutSteps(row) {
   if (row.steps || row.step != null || row.type === "evaluator") return "";
-  return row.type === "worker" ? "the coordinator reports its steps" : "makes no steps: it holds variables";
+  return row.type === "worker" ? "the coordinator reports its steps" : "reports no steps: it holds variables";
 }

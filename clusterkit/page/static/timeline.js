@@ -1,9 +1,10 @@
-// The time axis that lanes and curves share: what part of the run is shown, the moment under the pointer, folded gaps.
+// The time axis that lanes and curves share: the shown range, the moment under the pointer, and folded idle gaps.
 //
-// `t` are seconds since the run began. `u` are the same with each idle gap shortened; all drawing is in `u`.
+// `t` is a time in seconds since the run began. `u` is the same time on an axis on which each idle gap is shortened; all
+// drawing uses `u`.
 
 const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
-const SHORTEST = 0.05; // seconds that can be shown
+const SHORTEST = 0.05; // seconds; the minimum range that can be shown
 
 export class Timeline {
   constructor() {
@@ -11,12 +12,12 @@ export class Timeline {
     this.end = 1;
     this.gaps = [];
     this.folds = true;
-    this.range = null; // [u, u] where the user has zoomed; otherwise everything
-    this.cursor = null; // t under the pointer
-    this.chosen = null; // t of the moment whose story is told
+    this.range = null; // the range [u, u] that the user has zoomed to; null if everything is shown
+    this.cursor = null; // the time t under the pointer
+    this.chosen = null; // the time t of the moment whose story is shown
   }
 
-  /** Call `update(what)` when `view`, `cursor` or `chosen` changes. */
+  /** Call `update(what)` on each change; `what` is `view`, `cursor` or `chosen`. */
   on(update) {
     this.wants.push(update);
   }
@@ -25,7 +26,7 @@ export class Timeline {
     for (const update of this.wants) update(what);
   }
 
-  /** The run lasts until `end` so far; nothing happens in the gaps. */
+  /** Set the current end of the run, and the gaps in which nothing happens. */
   extend(end, gaps) {
     this.end = Math.max(end, 1);
     this.idle = gaps;
@@ -69,7 +70,7 @@ export class Timeline {
     return u + saved;
   }
 
-  /** [u, u] that is shown. */
+  /** Return the range [u, u] that is shown. */
   view() {
     return this.range ?? [0, this.length ?? this.end];
   }
@@ -81,14 +82,14 @@ export class Timeline {
     this.tell("view");
   }
 
-  /** Show `factor` times as much, around u. */
+  /** Multiply the width of the shown range by `factor`; `around` is the u that stays in place. */
   zoom(factor, around) {
     const [a, b] = this.view();
     const at = Math.min(Math.max(around ?? (a + b) / 2, a), b);
     this.show(at - (at - a) * factor, at + (b - at) * factor);
   }
 
-  /** Move by a share of what is shown. */
+  /** Move the shown range by a fraction of its width. */
   pan(share) {
     if (!this.range) return;
     const [a, b] = this.range;
@@ -114,7 +115,7 @@ export class Timeline {
     this.tell("chosen");
   }
 
-  /** Move what is shown so that a moment is in it. */
+  /** Move the shown range so that it includes a moment. */
   reveal(t) {
     if (!this.range) return;
     const u = this.toU(t);
@@ -122,7 +123,7 @@ export class Timeline {
     if (u < a || u > b) this.show(u - (b - a) / 2, u + (b - a) / 2);
   }
 
-  /** Ticks for so many pixels: {step, at: [t]}. */
+  /** Return the ticks for an axis of this many pixels, as {step, at: [t]}. */
   ticks(width) {
     const [a, b] = this.view();
     const per = (b - a) / Math.max(width / 84, 1);
@@ -140,7 +141,7 @@ export class Timeline {
   }
 }
 
-/** The gaps in which no attempt runs, if they are long: [[begin, end]]. */
+/** Return the long gaps in which nothing happens, as [[begin, end]]. */
 export function idleGaps(busy, end) {
   const least = Math.max(3, end * 0.04);
   const sorted = busy.filter(([a, b]) => b > a).sort((x, y) => x[0] - y[0]);
