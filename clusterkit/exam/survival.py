@@ -151,7 +151,7 @@ def why_unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
 
 
 def middle_step(baseline: Baseline) -> int | None:
-    """Return a step halfway between two checkpoints near the middle of the training; None if there are too few steps."""
+    """Return a step halfway between two checkpoints near the middle of training; None if there are too few steps."""
     last = baseline.last_step
     if not last or last < 2:
         return None

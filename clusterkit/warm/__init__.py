@@ -1,1 +1,1 @@
-"""Warm start: forks tasks from a process that has already imported TensorFlow, for one run or shared by many runs."""
+"""Warm start: forks tasks from a process that has already imported TensorFlow, and that serves one run or many runs."""
