@@ -92,8 +92,8 @@ def persistent_server(launch: Launch, directory: Path, process: int) -> SharedSe
 def suggestion(launch: Launch) -> str | None:
     """Return a hint about `clusterkit warm auto` for a run that used no warm server; None if no hint is due.
 
-    A hint is due at most once a day, and only if the user has no warm server but could use one. `can_share(launch)` must
-    be true.
+    A hint is due at most once a day, and only if the user has no warm server but could use one. `can_share(launch)` has
+    to be true.
     """
     directory, now = warm_dir(), time.time()
     suggested_at = directory / SUGGESTED_FILE
