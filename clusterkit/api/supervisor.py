@@ -47,7 +47,7 @@ def session() -> WarmSession:
     The first call also stores the directory of the user's warm servers, since a test may change the environment later.
     """
     pid = os.getpid()
-    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # atomic, for calls by several threads
+    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # atomic, for concurrent calls
 
 
 @atexit.register

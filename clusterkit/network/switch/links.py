@@ -45,7 +45,7 @@ class NetworkLink:
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
-        """Add a layer, or replace the layer with the same number. The layer's random numbers start from the beginning."""
+        """Add a layer, or replace the layer with the same number. The layer's random generator is seeded again."""
         self._layers[number] = (layer, random.Random(f"{self._seed}/{number}/{self._name}"))
         self._reschedule(now)
 

@@ -157,7 +157,7 @@ class Resets:
 
     def _flows(self, pairs: set[Pair]) -> Flows:
         """Return both flows of each connection between the hosts of each pair, by reading one host per pair."""
-        frequency = Counter(itertools.chain.from_iterable(pairs))  # hosts in many pairs are preferred, to read few hosts
+        frequency = Counter(itertools.chain.from_iterable(pairs))  # prefer hosts in many pairs, to read few hosts
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         flows = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):
