@@ -39,8 +39,8 @@ class Interruption:
 class Interrupter:
     """Interrupts a run one or more times. If the run is stopped, its tasks get the grace period `grace`, in seconds.
 
-    If `by_reports` is True, a step counts as reached when any task has reported the step, and not when the interrupted
-    task waits after it. This is needed for coordinators, which do not compute steps themselves.
+    If `by_reports` is True, a step counts as reached once any task reports it. Otherwise, a step counts as reached once
+    the interrupted task waits after the step. Coordinators compute no steps, and can be interrupted only by reports.
     """
 
     breaks: Sequence[Interruption]
@@ -81,7 +81,7 @@ class _HoldReader:
     _read: Counter[Path] = field(default_factory=Counter)  # the number of bytes that were read from each file
 
     def is_reached(self) -> bool:
-        """Return whether new lines show that the task now waits after the step. New means since the last call."""
+        """Read the lines that were added since the last call; return whether they show that the task waits."""
         return self.one.step in list(self._new())
 
     def _new(self) -> Iterator[object]:

@@ -46,7 +46,7 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers during training: whether a generator's state has changed."""
+    """Return whether the program draws random numbers during training, which changes the state of a generator."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
@@ -143,7 +143,7 @@ def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
 
 
 def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bool:
-    """Return whether two runs train on the same rows, on each row equally often.
+    """Return whether two runs train on the same rows, and on each row equally often.
 
     The two counts of a row may differ by 1, to allow for an incomplete epoch, but the totals must be equal.
     """
@@ -200,7 +200,7 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """Return a finding: the mistake that explains which variables differ first, and by how much."""
+    """Return a finding about the mistake that explains which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
@@ -247,7 +247,7 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
     """Return the first step in which the workers have different numbers of rows, or None.
 
-    Only the steps up to `until` are searched that come after the last state recorded before `until`.
+    The search begins after the last step before `until` that has a recorded state, and ends with `until`.
     """
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)

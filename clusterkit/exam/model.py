@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ExamFinding:
-    """A mistake in the program. `code` is the kind, `text` describes the observation, `remedy` is the correction."""
+    """A mistake in the program. `code` is its kind, `text` describes the observation, `remedy` is the correction."""
 
     code: str
     text: str

@@ -16,8 +16,8 @@ from clusterkit.words.model import Task
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
 # The allowed difference between two updates, relative to the norm of the first update. TOLERANCE applies to step 0,
-# GROWTH is the relative increase per step, and LOOSEST is the maximum. If only the order differs in which float32
-# numbers are summed, updates differ by about 1e-5 at the first step.
+# GROWTH is the relative increase per step, and LOOSEST is the maximum. If float32 numbers are merely summed in a
+# different order, updates differ by about 1e-5 at the first step.
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
 COMPARED = ("weight", "optimizer", "batch-norm")  # the kinds of variables that are compared with a tolerance

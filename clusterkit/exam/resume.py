@@ -28,7 +28,7 @@ _BACKUP = (
     "epoch and the position in the data."
 )
 _BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of findings that Backup prevents
-ROUNDING = 1e-5  # how much metrics may differ, relatively, since a resumed run may sum them in a different order
+ROUNDING = 1e-5  # the allowed relative difference between metrics, which a resumed run may sum in another order
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
@@ -109,7 +109,7 @@ def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
 
 
 def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str, str]:
-    """Return a dict in the order of EXACT: each kind of variables that differ, and the first such variable's name."""
+    """Map each kind of variable that differs to the name of the first such variable, in the order of EXACT."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
         got = actual.variables.get(name)

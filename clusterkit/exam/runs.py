@@ -21,7 +21,7 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
-MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of the first checkpoints, at most this many
+MOST_CHECKPOINTS = 20  # the maximum number of checkpoints at whose steps tasks also record their state
 WIDTH = 200  # columns; longer lines of an error message are shortened
 SPREAD = 3.0  # how much a metric may differ, as a multiple of its difference between two uninterrupted runs
 
@@ -30,7 +30,7 @@ SPREAD = 3.0  # how much a metric may differ, as a multiple of its difference be
 class ExaminedRun(FinishedRun):
     """A finished run and the recordings of its tasks' last attempts.
 
-    `missed_breaks` is the reason why a fault or stop was not possible; "" if all of them took place.
+    `missed_breaks` is the reason why an interruption or the fault did not take place; "" if all took place.
     """
 
     tasks: Sequence[Recording] = ()
@@ -78,15 +78,15 @@ class ExamRuns:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether two runs can end with identical values. Training with parameter servers is asynchronous: it can't."""
+        """Whether two runs can end with identical values: not if parameter servers make training asynchronous."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
     def run(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
     ) -> ExaminedRun:
-        """Run the job with `breaks`, and inject `fault` when its trigger fires. `words` are added to --record."""
+        """Run the job with `breaks`, and inject `fault` when its trigger fires. Add `words` to the option --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # Tasks report every step at once while a fault waits for a step, which NEVER_FAULT does during the whole run.
+        # While a fault waits for a step, which NEVER_FAULT does during the whole run, tasks report each step at once.
         faults = [NEVER_FAULT, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
@@ -99,13 +99,13 @@ class ExamRuns:
         return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
-        """Make this uninterrupted run the one with which later runs are compared."""
+        """Use this uninterrupted run as the baseline for later runs."""
         assert unbroken.result is not None
         self.baseline = baseline_of(unbroken.result, unbroken.events)
         self.trials.limit(self.baseline.duration)
 
     def allow_variation(self, again: ExaminedRun) -> None:
-        """Allow metrics to differ in proportion to how much they differ between two uninterrupted runs."""
+        """Use a second uninterrupted run to determine how much metrics may differ."""
         self._spread = self._metric_distance(again) or 0.0
 
     def leader(self, examined: ExaminedRun) -> Recording | None:

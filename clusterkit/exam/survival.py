@@ -18,7 +18,7 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
 PAUSE_SECONDS = 4  # how long a lasting fault lasts in phases other than "step"
-PARTITION_SECONDS = 15  # how long a lasting fault lasts in "step": longer than 10 s, when TensorFlow misses heartbeats
+PARTITION_SECONDS = 15  # how long a lasting fault lasts in "step"; TensorFlow misses heartbeats after 10 s
 DISK_SECONDS = 3  # how long the disk-full fault lasts
 
 # Cells that need no run of their own: an uninterrupted run's recording shows what damage an interruption would do.

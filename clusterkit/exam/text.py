@@ -32,8 +32,8 @@ def title(chapter: Chapter) -> str:
 def cell_lines(report: Report, result: CellResult, seconds: float, replay: Replay) -> list[str]:
     """Format a finished cell: a line with the result, then findings and remedies.
 
-    For a failed cell, the command follows that repeats the cell. A reason is left out if an earlier cell of the chapter
-    has the same reason.
+    The last line of a failed cell is the command that repeats the cell. A reason is omitted if an earlier cell of the
+    chapter has the same reason.
     """
     head = f"  {MARKS[result.grade]} {result.cell.name}"
     is_first = report.is_first(result)
