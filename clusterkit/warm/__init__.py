@@ -1,1 +1,1 @@
-"""Warm start: forks tasks from a process that has already imported TensorFlow, and that serves one run or many runs."""
+"""Warm start: forks tasks from a server that has already imported TensorFlow. One or many runs use such a server."""

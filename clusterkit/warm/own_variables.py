@@ -35,9 +35,9 @@ class OwnVariables:
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Return the variables that the files of `program`, and the files that they import, set.
+    """Return the variables that are set by the files of `program`, or by files that they import.
 
-    The program executes the files in this order. The last file is `__main__`.
+    The files are sorted in the order of execution. The last file is `__main__`.
     """
     reader = _Reader(find)
     try:

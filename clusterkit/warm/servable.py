@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can fork: those that import the same modules with the same environment."""
+"""Decides which tasks a fork server can fork, by their modules and by the variables that are read during imports."""
 
 from __future__ import annotations
 

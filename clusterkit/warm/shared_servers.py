@@ -61,7 +61,7 @@ def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedSe
 
 
 def _without_marks(launch: Launch) -> Launch:
-    """Remove clusterkit's environment variables, which identify a run: a warm server does not belong to one run."""
+    """Remove clusterkit's environment variables, which identify a run, since a warm server serves several runs."""
     env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
     return replace(launch, env=env)
 
@@ -108,7 +108,7 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether a warm server started by this process could serve it, which seccomp filters can prevent."""
+    """Return whether this process could use a warm server that it starts. Seccomp filters can make this impossible."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 

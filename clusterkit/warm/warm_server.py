@@ -83,7 +83,7 @@ class WarmServer:
         return min([86400.0, *times])
 
     def idle_seconds(self) -> float | None:
-        """Return the seconds until the server exits if no run begins; None with a live run or without an idle limit."""
+        """Return the seconds until the server exits if no run begins; None if a run is live or `idle` is None."""
         idle = self.options.get("idle")
         return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
 
