@@ -31,7 +31,7 @@ from clusterkit.words.outcome import SIGKILL, RunState
 
 __tracebackhide__ = True  # pytest shows the test's own line instead of frames of this module
 LOOK = 0.03  # seconds between two reads of the journal while a method waits
-STARTUP = 60.0  # seconds; the timeout for the start of every task
+STARTUP = 60.0  # seconds; the timeout for the start of all tasks
 LAST = 5.0  # seconds; the time limit for a supervisor to exit after it has stopped answering requests
 STOP = 60.0  # seconds; the default time for a clean shutdown before the run is killed
 
@@ -191,7 +191,7 @@ class Cluster:
         self._call(ev.Verb.HEAL, "its faults could be healed")
 
     def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
-        """Request that the supervisor acts on a task: kills it, for example. Raises the same exceptions as `fault`."""
+        """Ask the supervisor to act on a task, for example to kill it. Raises the same exceptions as `fault`."""
         self._call(verb, f"{task} could be asked to {verb}", tasks=[str(task)], signal=int(signal))
 
     def _call(self, verb: ev.Verb, what: str, **params: Any) -> None:

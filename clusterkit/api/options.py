@@ -74,7 +74,7 @@ def gathered(
 ) -> GivenOptions:
     """Combine a program, its arguments and options into the options of a job. None and empty lists are ignored.
 
-    The problems of the result are those in `found`, and one for each invalid value. Further checks are left to the code
+    The problems of the result are `found`, plus one problem for each invalid value. Further checks are left to the code
     that prepares the job.
     """
     given: dict[str, object] = {name: value for name, value in options.items() if value is not None}

@@ -114,7 +114,7 @@ def _failures(cluster: Cluster) -> list[str]:
 
 
 def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
-    """Return the attempts that failed without being killed or injected with a fault, and the newest attempt."""
+    """Return the failed attempts that were neither ended on request nor hit by a fault, and the newest attempt."""
     attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
     bad = [
         a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None and a.fault is None

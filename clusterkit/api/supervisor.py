@@ -144,7 +144,7 @@ class Supervisor:
         self._child().send_signal(signal.SIGINT)
 
     def end(self, patience: float) -> None:
-        """End the run: send SIGTERM, so that tasks get their grace period; after `patience` seconds, kill processes."""
+        """End the run with SIGTERM, so that tasks get their grace period. Kill the run after `patience` seconds."""
         process = self._child()
         for push, seconds in ((process.terminate, patience), (self._lifeline.cut, PUSH), (self._kill, PUSH)):
             push()

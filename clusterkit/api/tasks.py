@@ -68,7 +68,7 @@ class TaskHistory:
                 case ev.Exited(task, number, how):
                     self._update(task, number, exit=how)
                 case ev.AttemptEnded(task, number):
-                    self._attempts[task].setdefault(number, Attempt(number, None))  # if the attempt could not start
+                    self._attempts[task].setdefault(number, Attempt(number, None))  # for an attempt that did not start
                     self._update(task, number, exit=event.exit, fault=event.fault)
                 case ev.Progressed(task, number, step):
                     self._update(task, number, step=step)
@@ -114,7 +114,7 @@ class TaskHandle:
         return newest[0].step if newest else None
 
     def logs(self, attempt: int | None = None) -> str:
-        """Return the output so far of an attempt, by default the newest. Raises LookupError if it does not exist."""
+        """Return the output so far of an attempt, by default the newest. Raises LookupError for an unknown attempt."""
         number = attempt or max(1, len(self.attempts))
         try:
             return self._history.run.log(self.task, number).read_text(errors="replace")
