@@ -47,8 +47,8 @@ class Directions:
         # Directions are created on demand, since most pairs of hosts never exchange a packet.
         self._directions: dict[Pair, Direction] = {}
         self._detoured: set[Pair] = set()
-        # For each source, maps from a destination address: to the direction, and, if packets need no inspection, to the
-        # device to which they are written.
+        # Both lists contain a dict for each source host. The keys are destination addresses. The values are directions
+        # in `_all`, and in `clear` the devices to which packets are written if they need no inspection.
         self._all: list[dict[bytes, Direction]] = [{} for _ in devices]
         self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-BURST = 1 << 16  # bytes; how much may pass a rate limit without delay after an idle time: at least one packet
+BURST = 1 << 16  # bytes; after an idle time, this amount of data passes a rate limit without delay: at least one packet
 BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # bytes, seconds; a rate limit holds back at most the larger amount of data
 MOST_WAITING = 64 << 20  # bytes; the maximum size of the packets that wait on one link
 

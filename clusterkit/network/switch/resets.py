@@ -28,7 +28,7 @@ _FRAGMENT_OFFSET = 0x1FFF
 _IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
 _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
 PROBE_EVERY = 0.6  # seconds between probes of a connection; the kernel answers at most two probes per second
-PROBES = 3  # the number of times that a probe is repeated
+PROBES = 3  # the number of probes of each connection
 Flows = Mapping[Pair, set[bytes]]
 
 
