@@ -147,7 +147,7 @@ class _CheckpointTracker:
     at_start: dict[tuple[Task, int], int] = field(default_factory=dict)  # the newest checkpoint when an attempt started
     resumed: set[tuple[Task, int]] = field(default_factory=set)  # attempts whose first step is known
     resumed_early: set[tuple[Task, int]] = field(default_factory=set)  # restarts before the first reported checkpoint
-    found_steps: set[tuple[Task, int]] = field(default_factory=set)  # those of them that found a checkpoint anyway
+    found_steps: set[tuple[Task, int]] = field(default_factory=set)  # attempts in `resumed_early` with a checkpoint
     began_at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
 
     def add(self, event: Checkpointed) -> None:
@@ -160,7 +160,7 @@ class _CheckpointTracker:
                 return
 
     def damage(self, file: str | None) -> None:
-        """Forget the checkpoint to which a damaged file belongs. If it is unknown, forget the newest checkpoint."""
+        """Forget the checkpoint to which a damaged file belongs; if this is unknown, the newest checkpoint."""
         damaged = [] if file is None else [step for step in self.steps if self._has_file(step, file)]
         if file is not None and not damaged:
             self.ambiguous.append(file)
@@ -189,7 +189,7 @@ class _CheckpointTracker:
 
 
 def _lost_step_violations(job: JobSpec, events: Timed) -> Iterator[_Violation]:
-    """Yield a violation for each attempt that resumed from an older step than that of the newest checkpoint."""
+    """Yield a violation for each attempt that resumed from a step before the newest checkpoint."""
     saved, corrupted = _CheckpointTracker(), set[int]()
     for _, event in events:
         match event:

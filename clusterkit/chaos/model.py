@@ -69,7 +69,7 @@ class SmallestSchedule:
 
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[InjectionRecord, ...]:
-    """Return the outcome of each injected fault. A fault has recovered if the run passed or its recovery completed."""
+    """Return whether the run recovered from each injected fault: it did if it passed, or if the recovery completed."""
     report = ledger_of(job, events).incidents.report()
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(

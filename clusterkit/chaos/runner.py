@@ -198,7 +198,7 @@ class RecordWriter:
             self._write()
 
     def close(self, state: str, problem: str = "") -> None:
-        """Record the final `state` (passed, failed or stopped) and why the campaign could not continue, if so."""
+        """Record the final `state`: passed, failed or stopped. `problem` is why the campaign could not continue."""
         with self._lock:
             self._running.clear()
             self.head |= {"state": state, "problem": problem, "ended": time.time()}

@@ -40,7 +40,7 @@ _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
 }
 _ENDLESS_SHARE = 0.3  # in jobs with a stall timeout, the fraction of STOP faults without a duration
 _RESTARTING = frozenset({FaultAction.KILL, FaultAction.TERM})
-_LATEST_SHARE = 0.95  # faults begin within this fraction of the run, since later faults may not begin before its end
+_LATEST_SHARE = 0.95  # faults begin within this fraction of the run, since it may end before later faults begin
 
 
 def budget(faults: Sequence[Fault], rules: RestartRules) -> int:

@@ -39,7 +39,7 @@ def _target_of(tasks: Sequence[Task]) -> tuple[Target, ...]:
 
 
 def have_common(violations: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether two runs have a violation in common, regardless of the numbers in its sentence.
+    """Return whether two runs have a violation in common, apart from numbers in the text.
 
     If not, the runs failed for different reasons.
     """
