@@ -92,7 +92,7 @@ class LossCurve:
         self._points: list[tuple[int, float]] = []
 
     def add(self, step: int | None, metrics: Mapping[str, float | None]) -> None:
-        """Add the loss, or otherwise the first metric, at a step. Drop the points of this step and of later steps."""
+        """Add the loss, or otherwise the first metric, at a step. First drop all points from this step on."""
         if self._name is None:
             self._name = main_metric(metrics)
         value = None if self._name is None else metrics.get(self._name)
@@ -174,7 +174,7 @@ class NotebookClusters:
         self._shown: WeakKeyDictionary[Cluster, ClusterView] = WeakKeyDictionary()
 
     def show(self, cluster: Cluster) -> None:
-        """Show a cluster. Do nothing in other threads than the main thread, which can't write to a cell."""
+        """Show a cluster. Do nothing outside the main thread, since only this thread can write to a cell."""
         if threading.current_thread() is threading.main_thread():
             self.waited.add(cluster)
             if cluster not in self._shown:

@@ -50,7 +50,7 @@ class CellRun:
         self._pipe, other = os.pipe2(os.O_CLOEXEC)
         self._open = True
         try:
-            console = Path(f"/proc/self/fd/{other}")  # opens the pipe, in place of other runs' console file
+            console = Path(f"/proc/self/fd/{other}")  # a path of the pipe, since the supervisor's output needs a path
             self._supervisor = Supervisor(GivenOptions({}), run_id, home, console, words)
         except BaseException:
             os.close(self._pipe)
