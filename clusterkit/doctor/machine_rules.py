@@ -12,8 +12,8 @@ from clusterkit.words.model import ProgramKind, number_of
 GB, MB = 1 << 30, 1 << 20
 THREADS = 120  # the number of threads per task, measured with two workers on 2 cores; each further core adds a few
 LEAST_TASKS = 3  # the number of tasks that should fit: a chief, a worker and a ps
-LEAST_PORTS = 100  # the minimum number of free ports that is not reported as too small
-LEAST_ROOM = GB  # bytes; the user is warned about less free space, although a small job needs only tens of megabytes
+LEAST_PORTS = 100  # if fewer ports are free, the user is warned
+LEAST_ROOM = GB  # bytes; if less space is free, the user is warned, although a small job needs only tens of megabytes
 NO_ROOM = 10 * MB  # bytes; if less space is free, the state directory is unusable
 
 
@@ -42,7 +42,7 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """Facts about the state directory. `problem` is a clause that explains why runs can't use the directory, if so.
+    """Facts about the state directory. `problem` is the reason why runs can't use the directory; None if they can.
 
     `room` is the free space in bytes. `strays` maps each dead run to the number of its remaining processes.
     """
@@ -58,7 +58,7 @@ class StateFacts:
 class PortFacts:
     """The numbers of all ephemeral ports and of the free ones.
 
-    `problem` is a clause that explains why clusterkit can't hold a port for a task's server, if so.
+    `problem` is the reason why clusterkit can't hold a port for a task's server; None if it can.
     """
 
     count: int

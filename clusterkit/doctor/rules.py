@@ -31,7 +31,7 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter that would run tasks. `problem` is a clause that explains why the interpreter does not start."""
+    """An interpreter that would run tasks. `problem` is the reason why it does not start; None if it starts."""
 
     path: str
     problem: str | None = None
