@@ -49,8 +49,8 @@ class WarmStarter:
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
         """Return whether the attempt should wait until the fork server is ready.
 
-        Attempts wait only for the run's first server, and for the first server after `replace_outdated`. They do not wait
-        for servers that replace a lost server.
+        Attempts wait only for the run's first server, and for the first server after `replace_outdated`, but not for a
+        server that replaces a lost server.
         """
         server = self._server
         waits = self._is_first and server is not None and not server.ready and not server.is_gone
