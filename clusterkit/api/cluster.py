@@ -1,4 +1,4 @@
-"""The cluster: a run that Python code starts, watches, injects faults into, and ends."""
+"""The class `Cluster`, with which Python code starts, watches and ends a run, and injects faults into the run."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from clusterkit.words.outcome import SIGKILL, RunState
 
 __tracebackhide__ = True  # pytest shows the test's own line instead of frames of this module
 LOOK = 0.03  # seconds between two reads of the journal while a method waits
-STARTUP = 60.0  # seconds; the timeout for the start of every task
-LAST = 5.0  # seconds; a supervisor exits within this time after its last answer
-STOP = 60.0  # seconds; the default time for an orderly end before the run is killed
+STARTUP = 60.0  # seconds; the timeout for the start of all tasks
+LAST = 5.0  # seconds; the time limit for a supervisor to exit after it has stopped answering requests
+STOP = 60.0  # seconds; the default time for a clean shutdown before the run is killed
 
 Program = str | os.PathLike[str] | Callable[..., Any]
 E = TypeVar("E", bound=ev.Event)
 
 
 class Cluster:
-    """A running cluster. The constructor returns once every task has been started; leaving a `with` block ends the run.
+    """A running cluster. The constructor returns once all tasks have been started; leaving a `with` block ends the run.
 
-    Every method blocks and can be called from any thread; a coroutine can await `asyncio.to_thread(cluster.wait)`.
+    Methods block, and can be called from any thread. In a coroutine, use `await asyncio.to_thread(cluster.wait)`.
     The run ends if this process ends for any reason. A fork of this process can neither wait for the run nor end it.
     """
 
@@ -59,12 +59,12 @@ class Cluster:
         patience: float | None = None,
         **options: Unpack[Options],
     ) -> None:
-        """Start a job. Raises BadJob, which lists every problem, if the job can't run with these options.
+        """Start a job. Raises BadJob, which lists all problems, if the job can't run with these options.
 
         `program` is a file, or a function that every task calls with `args` and `kwargs`. `home` is the state
-        directory to use instead of CLUSTERKIT_HOME. `patience` is the default timeout in seconds of methods that wait;
-        None means no timeout. The other keywords are the options of `clusterkit up`. None means that the option is not
-        given. A duration is a number of seconds, or text such as '1m30s'.
+        directory to use instead of CLUSTERKIT_HOME. `patience` is the default timeout, in seconds, of methods that
+        wait; None means no timeout. The other keywords are the options of `clusterkit up`; an option that is None is
+        ignored. A duration is a number of seconds, or text such as '1m30s'.
         """
         check_names(options)
         self.patience = patience
@@ -98,13 +98,13 @@ class Cluster:
         return f"<Cluster {self.run_id} in {self.directory}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the run's state and a line for each task."""
+        """Return the HTML that a notebook shows: the run's state and a line for each task."""
         state = "running" if self.running else self.result.state
         return preformatted(f"run {self.run_id}: {state}\n{known(self.tasks)}")
 
     @property
     def running(self) -> bool:
-        """Whether the run has not ended yet."""
+        """True until the run has ended."""
         return self._result is None and self._supervisor.exit_code is None
 
     @property
@@ -133,11 +133,11 @@ class Cluster:
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event: ...
 
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event:
-        """Wait for the first event that is wanted and has these fields, and return the event.
+        """Wait for an event of the wanted kind with these fields, and return the first such event of the run.
 
-        `wanted` is a class of events such as `clusterkit.Spawned`, its name, or a function that returns true for
-        wanted events. A field is for example `task="worker:1"`. Events that have already happened are included.
-        Raises WaitTimeout, or ClusterFailed or RunEnded if the run ends without such an event.
+        `wanted` is an event class such as `clusterkit.Spawned`, the name of a class, or a function that returns true
+        for wanted events. `fields` are keywords such as `task="worker:1"`. Returns at once if such an event has already
+        happened. Raises WaitTimeout, or ClusterFailed or RunEnded if the run ends without such an event.
         """
         fits, what = matcher(wanted, fields), told(wanted, fields)
         for event in self._follow(timeout, what):
@@ -148,10 +148,10 @@ class Cluster:
     def wait_for_step(
         self, step: int, timeout: float | None = None, task: str | None = None, attempt: int | None = None
     ) -> int:
-        """Wait until a task reports a step of at least `step`, and return the reported step.
+        """Wait until a task reports that it has reached `step` or a later step, and return the reported step.
 
-        `task` and `attempt` restrict the wait to reports of one task and one attempt. Use `attempt` if a restarted task
-        may report the same steps again. Steps arrive once a second. Raises as `wait_for_event` does.
+        If `task` or `attempt` is given, only reports of this task or attempt count. Use `attempt` if a restarted task
+        may report the same steps again. Tasks report once a second. Raises the same exceptions as `wait_for_event`.
         """
         fields = {name: value for name, value in (("task", task), ("attempt", attempt)) if value is not None}
         fits, what = matcher(ev.Progressed, fields), told(f"step {step}", fields)
@@ -191,7 +191,7 @@ class Cluster:
         self._call(ev.Verb.HEAL, "its faults could be healed")
 
     def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
-        """Request an action on a task from the supervisor. Raises the same exceptions as `fault`."""
+        """Ask the supervisor to act on a task, for example to kill it. Raises the same exceptions as `fault`."""
         self._call(verb, f"{task} could be asked to {verb}", tasks=[str(task)], signal=int(signal))
 
     def _call(self, verb: ev.Verb, what: str, **params: Any) -> None:
@@ -235,7 +235,7 @@ class Cluster:
         return gathered(RUNNER, [path], options, problems)
 
     def _wait_for_start(self) -> None:
-        """Wait until every task has been started or has failed to start."""
+        """Wait until all tasks have been started or have failed to start."""
         started = set[Task]()
         for event in self._follow(STARTUP, "the start of every task"):
             if not self.tasks:
@@ -251,8 +251,8 @@ class Cluster:
     def _follow(self, timeout: float | None, what: str) -> Iterator[ev.Event]:
         """Yield every event from the first until the end of the run. Raises WaitTimeout.
 
-        Events are read from the journal's file, which does not need an answer of the supervisor. So a supervisor that
-        hangs can't block this process.
+        Events are read from the journal's file, not requested from the supervisor. So a supervisor that hangs can't
+        block this process.
         """
         seconds = self.patience if timeout is None else timeout
         try:
@@ -274,7 +274,7 @@ class Cluster:
         self._temporary.remove()
 
 
-# As with Popen, a run continues if its object is no longer referenced. This set keeps the object, and so its temporary
-# files, which tasks may still read.
+# As with Popen, a run continues even after its object is no longer referenced. This set keeps the object alive, so that
+# its temporary files, which tasks may still read, are not deleted.
 live: set[Cluster] = set()
-watchers: list[Callable[[Cluster], None]] = []  # called repeatedly while a method waits, and after the run's end
+watchers: list[Callable[[Cluster], None]] = []  # functions to call while a method waits, and when the run has ended

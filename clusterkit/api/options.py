@@ -1,4 +1,4 @@
-"""The arguments of `Cluster`: turns keywords into the options of a job, and pickles functions for its tasks."""
+"""Converts the keyword arguments of `Cluster` to the options of a job, and pickles functions for its tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_names(options: Mapping[str, object]) -> None:
 
 
 def with_options_in_help(constructor: F) -> F:
-    """Add every option to the constructor's signature and docstring, with its type, purpose and default."""
+    """Add all options, with type, purpose and default, to the constructor's signature and docstring."""
     plain = inspect.signature(constructor)
     own = [one for one in plain.parameters.values() if one.kind is not one.VAR_KEYWORD]
     named = [inspect.Parameter(name, own[-1].kind, default=None, annotation=_hint_of(name)) for name in OPTIONS]
@@ -72,9 +72,10 @@ def _help(entry: OptionEntry) -> str:
 def gathered(
     program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()
 ) -> GivenOptions:
-    """Return the program, arguments and options as options of a job. None and empty lists are ignored.
+    """Combine a program, its arguments and options into the options of a job. None and empty lists are ignored.
 
-    Invalid values are added to the problems in `found`. The caller that prepares the job checks the rest.
+    The problems of the result are `found`, plus one problem for each invalid value. Further checks are left to the code
+    that prepares the job.
     """
     given: dict[str, object] = {name: value for name, value in options.items() if value is not None}
     problems, wrong, usable = list(found), set[str](), dict[str, Any]()
@@ -120,7 +121,7 @@ def _value(entry: OptionEntry, value: Any) -> object:
 
 
 def _read(entry: OptionEntry, text: str) -> object:
-    """Convert text to the option's type, as the command line does. Raises ValueError with a sentence."""
+    """Convert text to the option's type, as the command line does. Raises ValueError, whose message is a sentence."""
     match entry.kind:
         case OptionKind.NUMBER:
             with suppress(ValueError):
@@ -137,7 +138,7 @@ def _read(entry: OptionEntry, text: str) -> object:
 
 
 def _fit(value: Any) -> Any:
-    """Replace characters that no argument of a program can contain. Variables are checked with the job."""
+    """Replace characters that arguments of a program can't contain. Environment variables are checked elsewhere."""
     if isinstance(value, str):
         return UNFIT_CHARACTERS.sub("\ufffd", value)
     return type(value)(map(_fit, value)) if isinstance(value, list | tuple) else value
@@ -164,7 +165,10 @@ _registering = threading.Lock()
 def pickle_call(
     function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, Any], path: Path, here: Path
 ) -> None:
-    """Write the function call for RUNNER to `path`. Relative entries of `sys.path` start at `here`. Raises BadJob."""
+    """Pickle a function call to `path`, to be run by RUNNER. Relative entries of `sys.path` are relative to `here`.
+
+    Raises BadJob.
+    """
     try:
         with by_value(function):
             data = call.dumps((function, tuple(args), dict(kwargs)))
@@ -176,10 +180,10 @@ def pickle_call(
 
 @contextmanager
 def by_value(function: Callable[..., Any]) -> Iterator[None]:
-    """Have cloudpickle include definitions of the function's module in the pickle, instead of their names.
+    """Make cloudpickle include definitions of the function's module in the pickle, instead of their names.
 
-    Tasks could not import a test module or a notebook, or would run its top-level code again. Installed modules are
-    imported by name.
+    Tasks could not import a test module or a notebook by name, or would run its top-level code again. Installed modules
+    are still pickled by name.
     """
     import cloudpickle  # imported here, since most programs are not functions
 
@@ -197,9 +201,9 @@ def by_value(function: Callable[..., Any]) -> Iterator[None]:
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Whether every interpreter of this environment can import the module, or the module has no file.
+    """Return whether every interpreter of this environment can import the module.
 
-    cloudpickle already handles modules without a file, such as a notebook's `__main__`.
+    Also return True for a module without a file, such as a notebook's `__main__`, which cloudpickle already handles.
     """
     file = getattr(module, "__file__", None)
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -207,7 +211,7 @@ def is_installed(module: ModuleType) -> bool:
 
 
 def read_returns(result: RunResult, run: Path) -> dict[str, Any]:
-    """Read what the function returned in each task's last attempt. Tasks that failed or were ended are left out."""
+    """Read the function's return value from each task's last attempt. Tasks that failed or were ended are omitted."""
     last = {str(attempt.task): attempt for attempt in result.attempts}
     files = {name: call.returned_file(run, name, attempt.attempt) for name, attempt in last.items()}
     return {name: _load(file, name) for name, file in files.items() if file.exists()}

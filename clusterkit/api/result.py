@@ -1,4 +1,4 @@
-"""The result of a run, with the return values of a function, and exceptions that contain a result."""
+"""The result of a run, which includes the return values of a function, and exceptions that contain a result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from clusterkit.words.outcome import RunResult, RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(RunResult):
-    """The result of a run. `returns` maps a task such as `worker:0` to what the function returned in that task.
+    """The result of a run. `returns` maps a task such as `worker:0` to the function's return value in that task.
 
-    `recoveries` are the failures and restarts, sorted by time; `faults` are the injected faults; `goodput` is how the
-    run's time was spent; `startup` is how the time until the first step was spent; `stragglers` are the tasks that
-    were slower than their peers.
+    `recoveries` are the failures and restarts, sorted by time; `faults` are the injected faults; `goodput` shows how
+    the run's time was spent; `startup` shows how the time until the first step was spent; `stragglers` are the tasks
+    that were slower than their peers.
     """
 
     __module__ = "clusterkit"
@@ -40,12 +40,12 @@ class Result(RunResult):
         return f"<Result of {self.directory.name}: {self.state}, {self.reason}{returned}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the report."""
+        """Return the HTML that a notebook shows: the report."""
         return preformatted(self.report())
 
     @property
     def ok(self) -> bool:
-        """Whether the job succeeded. A fault that was never injected does not matter here; see `not_injected`."""
+        """True if the job succeeded, even if a fault was never injected (see `not_injected`)."""
         return self.state is RunState.SUCCEEDED
 
     @classmethod
@@ -56,7 +56,7 @@ class Result(RunResult):
         return cls(**known, **account, directory=run.path, returns=returns)
 
     def report(self) -> str:
-        """Return the report that `up` prints at the end. A failed run's report begins with the cause and its log."""
+        """Return the report that `up` prints at the end. If the run failed, it begins with the cause and its log."""
         from clusterkit.views.report import report  # imported here, since few programs call this method
 
         recovered = Account(self.recoveries, self.faults, self.goodput, self.startup, self.stragglers)
@@ -69,13 +69,13 @@ def preformatted(text: str) -> str:
 
 
 def read_result(run: RunDirectory, exit_code: int) -> RunResult:
-    """Return a run's result, or a failure if supervisor and guardian were killed before they could write one."""
+    """Return a run's result; a failure if supervisor and guardian were killed before they could write a result."""
     left_none = RunResult(RunState.FAILED, exit_code, f"the run ended with code {exit_code} and left no result")
     return run.result() or left_none
 
 
 class RunEnded(ClusterkitError):
-    """The run ended before a request could be made, or before an awaited event. `result` is the run's result."""
+    """The run ended before a request reached it, or before an awaited event. `result` is the run's result."""
 
     __module__ = "clusterkit"
 
@@ -95,7 +95,7 @@ class ClusterFailed(RunEnded):
 
 
 class WaitTimeout(ClusterkitError, TimeoutError):
-    """The awaited event did not happen in time; the run continues. `known` describes each task in a line."""
+    """The awaited event did not happen in time; the run continues. `known` describes each task in one line."""
 
     __module__ = "clusterkit"
 

@@ -1,4 +1,4 @@
-"""The sections about a run in a failed test's report: its result or state, its last stall, and the ends of its logs."""
+"""The sections about a run in a failed test's report: the run's result or state, last stall, and ends of logs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Failed, Stalled
 from clusterkit.words.outcome import Failure
 
-TAIL = 20  # the maximum number of lines to show of each log if the cause of the failure is unknown
-BESIDE_CAUSE = 6  # if the cause is known: the number of lines to show of all other logs together
-LEAST = 2  # if the cause is known: the number of lines to show of each other log, even if the sum exceeds BESIDE_CAUSE
-STACKS = 11  # the maximum number of lines to show about the task that stalled
+TAIL = 20  # the maximum number of lines per log if the cause of the failure is unknown
+# If the cause is known: the maximum number of lines of all other logs together, and the number of lines per log that is
+# shown even if the total then exceeds this maximum.
+BESIDE_CAUSE, LEAST = 6, 2
+STACKS = 11  # the maximum number of lines about the task that stalled
 
 
 def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
     """Yield the sections, each as (title, text).
 
-    Facts that the exception's text contains are left out. So is the log of the attempt that caused the failure, since
-    the text about the cause contains the end of that log.
+    Facts that the exception's text contains are omitted. The log of the attempt that caused the failure is also
+    omitted, since the text about the cause contains the end of this log.
     """
     cause = None
     try:
@@ -50,7 +51,7 @@ def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[st
 
 
 def _stack(stalled: Stalled) -> list[str]:
-    """Return the lines of the stall report about the stalled task; the report's file also has the other tasks."""
+    """Return only those lines of the stall report that are about the stalled task."""
     lines = list[str]()
     with suppress(OSError):
         lines = Path(stalled.report or "").read_text(errors="replace").splitlines()
@@ -59,16 +60,16 @@ def _stack(stalled: Stalled) -> list[str]:
 
 
 def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
-    """Yield the end of each log, as the console would show it; logs with the same end are one section."""
+    """Yield a section with the end of each log, as on the console. Logs with the same end share a section."""
     tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
     if cause is not None:
         _shown(list(cause.tail), tracebacks)
     attempts = [(task, attempt) for task in cluster.tasks.values() for attempt in _attempts_to_show(task)]
     others = [(t, a) for t, a in attempts if cause is None or (cause.task, cause.attempt) != (t.task, a.number)]
-    shown: list[tuple[str, set[str], list[str]]] = []  # of each log: its title, its lines without times, its lines
+    shown: list[tuple[str, set[str], list[str]]] = []  # for each section: title, lines without times, lines
     most = TAIL if cause is None else max(LEAST, BESIDE_CAUSE // max(1, len(others)))
     for task, attempt in others:
-        with suppress(OSError):  # the log was removed by the test, or with the directory of a test that passed
+        with suppress(OSError):  # the log may have been removed, by the test or with the temporary directory
             terminal = TerminalLines()
             written = Path(RunPaths(cluster.directory).log(task.task, attempt.number)).read_bytes()
             lines = [*terminal.feed(written, 0.0), *terminal.flush()]
@@ -83,7 +84,7 @@ def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
 
 
 def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], ShownTraceback]) -> list[str]:
-    """Return the lines without noise and without tracebacks that were shown before, and one line for each epoch."""
+    """Remove noise and repeated tracebacks, and reduce each epoch to one line."""
     noise, repeats, epochs = NoiseFilter(), Repeats(tracebacks), Epochs()
     own = [line for line in lines if not noise.is_noise(line)]
     kept = [*(line for each in own for line in repeats.feed(each)), *repeats.flush()]
@@ -92,7 +93,7 @@ def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], ShownTraceback]) 
 
 
 def _says(error: BaseException | None, cluster: Cluster) -> bool:
-    """Whether the text of the exception, or of a cause or context of the exception, shows the run's result or state."""
+    """Return whether the run's result or state is in the text of the exception or of its causes and contexts."""
     seen = set[int]()
     while error is not None and id(error) not in seen:  # `raise error from error` makes the chain endless
         seen.add(id(error))
@@ -113,7 +114,7 @@ def _failures(cluster: Cluster) -> list[str]:
 
 
 def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
-    """Return the attempts that failed by themselves, not by an injected fault, followed by the newest attempt."""
+    """Return the failed attempts that were neither ended on request nor hit by a fault, and the newest attempt."""
     attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
     bad = [
         a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None and a.fault is None

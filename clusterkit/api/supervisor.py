@@ -1,11 +1,12 @@
 """Runs the supervisor as a child process of the Python process that started the run.
 
-The supervisor is not a thread, since it handles signals, forks, and becomes a child subreaper, which must not happen in
-a notebook, a test runner or a process with an asyncio loop. A child can be started from any thread. It has its own
-session, so that a Ctrl-C reaches only the Python process, which then leaves its `with` block and ends the run.
+The supervisor is not a thread, since it handles signals, forks, and becomes a child subreaper, none of which may happen
+in a notebook, a test runner or a process with an asyncio loop. A child process, in contrast, can be started from any
+thread. It has its own session, so that Ctrl-C reaches only the Python process, which then leaves its `with` block and
+ends the run.
 
-The two processes are connected by a pipe, not by the kernel's parent-death signal, which the kernel sends when the
-*thread* that started the child ends. This may be long before the process ends.
+A pipe shows the supervisor when the Python process has ended. Why not the parent-death signal: the kernel sends it when
+the *thread* that started the child ends, which may be long before the process ends.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ from clusterkit.system.process import code_of
 from clusterkit.warm.warm_client import ApiRequest, WarmSession, pids_of_run
 from clusterkit.words.errors import BadJob, ClusterkitError
 
-_sessions: dict[int, WarmSession] = {}  # by pid, since a fork inherits this dict and must not use its parent's session
-PUSH = 10.0  # seconds for each attempt to end the supervisor, except the first
+# Maps pids to sessions, since a fork inherits this dict but must not use its parent's session.
+_sessions: dict[int, WarmSession] = {}
+PUSH = 10.0  # seconds to wait after each attempt to end the supervisor, except the first
 
 
 def session() -> WarmSession:
     """Return this process's session.
 
-    The first call also records the location of the user's warm servers, before a test changes the environment.
+    The first call also stores the directory of the user's warm servers, since a test may change the environment later.
     """
     pid = os.getpid()
-    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # atomic, since threads also start runs
+    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # atomic, for concurrent calls
 
 
 @atexit.register
@@ -57,7 +59,7 @@ def _end() -> None:
 class Temporary:
     """A temporary directory, which is removed by `remove` or at the end of this process.
 
-    With `tempfile.TemporaryDirectory`, a fork would remove the directory at its exit, while its parent still uses it.
+    Why not `tempfile.TemporaryDirectory`: a fork would remove the directory at exit, while its parent still uses it.
     """
 
     def __init__(self) -> None:
@@ -74,7 +76,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Lifeline:
-    """A pipe to the supervisor, which ends the run once this process has closed the write end or has exited."""
+    """A pipe to the supervisor, which ends the run after this process has closed the pipe's write end or exited."""
 
     _all: set[Lifeline] = set()  # noqa: RUF012 - all lifelines of this process, which forks must close
 
@@ -84,7 +86,7 @@ class Lifeline:
         self._lock = threading.Lock()
 
     def cut(self) -> None:
-        """Close the write end. Further calls do nothing."""
+        """Close the write end, if it is still open."""
         with self._lock:
             self._all.discard(self)
             if self._held >= 0:
@@ -93,7 +95,7 @@ class Lifeline:
 
     @classmethod
     def forget_all(cls) -> None:
-        """Close all write ends in a fork, such as one of multiprocessing; runs would otherwise outlive their parent."""
+        """Close all write ends in a fork. Otherwise, runs would outlive the process that started them."""
         for lifeline in cls._all:
             os.close(lifeline._held)
             lifeline._held = -1
@@ -104,17 +106,17 @@ os.register_at_fork(after_in_child=Lifeline.forget_all)
 
 
 class Supervisor:
-    """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
+    """A `clusterkit up` command that runs in the background. The methods can be called from any thread."""
 
     def __init__(self, job: GivenOptions, run_id: str, home: Path, console: Path, words: Sequence[str] = ()) -> None:
-        """Start the supervisor. `words` is its command line, by default a quiet `up`; `job` overrides its options."""
+        """Start the supervisor. `words` is its command line, by default a quiet `up`; `job` overrides these options."""
         self._run_id, self._home = run_id, home
         self._console, self._owner = console, os.getpid()
         self._lifeline = Lifeline()
         try:
             with console.open("wb") as output:
                 self._process = self._start(job, output.fileno(), words)
-        except BaseException as error:  # also after a Ctrl-C, since the process may have been started
+        except BaseException as error:  # including KeyboardInterrupt, since the process may already have been started
             self._lifeline.cut()
             if isinstance(error, OSError):
                 raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
@@ -126,12 +128,12 @@ class Supervisor:
     def exit_code(self) -> int | None:
         """The supervisor's exit code; None while it runs.
 
-        Like all methods that wait, raises ClusterkitError in a fork of the process that started the supervisor.
+        Like the methods that wait, raises ClusterkitError in a fork of the process that started the supervisor.
         """
         return self._child().poll()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the end of the supervisor; return whether it has ended."""
+        """Wait up to `seconds` for the supervisor to end; return whether it has ended."""
         process = self._child()
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
@@ -142,7 +144,7 @@ class Supervisor:
         self._child().send_signal(signal.SIGINT)
 
     def end(self, patience: float) -> None:
-        """End the run: send SIGTERM, so that tasks get their grace period; after `patience` seconds, use force."""
+        """End the run with SIGTERM, so that tasks get their grace period. Kill the run after `patience` seconds."""
         process = self._child()
         for push, seconds in ((process.terminate, patience), (self._lifeline.cut, PUSH), (self._kill, PUSH)):
             push()
@@ -153,13 +155,13 @@ class Supervisor:
         process.wait()
 
     def close(self, run: RunDirectory) -> None:
-        """Close the lifeline, and copy the supervisor's output to the run directory. Call this after it has ended."""
+        """Close the lifeline, and copy the supervisor's output to the run directory. The supervisor must have ended."""
         self.release()
         with suppress(OSError):
             shutil.copyfile(self._console, run.console)
 
     def release(self) -> None:
-        """Close the lifeline. Call this after the supervisor's end."""
+        """Close the lifeline, which ends the run if it is still live."""
         self._lifeline.cut()
 
     def problems(self) -> list[str]:
@@ -168,20 +170,20 @@ class Supervisor:
         return told or lines[-5:]
 
     def refusal(self) -> ClusterkitError:
-        """Return why the supervisor ended before the run began, as an exception."""
+        """Return an exception that explains why the supervisor ended before the run began."""
         if self.exit_code == BadJob.exit_code:
             return BadJob(self.problems())
         return ClusterkitError("\n".join(self.problems()) or f"The supervisor ended with code {self.exit_code}.")
 
     def _child(self) -> subprocess.Popen[bytes]:
-        """Return the process. Raises ClusterkitError in a fork, where Popen would wrongly report that it has ended."""
+        """Return the process. Raises ClusterkitError in a fork, where Popen would wrongly report its end."""
         if os.getpid() != self._owner:
             what = f"The run {self._run_id} belongs to the process {self._owner}"
             raise ClusterkitError(f"{what}. A fork of it can neither wait for the run nor end it.")
         return self._process
 
     def _start(self, job: GivenOptions, output: int, words: Sequence[str]) -> subprocess.Popen[bytes]:
-        # A file that no other process can open, since the job may have secrets, which must not be on a command line.
+        # The job is passed in a file that no other process can open, since it may contain secrets.
         with os.fdopen(os.memfd_create("clusterkit-job", os.MFD_CLOEXEC), "w+b") as asked:
             pickle.dump(ApiRequest(job, self._lifeline.end, session()), asked)
             asked.seek(0)
@@ -212,21 +214,22 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return this process's environment, changed so that the supervisor and its tasks use the same clusterkit."""
+    """Return this process's environment, modified so that the supervisor and its tasks use the same clusterkit."""
     found = {**os.environ, "CLUSTERKIT_HOME": str(home)}
-    found.pop(MARK, None)  # the new run does not belong to the run that this process may be part of
+    found.pop(MARK, None)  # this process may be part of a run, to which the new run does not belong
     if found.get("MPLBACKEND", "").startswith("module://matplotlib_inline"):
         del found["MPLBACKEND"]  # tasks can't draw in a notebook
-    if not _is_installed():  # a checkout, which may be only on this process's path
+    if not _is_installed():  # clusterkit is in a checkout, which may be only on this process's path
         found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
     return found
 
 
 @cache
 def _is_installed() -> bool:
-    """Whether every interpreter of this environment can import this clusterkit, which may be an editable installation.
+    """Return whether every interpreter of this environment can import this clusterkit, by an installation or .pth file.
 
-    An unnecessary PYTHONPATH would prevent the use of the user's warm servers, which have no PYTHONPATH.
+    PYTHONPATH is not set unless necessary, since runs with a PYTHONPATH can't use the user's warm servers, which have
+    none.
     """
     paths = sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()
     places = [*map(Path, paths)]

@@ -1,4 +1,4 @@
-"""Handles of tasks, which give a task's state, read from the journal, and methods to signal or restart it."""
+"""Task handles: they give access to a task's state, as recorded in the journal, and can signal or restart the task."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import SIGKILL, Exit
 
-Ask = Callable[..., None]  # sends a request to the supervisor: takes a verb, a task, and for KILL the signal
+Ask = Callable[..., None]  # sends a request to the supervisor; takes a verb, a task and, for KILL, a signal
 Predicate = Callable[[ev.Event], bool]
-Wanted = str | type[Any] | Predicate  # an event's name, its class, or a predicate
+Wanted = str | type[Any] | Predicate  # the name of an event class, the class, or a predicate
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """The nth start of a task.
 
-    `exit` is None while the attempt runs; the field `asked` of `exit` is set once the attempt's output is complete.
-    `step` is the last reported step, `fault` the number of the injected fault that explains the failure.
+    `exit` is None while the attempt runs; `exit.asked` is set once the attempt's output is complete. `step` is the last
+    reported step. `fault` is the number of the injected fault that explains the failure, if any.
     """
 
     __module__ = "clusterkit"
@@ -39,7 +39,7 @@ class Attempt:
 
 
 class TaskHistory:
-    """The attempts and states of a run's tasks, read from the growing journal. Any thread may use it."""
+    """The attempts and states of a run's tasks, read from the growing journal. Thread-safe."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -68,7 +68,7 @@ class TaskHistory:
                 case ev.Exited(task, number, how):
                     self._update(task, number, exit=how)
                 case ev.AttemptEnded(task, number):
-                    self._attempts[task].setdefault(number, Attempt(number, None))  # the attempt could not be started
+                    self._attempts[task].setdefault(number, Attempt(number, None))  # for an attempt that did not start
                     self._update(task, number, exit=event.exit, fault=event.fault)
                 case ev.Progressed(task, number, step):
                     self._update(task, number, step=step)
@@ -93,7 +93,7 @@ class TaskHandle:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """All attempts so far, the newest last."""
+        """All attempts so far, from the oldest to the newest."""
         return self._history.attempts(self.task)
 
     @property
@@ -104,17 +104,17 @@ class TaskHandle:
 
     @property
     def state(self) -> TaskState:
-        """The task's current state, as the supervisor has recorded it."""
+        """The task's latest state in the journal."""
         return self._history.state(self.task)
 
     @property
     def step(self) -> int | None:
-        """The last step that the newest attempt reported. Steps arrive at most once a second."""
+        """The last step that the newest attempt reported. Tasks report at most once a second."""
         newest = self.attempts[-1:]
         return newest[0].step if newest else None
 
     def logs(self, attempt: int | None = None) -> str:
-        """Return the output of an attempt so far, by default of the newest attempt. Raises LookupError without one."""
+        """Return the output so far of an attempt, by default the newest. Raises LookupError for an unknown attempt."""
         number = attempt or max(1, len(self.attempts))
         try:
             return self._history.run.log(self.task, number).read_text(errors="replace")
@@ -134,12 +134,12 @@ class TaskHandle:
         self._ask(ev.Verb.UNPAUSE, self.task)
 
     def restart(self) -> None:
-        """Restart the task and the tasks that must restart with it. The restart budget is not charged."""
+        """Restart the task and the tasks that must restart with it. This does not count against the restart budget."""
         self._ask(ev.Verb.RESTART, self.task)
 
 
 class Tasks(dict[str, TaskHandle]):
-    """The handles of all tasks by name, such as `worker:1`, the chief first."""
+    """Maps the name of each task, such as `worker:1`, to its handle. The chief is first."""
 
     def __init__(self, tasks: Iterable[Task], history: TaskHistory, ask: Ask) -> None:
         super().__init__({str(task): TaskHandle(task, history, ask) for task in tasks})
@@ -149,7 +149,7 @@ class Tasks(dict[str, TaskHandle]):
 
 
 def known(tasks: Mapping[str, TaskHandle]) -> str:
-    """Return a line for each task, with its state, its attempt and its last step."""
+    """Return a line for each task, with the task's state, attempt and last step."""
     return "\n".join(f"  {name} is {_known(handle)}" for name, handle in tasks.items())
 
 
@@ -162,7 +162,7 @@ def _known(handle: TaskHandle) -> str:
 
 
 def matcher(wanted: Wanted, fields: dict[str, Any]) -> Predicate:
-    """Return a predicate for wanted events with these fields. Raises TypeError for an unknown field or event."""
+    """Return a predicate that is true for wanted events with these fields. Raises TypeError if a name is unknown."""
     kind = wire.kind_named(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(kind, type):
         predicate = kind

@@ -1,1 +1,1 @@
-"""Campaigns: run a job many times with different faults, and shrink failing schedules to the fewest faults."""
+"""Campaigns: run a job many times with different faults, and reduce failing schedules to as few faults as possible."""

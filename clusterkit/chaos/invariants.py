@@ -1,4 +1,4 @@
-"""Invariants: conditions that must hold after every run of a campaign, whatever the faults."""
+"""Invariants: conditions that must hold after every run of a campaign, regardless of the faults."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
 
 ACCURACY, LOSS = "accuracy", "loss"
-# The tolerance of an accuracy exceeds the usual difference between runs (0.01 to 0.02 in asynchronous parameter-server
-# training), but not the difference that a lost model makes.
+# The tolerance for an accuracy is larger than the usual difference between runs (0.01 to 0.02 in asynchronous training
+# with parameter servers), but smaller than the difference that a lost model makes.
 TOLERANCE = 0.05
-# The tolerance, as a share of the baseline's loss. Losses vary between steps; a lost model's loss is many times higher.
+# The tolerance for a loss, relative to the baseline's loss. Losses vary from step to step, but the loss of a lost model
+# is many times higher.
 LOSS_TOLERANCE = 0.5
-SMALL_VALUE = 0.1  # if the loss is smaller, the tolerance is a share of this number instead
+SMALL_VALUE = 0.1  # if the baseline's loss is smaller, the tolerance is relative to this number instead
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The metric to compare with the baseline. By default, the accuracy or, if the job reports none, the loss."""
+    """The metric to compare with the baseline: by default the accuracy or, if the job reports no accuracy, the loss."""
 
     name: str | None = None
     tolerance: float | None = None
 
     def metric_in(self, baseline: Baseline) -> str | None:
-        """Return the metric's name in this campaign, or None if the baseline has no such metric."""
+        """Return the name of the metric to compare; None if the baseline has no such metric."""
         names = (ACCURACY, LOSS) if self.name is None else (self.name,)
         return next((name for name in names if name in baseline.metrics), None)
 
     def allowed(self, name: str, expected: float) -> float:
-        """Return the allowed difference from the baseline's value `expected`. The tolerance of a loss is relative."""
+        """Return how much a metric may differ from the baseline's value `expected`. A loss's tolerance is relative."""
         if name == LOSS:
             relative = LOSS_TOLERANCE if self.tolerance is None else self.tolerance
             return relative * max(abs(expected), SMALL_VALUE)
@@ -59,7 +60,10 @@ _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not res
 
 
 class _Violation(NamedTuple):
-    """A violation by an attempt that began at step `first_step`. `text` completes a sentence about the attempt."""
+    """A violation of an invariant by an attempt. `text` is the predicate of a sentence about the attempt.
+
+    `first_step` is the step from which the attempt continued, if this is what violates the invariant.
+    """
 
     task: Task
     attempt: int
@@ -68,7 +72,7 @@ class _Violation(NamedTuple):
 
 
 def baseline_of(result: RunResult, events: Timed) -> Baseline:
-    """Return the baseline from the result and the events of a run without faults."""
+    """Derive the baseline from the result and the events of a run without faults."""
     steps = [event.step for _, event in events if isinstance(event, Checkpointed)]
     return Baseline(
         duration=result.duration,
@@ -80,7 +84,7 @@ def baseline_of(result: RunResult, events: Timed) -> Baseline:
 
 
 def _saving(events: Timed) -> Iterator[tuple[int, float]]:
-    """Yield the step of each checkpoint and the seconds between the reports of the step and of the checkpoint."""
+    """Yield the step of each checkpoint, and the seconds from the report of the step to that of the checkpoint."""
     reported: dict[tuple[Task, int], float] = {}
     for now, event in events:
         if isinstance(event, Progressed):
@@ -102,7 +106,7 @@ def violations(
     job: JobSpec, baseline: Baseline, result: RunResult | None, events: Timed, leftovers: Sequence[str] = (),
     measure: Measure = DEFAULT,
 ) -> list[str]:  # fmt: skip
-    """Return a sentence for each violated invariant. `leftovers` are sentences about what the run left behind."""
+    """Return a sentence for each violated invariant. `leftovers` are sentences about processes or files left behind."""
     found = []
     if result is None:
         found.append("The run left no result.")
@@ -135,15 +139,15 @@ def _metric_violation(baseline: Baseline, events: Timed, measure: Measure) -> It
 
 @dataclass(slots=True)
 class _CheckpointTracker:
-    """Tracks the complete checkpoints, newest last, and the checkpoint that each attempt could have resumed from."""
+    """Tracks the complete checkpoints, and the newest checkpoint that each attempt could have resumed from."""
 
-    steps: list[int] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-    ambiguous: list[str] = field(default_factory=list)  # damaged files of checkpoints that have not been reported yet
-    at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
-    resumed: set[tuple[Task, int]] = field(default_factory=set)
-    resumed_early: set[tuple[Task, int]] = field(default_factory=set)  # attempts before the first reported checkpoint
-    found_steps: set[tuple[Task, int]] = field(default_factory=set)  # early attempts with an unreported checkpoint
+    steps: list[int] = field(default_factory=list)  # the steps of the complete checkpoints, the newest last
+    names: dict[int, str] = field(default_factory=dict)  # maps the step of each reported checkpoint to its file name
+    ambiguous: list[str] = field(default_factory=list)  # damaged files that belong to no checkpoint reported so far
+    at_start: dict[tuple[Task, int], int] = field(default_factory=dict)  # the newest checkpoint when an attempt started
+    resumed: set[tuple[Task, int]] = field(default_factory=set)  # attempts whose first step is known
+    resumed_early: set[tuple[Task, int]] = field(default_factory=set)  # restarts before the first reported checkpoint
+    found_steps: set[tuple[Task, int]] = field(default_factory=set)  # attempts in `resumed_early` with a checkpoint
     began_at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
 
     def add(self, event: Checkpointed) -> None:
@@ -156,7 +160,7 @@ class _CheckpointTracker:
                 return
 
     def damage(self, file: str | None) -> None:
-        """Forget the checkpoint of a damaged file, or the newest checkpoint if the file belongs to no known one."""
+        """Forget the checkpoint to which a damaged file belongs; if this is unknown, the newest checkpoint."""
         damaged = [] if file is None else [step for step in self.steps if self._has_file(step, file)]
         if file is not None and not damaged:
             self.ambiguous.append(file)
@@ -164,7 +168,7 @@ class _CheckpointTracker:
             self._forget(damaged[-1] if damaged else self.steps[-1])
 
     def _forget(self, gone: int) -> None:
-        """Forget a checkpoint. Attempts that have not resumed yet are expected to use the newest one that remains."""
+        """Forget a checkpoint. Expect attempts that have not resumed yet to use the newest remaining checkpoint."""
         self.steps.remove(gone)
         for key in [key for key, step in self.at_start.items() if step == gone and key not in self.resumed]:
             del self.at_start[key]
@@ -185,7 +189,7 @@ class _CheckpointTracker:
 
 
 def _lost_step_violations(job: JobSpec, events: Timed) -> Iterator[_Violation]:
-    """Yield a violation for each attempt that resumed from an older step than the newest checkpoint at its start."""
+    """Yield a violation for each attempt that resumed from a step before the newest checkpoint."""
     saved, corrupted = _CheckpointTracker(), set[int]()
     for _, event in events:
         match event:
@@ -206,14 +210,14 @@ def _lost_step_violations(job: JobSpec, events: Timed) -> Iterator[_Violation]:
                 saved.resumed.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
             case Progressed(task, attempt, step) if task.trains and (task, attempt) not in saved.resumed:
-                # The program does not report the step from which it resumed, so use the first step that it reported.
+                # The program did not report the step from which it resumed, so derive this step from its first report.
                 saved.resumed.add((task, attempt))
                 if not job.is_server(task):
                     yield from _resumption(saved, task, attempt, step - 1)
 
 
 def began_anew(job: JobSpec, events: Timed) -> bool:
-    """Whether an attempt began at step 0 although a checkpoint existed."""
+    """Return whether an attempt began at step 0 although a checkpoint existed."""
     return any(said.first_step is not None and said.first_step <= 0 for said in _lost_step_violations(job, events))
 
 
@@ -231,7 +235,7 @@ def _resumption(saved: _CheckpointTracker, task: Task, attempt: int, step: int) 
 
 
 def _cause_violations(events: Timed) -> Iterator[_Violation]:
-    """Yield a violation for each attempt that caused a restart although no fault explains its failure."""
+    """Yield a violation for each attempt that caused a restart by a failure that no fault explains."""
     faults = [event for _, event in events if isinstance(event, FaultInjected)]
     injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
     where = ", ".join(map(str, sorted(injected))) or "no task"
@@ -244,7 +248,7 @@ def _cause_violations(events: Timed) -> Iterator[_Violation]:
 
 
 def _merge_violations(violations: Iterable[_Violation]) -> Iterator[str]:
-    """Yield a sentence for each violation, with equal violations by attempts of the same task combined."""
+    """Yield a sentence for each violation. Equal violations by several attempts of a task share one sentence."""
     attempts = defaultdict[tuple[Task, str], list[int]](list)
     for one in violations:
         attempts[one.task, one.text].append(one.attempt)

@@ -1,4 +1,4 @@
-"""The values of a campaign: its baseline, its trials and their outcomes, and a tally of the outcomes."""
+"""The data of a campaign: its baseline, its trials and their outcomes, and a tally of the outcomes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType
 
-Timed = Sequence[tuple[float, Event]]  # a run's events, each with its time in seconds of the same clock
+Timed = Sequence[tuple[float, Event]]  # the events of a run, each as (time in seconds, event)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline(BaselineRecord):
     """The result of the run without faults, which every trial must match.
 
-    `saving` has the steps of some checkpoints, with the seconds between the reports of the step and of the checkpoint.
+    `saving` contains pairs: the step of a checkpoint, and the seconds from the report of the step to that of the
+    checkpoint.
     """
 
     saving: tuple[tuple[int, float], ...] = ()
@@ -40,10 +41,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a trial. `violations` are sentences, none if the trial passed; `pinned` are the injected faults.
+    """The outcome of a trial.
 
-    `directory` is the run directory, `record` an excerpt of its result.json. An `interrupted` trial was cut short by
-    the end of the campaign, and proves nothing about the job.
+    `violations` contains a sentence for each violated invariant; it is empty if the trial passed. `pinned` contains the
+    injected faults, with the tasks that were hit as their targets. `directory` is the run directory, and `record` is an
+    excerpt of result.json. An `interrupted` trial was ended early with the campaign, and proves nothing about the job.
     """
 
     trial: Trial
@@ -59,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SmallestSchedule:
-    """The smallest schedule found that fails like a trial, its violations, and the number of runs in the search."""
+    """The smallest schedule found that fails like a trial, its violations, and the number of runs needed to find it."""
 
     trial: Trial
     violations: tuple[str, ...]
@@ -67,7 +69,7 @@ class SmallestSchedule:
 
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[InjectionRecord, ...]:
-    """Return the outcome of each injected fault: recovered if the run passed or the fault's recovery completed."""
+    """Return whether the run recovered from each injected fault: it did if it passed, or if the recovery completed."""
     report = ledger_of(job, events).incidents.report()
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(
@@ -84,12 +86,12 @@ def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection
 
 
 def by_action(outcomes: Iterable[Outcome]) -> list[TallyRow]:
-    """Count how often each action was injected and recovered from."""
+    """Count how often each action was injected, and how often the job recovered from it."""
     return _tally((one, (None,)) for one in _each_injection(outcomes))
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[TallyRow]:
-    """Count like `by_action`, but separately for each type of task. Rows without a recovery are left out."""
+    """Count like `by_action`, but separately for each type of task. Rows without a completed recovery are omitted."""
     return [row for row in _tally((one, one.types) for one in _each_injection(outcomes)) if row.restarts]
 
 
@@ -121,5 +123,5 @@ def _tally(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> l
 
 
 def nearest_rank(seconds: Sequence[float], share: int) -> float | None:
-    """Return the time within which `share` percent of these recoveries, sorted by duration, were complete."""
+    """Return the time within which `share` percent of these recoveries were complete. `seconds` is sorted."""
     return seconds[-(-share * len(seconds) // 100) - 1] if seconds else None

@@ -1,7 +1,7 @@
-"""Runs campaigns: a run without faults, then many runs with faults, in parallel. Failing schedules are shrunk.
+"""Runs campaigns: one run without faults, then many runs with faults, in parallel. Shrinks the schedules that fail.
 
-The runs are started through the Python API, so they share a warm server, which imports TensorFlow only once. The
-record of a campaign, which reports and the page show, is updated whenever a run begins or ends.
+The runs are started through the Python API, so they share a warm server, which imports TensorFlow only once. A
+campaign's record, which is shown in reports and on the page, is updated whenever a run begins or ends.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from clusterkit.words import wire
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.secrets import without_secrets
 
-TRIES = 3  # the number of runs that a candidate has to pass, since a fault may miss the write that it is aimed at
-LONGEST_SHRINK = 40  # the maximum number of runs to shrink one failing schedule
-POLL_EVERY = 0.5  # seconds; the maximum duration of one wait, see `_next_item`
+# The number of runs that a candidate has to pass, since a fault may miss the write at which it is aimed.
+TRIES = 3
+LONGEST_SHRINK = 40  # the maximum number of runs for shrinking one failing schedule
+POLL_EVERY = 0.5  # seconds; the maximum duration of a wait in `_next_item`
 T = TypeVar("T")
 FORMAT = 1  # the version of the record's format; readers ignore unknown keys
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignSettings:
-    """The settings of a campaign, apart from its job. `most_shrunk` is the maximum number of failing runs to shrink."""
+    """The settings of a campaign, apart from its job. `most_shrunk` is the maximum number of schedules to shrink."""
 
     name: str
     runs: int
@@ -52,20 +53,20 @@ class CampaignSettings:
 
 @dataclass(slots=True)
 class Campaign:
-    """A campaign in progress. `shrunk` has the smallest schedules by the numbers of the failing trials."""
+    """A campaign in progress. `shrunk` maps the number of a failing trial to its smallest schedule."""
 
     terms: CampaignSettings
     trials: Trials
     plan: Plan
     shrunk: dict[int, SmallestSchedule] = field(default_factory=dict)
-    interrupted: list[Outcome] = field(default_factory=list)  # runs cut short by the end of the campaign
-    began_at: Callable[[Trial], None] = lambda trial: None  # called when a run begins, by several threads
+    interrupted: list[Outcome] = field(default_factory=list)  # the runs that were ended early with the campaign
+    on_begin: Callable[[Trial], None] = lambda trial: None  # called when a run begins, by any thread
     _failed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def begin(cls, template: JobTemplate, terms: CampaignSettings) -> Campaign | FinishedRun:
-        """Do the run without faults. Return the campaign or, if the run failed, the run."""
+        """Run the job without faults. Return the campaign or, if this run failed, the run."""
         always = template.job.faults
         template = template.with_changes({}, "fault", "seed")
         trials = Trials(template, terms.name, terms.keep, terms.measure)
@@ -88,7 +89,7 @@ class Campaign:
         return self.plan.baseline
 
     def run(self) -> Generator[Outcome, None, None]:
-        """Yield each outcome once the run has ended and, if it failed, its schedule is shrunk.
+        """Yield the outcome of each run when the run has ended and, if it failed, its schedule has been shrunk.
 
         If the caller closes the generator early, live runs are ended.
         """
@@ -109,11 +110,11 @@ class Campaign:
         return self.trials.replay(outcome.trial)
 
     def _run_trial(self, number: int) -> Outcome | None:
-        """Do a run, and shrink its schedule if it fails. Return None if the campaign starts no more runs."""
+        """Run a trial, and shrink its schedule if it fails. Return None if the campaign no longer starts runs."""
         if self.trials.stopped or (self.terms.fail_fast and self._failed):
             return None
         drawn = trial(self.plan, self.terms.seed, number)
-        self.began_at(drawn)
+        self.on_begin(drawn)
         outcome = self.trials.run(drawn, self.baseline)
         if outcome.interrupted:
             self.interrupted.append(outcome)
@@ -149,7 +150,7 @@ class Campaign:
 
 
 def _next_item(ended: SimpleQueue[T]) -> T:
-    """Wait for the next item. Waits are short, since a signal that arrives just before a wait is handled after it."""
+    """Wait for the next item. Wait in short intervals: a signal that arrives just before a wait is handled after it."""
     while True:
         with suppress(Empty):
             return ended.get(timeout=POLL_EVERY)
@@ -157,7 +158,7 @@ def _next_item(ended: SimpleQueue[T]) -> T:
 
 @dataclass(slots=True)
 class RecordWriter:
-    """Writes the record of a campaign. Several threads may call it; if the disk is full, the campaign continues."""
+    """Writes the record of a campaign. Thread-safe. If a write fails, the campaign continues with a warning."""
 
     file: CampaignFile
     head: dict[str, Any]
@@ -171,16 +172,16 @@ class RecordWriter:
     @classmethod
     def make(cls, file: CampaignFile, asked: JobTemplate, terms: CampaignSettings, warn: Callable[[str], None],
              **more: Any) -> RecordWriter:  # fmt: skip
-        """Create the record of a new campaign, with `more` as additional entries. Raises RunDirectoryError."""
+        """Create the record of a new campaign. `more` are additional entries. Raises RunDirectoryError."""
         record = cls(file, {**_head(asked, terms), **more}, warn)
         file.make(record.document())
         return record
 
     def campaign_began(self, campaign: Campaign) -> None:
-        """Record that the run without faults has succeeded, and have the campaign report the start of each run."""
+        """Record that the run without faults has succeeded. From now on, also record the start of each run."""
         with self._lock:
             self.campaign = campaign
-            campaign.began_at = self.trial_began
+            campaign.on_begin = self.trial_began
             self._write()
 
     def trial_began(self, trial: Trial) -> None:
@@ -189,7 +190,7 @@ class RecordWriter:
             self._write()
 
     def trial_ended(self, outcome: Outcome) -> None:
-        """Record that a run has ended and, if it failed, that its schedule was shrunk."""
+        """Record the outcome of a run and, if it failed, its smallest schedule."""
         with self._lock:
             self._running.pop(outcome.trial.number, None)
             self.outcomes.append(outcome)
@@ -197,7 +198,7 @@ class RecordWriter:
             self._write()
 
     def close(self, state: str, problem: str = "") -> None:
-        """Record the final state, `passed`, `failed` or `stopped`; `problem` is why the campaign could not continue."""
+        """Record the final `state`: passed, failed or stopped. `problem` is why the campaign could not continue."""
         with self._lock:
             self._running.clear()
             self.head |= {"state": state, "problem": problem, "ended": time.time()}
@@ -205,7 +206,7 @@ class RecordWriter:
             self.file.close()
 
     def document(self) -> dict[str, Any]:
-        """Return the current record. Times are in seconds; `begun` and `ended` are wall times."""
+        """Return the current record. Times are in seconds; `begun` and `ended` are wall-clock times."""
         finished = {} if self.campaign is None else campaign_json(self.campaign, self.outcomes)
         running = [
             {"run": trial.number, "run_id": f"{self.head['campaign']}-{trial.number}", "seed": trial.seed,

@@ -1,4 +1,4 @@
-"""Schedules: draws the faults of each trial at random. The same seed gives the same faults."""
+"""Schedules: draws the faults of each trial at random. The same seed always gives the same faults."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from clusterkit.words.model import TaskType
 
 T = TypeVar("T")
 
-USUAL_RATE = 2.0  # the average number of faults in a run
-SPARE_RESTARTS = 3  # restarts in addition to one per fault, since a partition may cause several restarts in a row
-SEEDS = 2**32
-SHORTEST_TRIGGER = 0.1  # seconds; the assumed minimum duration of an attempt
+USUAL_RATE = 2.0  # the default average number of faults per run
+SPARE_RESTARTS = 3  # allowed restarts besides one per fault, since a partition may cause several restarts in a row
+SEEDS = 2**32  # a trial's seed is smaller than this number
+SHORTEST_ATTEMPT = 0.1  # seconds; the assumed minimum duration of an attempt
 
-# The relative frequencies of actions, 1 by default. Programs handle deaths worst, and cluster engines send SIGTERM.
+# The relative frequencies of actions, 1 by default. Programs handle kills worst, and cluster engines send SIGTERM.
 _WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
-_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # durations of faults, below the 5 s after which TensorFlow abandons a silent peer
+_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # the durations of faults; TensorFlow abandons peers after 5 s without an answer
 _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
     FaultAction.SLOW: (0.1, 0.2, 0.5),
     FaultAction.DELAY: (0.02, 0.05, 0.1, 0.2),
     FaultAction.LOSS: (0.01, 0.05, 0.1),
     FaultAction.RATE: (1e5, 1e6),
 }
-_ENDLESS_SHARE = 0.3  # the share of STOP faults without an end, in jobs with a stall timeout
+_ENDLESS_SHARE = 0.3  # in jobs with a stall timeout, the fraction of STOP faults without a duration
 _RESTARTING = frozenset({FaultAction.KILL, FaultAction.TERM})
-_LATEST_SHARE = 0.95  # faults begin within this share of the run's duration, since later faults may miss the run
+_LATEST_SHARE = 0.95  # faults begin within this fraction of the run, since it may end before later faults begin
 
 
 def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
-    """Return how many restarts a run with these faults may need. While the disk is full, each restart may fail."""
+    """Return how many restarts a run with these faults may need. Restarts may fail while the disk is full."""
     full = sum(fault.seconds or 0.0 for fault in faults if fault.action is FaultAction.DISK_FULL)
     restarts = len(faults) + SPARE_RESTARTS
     while full > 0:
         restarts += 1
-        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE_RESTARTS - 1, 0.0), SHORTEST_TRIGGER)
+        full -= max(backoff_delay(rules, restarts - len(faults) - SPARE_RESTARTS - 1, 0.0), SHORTEST_ATTEMPT)
     return restarts
 
 
@@ -60,7 +60,7 @@ class Dice:
         self._seed, self._key, self._nth = seed, key, 0
 
     def share(self) -> float:
-        """Return the next number in [0, 1)."""
+        """Return the next random number in [0, 1)."""
         self._nth += 1
         return seeded_uniform(self._seed, self._key, self._nth)
 
@@ -68,7 +68,7 @@ class Dice:
         return items[int(self.share() * len(items))]
 
     def weighted(self, items: Sequence[tuple[float, T]]) -> T:
-        """Return a random item, with a probability in proportion to its weight, which comes first in each pair."""
+        """Return a random item from pairs (weight, item), with a probability proportional to its weight."""
         left = self.share() * sum(weight for weight, _ in items)
         for weight, item in items:
             left -= weight
@@ -79,7 +79,7 @@ class Dice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The input from which schedules are drawn. Every trial gets the faults in `always` in addition."""
+    """The input from which schedules are drawn. The faults in `always` are added to every schedule."""
 
     job: JobSpec
     baseline: Baseline
@@ -96,12 +96,12 @@ def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
 
 
 def useful(actions: Collection[FaultAction], baseline: Baseline) -> tuple[FaultAction, ...]:
-    """Return the actions that can affect the job: faults of the storage need a job that writes checkpoints."""
+    """Return the actions that can affect the job. Storage faults affect only jobs that write checkpoints."""
     return tuple(action for action in actions if baseline.checkpoints or action not in ON_STORAGE)
 
 
 def trial(plan: Plan, seed: int, number: int) -> Trial:
-    """Draw the trial with this number. A trial has from 1 to (2 · rate - 1) faults."""
+    """Draw the trial with this number. The number of its faults is between 1 and 2 · rate - 1."""
     dice = Dice(seed, f"run/{number}")
     count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
     faults: list[Fault] = []
@@ -121,13 +121,13 @@ def _draw_fault(plan: Plan, dice: Dice, earlier_faults: Sequence[Fault]) -> list
     fault = Fault(action, near, far, _seconds(plan, dice, action), _amount(dice, action), trigger=trigger)
     if action is not FaultAction.HANG_START:
         return [fault]
-    # HANG_START affects the next attempt, so kill the current one.
+    # HANG_START affects only the next attempt, so also kill the current attempt.
     early = replace(trigger, at=max(1, trigger.at // 2)) if trigger.moment is Moment.STEP else trigger
     return [replace(fault, trigger=early), Fault(FaultAction.KILL, near, trigger=trigger)]
 
 
 def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
-    """Draw the targets: mostly the leader or one named task, sometimes one or all tasks of a type, any task, or two."""
+    """Draw the targets: usually the leader or a given task; sometimes random tasks, or one or all tasks of a type."""
     tasks, types = job.tasks, [kind for kind in TaskType if job.counts.get(kind, 0)]
     exact = [Target(task.type, task.index) for task in tasks]
     leader = Target(job.leader.type, job.leader.index)
@@ -151,9 +151,9 @@ def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Targe
 
 
 def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
-    """Draw the trigger: mostly a step, often just before or during the write of a checkpoint.
+    """Draw the trigger: usually a step, and often just before or during the write of a checkpoint.
 
-    A death at such a step must not damage the checkpoint.
+    If a task dies at such a step, the checkpoint must not be damaged.
     """
     last = baseline.last_step
     saved = [step for step in baseline.checkpoints if step < (last or 0)]

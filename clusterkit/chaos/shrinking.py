@@ -1,4 +1,4 @@
-"""Shrinking: searches for the smallest schedule that still fails, trying one candidate at a time."""
+"""Shrinking: searches for the smallest schedule that still fails, by trying one candidate after another."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
 Schedule = tuple[Fault, ...]
-Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, receives whether each fails, returns the smallest
+Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates; receives True if one fails; returns the smallest
 
 _NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
-SHORTEST_FAULT = 0.5  # seconds; shorter durations of a fault are not tried
+SHORTEST_FAULT = 0.5  # seconds; shorter faults are not tried
 
 
 def pinned(faults: Sequence[FaultInjected]) -> Schedule:
-    """Return a run's faults in the order of injection, with random targets replaced by the tasks that were hit.
+    """Return a run's faults in the order of injection. Random targets are replaced by the tasks that were hit.
 
-    Random targets depend on a fault's position in the schedule, and shrinking changes positions.
+    Random targets depend on a fault's position in the schedule, which shrinking changes.
     """
     return tuple(_pinned(parse_fault(event.fault), event) for event in faults)
 
@@ -39,15 +39,18 @@ def _target_of(tasks: Sequence[Task]) -> tuple[Target, ...]:
 
 
 def have_common(violations: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two runs have a violation in common, apart from numbers. If not, they failed for different reasons."""
+    """Return whether two runs have a violation in common, apart from numbers in the text.
+
+    If not, the runs failed for different reasons.
+    """
     return not {_NUMBER.sub("", one) for one in violations}.isdisjoint(_NUMBER.sub("", one) for one in others)
 
 
 def shrink(start: Schedule, failing: Schedule = ()) -> Shrinking:
-    """Find the smallest schedule that fails like `start`; `failing` is the same schedule with random choices pinned.
+    """Find the smallest schedule that fails like `start`. `failing` is `start` without random choices: see `pinned`.
 
     First reduce the number of faults (Zeller's ddmin), then simplify each fault: fewer targets, shorter durations,
-    rounder triggers. No candidate is tried twice.
+    triggers with rounder numbers. No candidate is tried twice.
     """
     tried: dict[Schedule, bool] = {start: True}
     best = start
@@ -81,7 +84,7 @@ def _fewer(faults: Schedule, tried: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simpler(faults: Schedule, tried: dict[Schedule, bool]) -> Shrinking:
-    """Simplify each fault in turn, as far as the schedule still fails."""
+    """Simplify each fault in turn, as long as the schedule still fails."""
     place = 0
     while place < len(faults):
         for fault in _simplified(faults[place]):
@@ -95,7 +98,7 @@ def _simpler(faults: Schedule, tried: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simplified(fault: Fault) -> Iterator[Fault]:
-    """Yield variants of the fault that are simpler in one respect, the simplest variant first."""
+    """Yield variants of the fault, each of which is simpler in one respect. The simplest variant is first."""
     if len(fault.targets) > 1:
         yield from (replace(fault, targets=(target,)) for target in fault.targets)
     if len(fault.others) > 1:
@@ -107,7 +110,7 @@ def _simplified(fault: Fault) -> Iterator[Fault]:
 
 
 def _simpler_triggers(trigger: Trigger) -> Iterator[Trigger]:
-    """Yield variants of the trigger with rounder numbers, or with the first event of its kind."""
+    """Yield simpler triggers: with rounder numbers, or with the first event of a kind instead of a later one."""
     if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY, Moment.PHASE):
         if trigger.at > 1:
             yield replace(trigger, at=1)

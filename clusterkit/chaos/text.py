@@ -1,4 +1,4 @@
-"""Campaigns as text (a line for each run, the details of failures, the summary) and as JSON."""
+"""Formats campaigns as text (a line for each run, details of failures, a summary) and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_line(outcome: Outcome, runs: int) -> str:
 
 
 def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -> str:
-    """Format a failing run: its violations and the commands that reproduce them."""
+    """Format a failing run: its violations, and the commands that reproduce them."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += _directory_line(outcome, replay)
@@ -50,7 +50,7 @@ def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -
 
 
 def interruption(outcome: Outcome, replay: Replay) -> str:
-    """Format a run that was cut short, perhaps because it hung, with its directory and a command to repeat it."""
+    """Format a run that was interrupted, perhaps because it hung: its directory, and the command that repeats it."""
     faults = "; ".join(map(str, outcome.trial.faults))
     head = f"– run {outcome.trial.number} was interrupted after {shown(outcome.duration)}: {faults}"
     return "\n".join(map(printable, [head, *_directory_line(outcome, replay)]))

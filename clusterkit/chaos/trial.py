@@ -1,4 +1,4 @@
-"""A series of runs of one job, such as a campaign: makes the job and its name from options, and does each run."""
+"""Runs one job repeatedly, for a campaign or an exam: derives the job and the series' name from options."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
-NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.json, left out of the record
-# A run's timeout is the longer of LEAST_TIMEOUT seconds and TIMEOUT_FACTOR times the baseline's duration.
+NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.json that the record omits
+# A run's timeout is TIMEOUT_FACTOR times the duration of the baseline, but at least LEAST_TIMEOUT seconds.
 LEAST_TIMEOUT, TIMEOUT_FACTOR = 60.0, 10.0
-NO_TIMEOUT = 1e9  # seconds; practically endless, since the run's own --timeout ends it
-# A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
-# the baseline shows how long a checkpoint's write takes after the report of its step, and faults can hit the write.
+NO_TIMEOUT = 1e9  # seconds; practically unlimited, since --timeout ends the run
+# A fault that is never injected. While a fault waits for a step, tasks report every step at once, not in batches. So
+# the baseline shows how long after the report of a step the checkpoint is written, and faults can hit the write.
 NEVER_FAULT = "stop any for=1s @ step=99999999999"
 
 
 During = Callable[[Supervisor, RunDirectory], None]
-LONGEST_NAME = 40  # characters; run ids begin with this name
+LONGEST_NAME = 40  # characters; the maximum length of the name with which the ids of the runs begin
 
 
 class CannotRun(ClusterkitError):
-    """A run of a campaign can't be started, for a reason unrelated to its job."""
+    """A run of a campaign can't be started, for a reason that has nothing to do with its job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """The job of a campaign, and the options that describe the job."""
+    """The job of a campaign, and the options from which it was made."""
 
     job: JobSpec
     options: JobOptions
@@ -60,17 +60,20 @@ class JobTemplate:
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 
     def command(self, name: str = "up", *own: str) -> str:
-        """Return the command line `clusterkit NAME OWN…` for the job. Secrets are left to the shell's environment."""
+        """Return the command line `clusterkit NAME OWN…` for the job. Secrets are not included.
+
+        The shell's environment has to provide them.
+        """
         return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words()]))
 
     def words(self) -> list[str]:
-        """Return the options, the program and its arguments as command-line arguments."""
+        """Return command-line arguments: the options, the program and the program's arguments."""
         options = self.options.copy()
         env = {name: str(value) for name, value in options.pop("env", {}).items()}
         return [*env_flags(env, self.job.show_env), *job_flags(options)]
 
     def with_changes(self, changes: Options, *without: str) -> JobTemplate:
-        """Return the same job with changed options and without the options in `without`."""
+        """Return a copy with changed options and without the options in `without`."""
         kept = {name: value for name, value in self.options.items() if name not in without}
         return replace(self, options=cast(JobOptions, kept | changes))
 
@@ -90,13 +93,13 @@ class FinishedRun:
 
     @property
     def why(self) -> list[str]:
-        """Why the run failed, as clauses or sentences."""
+        """The reasons why the run failed, as clauses or sentences."""
         return self.problems or [self.result.reason if self.result else "it left no result"]
 
 
 @dataclass(slots=True)
 class Trials:
-    """Runs trials until `stop` is called. Several threads may use it."""
+    """Runs trials until `stop` is called. Thread-safe."""
 
     template: JobTemplate
     campaign: str
@@ -112,7 +115,7 @@ class Trials:
         return self.run_job(f"{self.campaign}-baseline", {"fault": [NEVER_FAULT]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
-        """Do a run and check it. A run with a `name` tests a candidate of shrinking, so its files are not kept."""
+        """Run a trial, and check the invariants. `name` is set for candidates of shrinking, whose files are removed."""
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self.run_job(run_id, self._options_of(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
@@ -149,7 +152,7 @@ class Trials:
             Path(places["pcap"]).unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """End every live run, and start no more runs."""
+        """End all live runs, and start no more runs."""
         with self._lock:
             self.stopped = True
             live = list(self._live)
@@ -161,10 +164,10 @@ class Trials:
             thread.join()
 
     def run_job(self, run_id: str, changes: Options, during: During = lambda supervisor, run: None) -> FinishedRun:
-        """Run the job with changed options to its end; `during` is called after the start. Raises CannotRun."""
+        """Run the job with changed options, and wait for its end. Call `during` after the start. Raises CannotRun."""
         try:
             return self._run_to_end(run_id, changes, during)
-        except OSError as error:  # such as a full disk, or too many open files
+        except OSError as error:  # for example, the disk is full, or there are too many open files
             raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
 
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
@@ -189,24 +192,24 @@ class Trials:
         return FinishedRun(run, result, events, problems)
 
     def _options_of(self, trial: Trial) -> Options:
-        """Return the options of a trial, with a sufficient restart budget unless the user set a budget."""
+        """Return the options of a trial. They include a sufficient restart budget unless the user set a budget."""
         own = self.restart_budget(budget(trial.faults, self.template.job.restart))
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
 
     def restart_budget(self, restarts: int) -> Options:
-        """Return the option for this number of restarts, or no option if the user set a budget."""
+        """Return an option that allows this number of restarts; no option if the user set a budget."""
         usual = self.template.job.restart.budget == RestartRules().budget
         return {"restart_budget": restarts} if usual and "restart_budget" not in self.template.options else {}
 
     def limit(self, duration: float) -> None:
-        """Derive the timeout of later runs from a run's duration in seconds, unless the user set a timeout."""
+        """Derive the timeout of later runs from the duration of a run, in seconds, unless the user set a timeout."""
         if not self.template.job.limits.job:
             self.template = self.template.with_changes(
                 {"timeout": round(max(LEAST_TIMEOUT, TIMEOUT_FACTOR * duration))}
             )
 
     def _own_paths(self, run_id: str) -> Options:
-        """If the user chose paths for checkpoints or packets, return paths that only this run uses."""
+        """If the user set paths for checkpoints or captured packets, return paths that only this run uses."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))
@@ -225,7 +228,7 @@ def template_from(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
 
 
 def campaign_name(asked: JobTemplate, kind: str) -> str:
-    """Return the name of a campaign or an exam. The ids of its runs begin with this name. Raises BadJob."""
+    """Return the name of a campaign or an exam, with which the ids of its runs begin. Raises BadJob."""
     name = str(asked.options.get("run_id") or f"{kind}-{new_run_id()}")
     if len(name) > LONGEST_NAME:
         raise BadJob([f"--run-id has {len(name)} letters; the names of its runs need some more. Use {LONGEST_NAME}."])

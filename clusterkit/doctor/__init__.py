@@ -1,1 +1,1 @@
-"""`clusterkit doctor`: collects facts about this machine, and evaluates them by rules without side effects."""
+"""`clusterkit doctor`: collects facts about this machine, and evaluates the facts by rules without side effects."""

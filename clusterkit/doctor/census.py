@@ -1,6 +1,7 @@
-"""Prints the packages that are installed for this interpreter as a line of JSON, without importing the packages.
+"""Lists the packages that are installed for this interpreter, as a line of JSON, without importing the packages.
 
-The tasks' interpreter runs this file by path, so it imports only the standard library and, if installed, `packaging`.
+The tasks' interpreter runs this file by path, so the file imports only the standard library and, if it is installed,
+`packaging`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from typing import Any
 
-ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # prefixes of packages whose requirements are checked
-OWN = "tf-clusterkit"  # not checked, since tasks import only the part that has no requirements
+ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # the prefixes of packages whose requirements are checked
+OWN = "tf-clusterkit"  # not checked, since tasks import only those modules that have no requirements
 MODULES = ("tensorflow", "keras", "clusterkit")
 
 
 def main() -> None:
     first: dict[str, Distribution] = {}
     for found in distributions():
-        if found.metadata["Name"] and found.version:  # both may be missing after an interrupted installation
+        if found.metadata["Name"] and found.version:  # an interrupted installation may lack both
             first.setdefault(normal(found.metadata["Name"]), found)
     tensorflows = [name for name, found in first.items() if has_tensorflow(found)]
     document = {
@@ -41,17 +42,17 @@ def main() -> None:
 
 
 def normal(name: str) -> str:
-    """Normalize a distribution's name, as package indexes do."""
+    """Normalize the name of a distribution, as package indexes do."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def has_tensorflow(found: Distribution) -> bool:
-    """Whether this distribution contains the package `tensorflow`, as tensorflow-cpu and tf-nightly do."""
+    """Return whether this distribution contains the package `tensorflow`, as tensorflow-cpu and tf-nightly do."""
     return "\ntensorflow/__init__.py," in "\n" + (found.read_text("RECORD") or "")
 
 
 def module(name: str) -> bool | None:
-    """Return True if a module can be imported, False if it is a directory without `__init__.py`, None if not found."""
+    """Return True if a module can be imported; False if it is a directory without `__init__.py`; None if not found."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -60,7 +61,7 @@ def module(name: str) -> bool | None:
 
 
 def requirements(first: Mapping[str, Distribution], tensorflows: Sequence[str]) -> dict[str, Any]:
-    """Return `unmet`, the requirements that are not met, and `checked`, which is False without `packaging`."""
+    """Return `unmet`, a list of unmet requirements, and `checked`, which is False if `packaging` is not installed."""
     try:
         from packaging.requirements import Requirement  # installed with TensorFlow
     except ImportError:

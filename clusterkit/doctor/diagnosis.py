@@ -1,4 +1,4 @@
-"""Diagnoses, which are the verdicts of rules on facts, and their output as text and as JSON."""
+"""Diagnoses, which are the results of evaluating facts by rules, and their output as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.text.printable import printable
 
 
 class Rating(enum.StrEnum):
-    """How serious a diagnosis is for a user who wants to run a job."""
+    """The severity of a diagnosis for a user who wants to run a job."""
 
     FINE = "fine"
     NOTE = "note"  # information; no action needed
@@ -21,7 +21,7 @@ class Rating(enum.StrEnum):
 
 
 class Topic(enum.StrEnum):
-    """The groups of diagnoses, in the order of the output. A topic's value is its title."""
+    """The topics by which diagnoses are grouped, in the order of the output. Each value is the title of the topic."""
 
     PYTHON = "Python and its packages"
     MACHINE = "The machine"
@@ -32,7 +32,7 @@ class Topic(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A verdict on one fact, in one or two sentences. `about` is the interpreter that the fact is about, if any."""
+    """The result of evaluating a fact, in one or two sentences. `about` is the interpreter in question, if any."""
 
     topic: Topic
     name: str
@@ -41,11 +41,11 @@ class Diagnosis:
     about: str = ""
 
 
-Judged = Iterator[tuple[str, Rating, str]]  # name, rating, text
+Judged = Iterator[tuple[str, Rating, str]]  # the name, rating and text of each diagnosis
 MARKS = {Rating.FINE: "✔", Rating.NOTE: "·", Rating.DOUBT: "!", Rating.WRONG: "✘"}
 COLORS = {Rating.FINE: "\033[32m", Rating.NOTE: "\033[2m", Rating.DOUBT: "\033[33m", Rating.WRONG: "\033[31m"}
 PLAIN = "\033[0m"
-WIDTH = 100  # columns; the width of the text, except for commands, which are not wrapped
+WIDTH = 100  # columns; longer lines are wrapped, except commands
 
 
 def as_text(found: Sequence[Diagnosis], color: bool) -> str:
@@ -56,14 +56,14 @@ def as_text(found: Sequence[Diagnosis], color: bool) -> str:
         group = [one for one in found if one.topic is topic]
         lines += [topic.value] if group else []
         for one in group:
-            # With several interpreters, name the interpreter, unless the text does.
+            # If there are several interpreters, name the interpreter, unless the text already does.
             about = f"{one.about}: " if len(pythons) > 1 and one.about not in one.text else ""
             lines += _lines(one, about, color)
     return "\n".join([*lines, _summary(found), ""])
 
 
 def as_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
-    """Return the diagnoses as a JSON document, with the numbers of WRONG and DOUBT ratings."""
+    """Convert the diagnoses to a JSON document, with the numbers of WRONG and DOUBT ratings."""
     return {
         "findings": [
             {

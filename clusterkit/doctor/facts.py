@@ -1,4 +1,4 @@
-"""Collects the facts that `doctor` evaluates. Starts only short probes and, with --deep, a small job."""
+"""Collects the facts that `doctor` evaluates. Runs only short tests and, with --deep, a small job."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Network, Setup
 from clusterkit.words.outcome import RunResult
 
-# Run by path, since clusterkit may not be installed for the tasks' interpreter.
+# The program is run by path, since clusterkit may not be installed for the tasks' interpreter.
 PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"
 WITHIN = 120.0  # seconds; the timeout of the small job, which usually takes 10 to 30 s
-OURS = "CLUSTERKIT_"  # prefix of variables that would change the small job
-CENSUS_WITHIN = 60.0  # seconds; the timeout of the census, which usually takes some tenths of a second
-ANY_PROGRAM = "PROGRAM"  # stands for the program if the user gave none
-WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # if only these options are given, the user did not ask about a job
+OURS = "CLUSTERKIT_"  # the prefix of environment variables that would change the small job
+CENSUS_WITHIN = 60.0  # seconds; the timeout of the census, which usually takes a fraction of a second
+ANY_PROGRAM = "PROGRAM"  # a placeholder, used if the user did not name a program
+INTERPRETER_OPTIONS = {"python", "env", "cwd"}  # if only these options are given, the user did not ask about a job
 
 
 def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Rating, str]:
-    """Run two workers with this interpreter and environment; return a rating and a sentence about the job."""
+    """Run a job of two workers with this interpreter and environment; return a rating and a sentence about the job."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clusterkit-doctor-") as home:
         own = {name: value for name, value in env.items() if not name.startswith(OURS)}
@@ -72,10 +72,10 @@ CENSUS = str(Path(__file__).with_name("census.py"))
 
 
 def collect_facts(given: GivenOptions, deep: bool = False) -> Facts:
-    """Collect all facts and, with `deep`, run a small job. Raises BadJob for options that no machine can satisfy."""
+    """Collect all facts; if `deep`, also run a small job. Raises BadJob for options that no machine can satisfy."""
     job = _job(given)
     env = {**os.environ, **job.setup.env}
-    asked = job if given.options.keys() - WHAT_RUNS_TASKS else None
+    asked = job if given.options.keys() - INTERPRETER_OPTIONS else None
     refusals = [] if asked is None else [*local_preflight(asked).problems]
     if asked is not None and asked.tensorboard:
         refusals += preflight.tensorboard_problems()
@@ -100,7 +100,7 @@ def collect_facts(given: GivenOptions, deep: bool = False) -> Facts:
 
 
 def _job(given: GivenOptions) -> JobSpec:
-    """Describe the job. Its interpreters are not checked here, since the rules evaluate them."""
+    """Return the specification of the job. Its interpreters are not checked here, but evaluated by the rules."""
     is_named = bool(given.options.get("program") or given.options.get("module"))
     if not is_named:
         given = given._replace(options={**given.options, "program": ANY_PROGRAM})
@@ -113,7 +113,7 @@ def _job(given: GivenOptions) -> JobSpec:
 
 
 def _interpreters(job: JobSpec) -> Iterator[Interpreter]:
-    """Examine each interpreter once, in the environment and directory of the first task type that uses it."""
+    """Examine each of the job's interpreters, in the environment and directory of the first task type that uses it."""
     seen = set()
     for kind in dict.fromkeys(task.type for task in job.tasks):
         own = job.setups.get(kind, Setup())
@@ -137,7 +137,7 @@ def ask_interpreter(python: str, env: Mapping[str, str], cwd: str | None) -> Int
     except subprocess.TimeoutExpired:
         return Interpreter(python, f"it did not answer within {CENSUS_WITHIN:g} s")
     try:
-        # Take the last line, since sitecustomize, for example, may print other lines before.
+        # Parse only the last line, since sitecustomize, for example, may print other lines before it.
         answer = json.loads(ran.stdout.splitlines()[-1])
         unmet = tuple(Unmet(**one) for one in answer.pop("unmet"))
         return Interpreter(path=python, tensorflows=tuple(answer.pop("tensorflows")), unmet=unmet, **answer)

@@ -1,4 +1,4 @@
-"""Collects cores, memory, GPUs and limits, and tests ports and the state directory as a run would use them."""
+"""Collects facts about cores, memory, GPUs and limits; tests ports and the state directory as a run would use them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 PR_GET_CHILD_SUBREAPER = 37
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL_RANGE = (32768, 60999)  # Linux's default range of ephemeral ports
-TIME_WAIT = "06"  # the state TIME_WAIT of a TCP socket in /proc/net/tcp
-UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means unlimited
+TIME_WAIT = "06"  # how /proc/net/tcp shows that a TCP socket is in the state TIME_WAIT
+UNLIMITED = 1 << 60  # bytes; in cgroup v1, a limit of at least this size means unlimited
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
@@ -64,7 +64,7 @@ def _limit(value: int) -> int | None:
 
 
 def _missing() -> Iterator[str]:
-    """Yield a clause for each kernel feature that clusterkit needs and this system lacks."""
+    """Yield a clause for each kernel feature that clusterkit needs, but that this system lacks."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (OSError, AttributeError):
@@ -78,7 +78,7 @@ def _missing() -> Iterator[str]:
 
 
 def _thread_limit() -> int | None:
-    """Return the maximum number of threads of this user or, for root, of the machine."""
+    """Return the maximum number of threads that this user may have; for root, that of the whole machine."""
     soft = _limit(resource.getrlimit(resource.RLIMIT_NPROC)[0])
     with suppress(OSError, ValueError):
         system = int(Path("/proc/sys/kernel/threads-max").read_text())
@@ -87,7 +87,7 @@ def _thread_limit() -> int | None:
 
 
 def _threads() -> int:
-    """Return the number of threads that count against the result of `_thread_limit`."""
+    """Return the number of threads that count toward the limit returned by `_thread_limit`."""
     count, own, everybody = 0, os.getuid(), os.geteuid() == 0
     for process in psutil.process_iter(["uids", "num_threads"]):
         uids, threads = process.info["uids"], process.info["num_threads"]
@@ -109,29 +109,29 @@ def _quota() -> float | None:
 
 
 def _smallest(controller: str, *files: str) -> int | None:
-    """Return the smallest limit in this process's control group and its ancestors; None without a limit."""
+    """Return the smallest limit in this process's control group and its ancestors; None if there is no limit."""
     found = []
     for group in _groups(controller):
         for name in dict.fromkeys(files):
-            with suppress(OSError, ValueError):  # without a limit, the file contains "max"
+            with suppress(OSError, ValueError):  # if there is no limit, the file contains "max", which is not a number
                 found.append(int((group / name).read_text()))
     return min((limit for limit in found if limit < UNLIMITED), default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Yield the directories of this process's control group and its ancestors, in cgroup v2 and v1."""
+    """Yield the directories of this process's control group and the group's ancestors, for cgroup v2 and v1."""
     with suppress(OSError):
         for line in OWN_GROUPS.read_text().splitlines():
             number, names, path = line.split(":", 2)
             if number == "0" or controller in names.split(","):
                 root = GROUPS / (names if number != "0" else "")
                 place = root / path.strip("/")
-                # In a container, the path is that on the host, while the container's group is mounted at the root.
+                # In a container, `path` is a path on the host, but the container's own group is mounted at the root.
                 yield from (one for one in (place, *place.parents) if one.is_relative_to(root))
 
 
 def try_state() -> StateFacts:
-    """Test the state directory as a run would use it. If it does not exist, test the nearest existing ancestor."""
+    """Test the state directory as a run would use it. If it does not exist, test its nearest existing ancestor."""
     home = state_dir()
     existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
     room = shutil.disk_usage(existing).free if existing.is_dir() else 0
@@ -143,7 +143,7 @@ def try_state() -> StateFacts:
 
 
 def try_ports() -> PortFacts:
-    """Count the free ephemeral ports, and test that a server can listen on a held port."""
+    """Count the free ephemeral ports, and test whether a server can listen on a held port."""
     try:
         first, last = map(int, PORT_RANGE.read_text().split())
     except (OSError, ValueError):
@@ -155,7 +155,7 @@ def try_ports() -> PortFacts:
 
 
 def _unusable(directory: Path) -> str | None:
-    """Return why a run can't use a directory, as a clause, or None if a run can use it."""
+    """Return a clause that explains why runs can't use a directory; None if they can."""
     trial = directory / f".clusterkit-{secrets.token_hex(8)}"
     try:
         trial.mkdir(mode=0o700)
@@ -173,7 +173,7 @@ def _unusable(directory: Path) -> str | None:
 
 
 def _not_shared() -> str | None:
-    """Return why a server can't listen on a held port or clients can't reach the server, or None if both work."""
+    """Return why a server can't listen on a held port, or why clients can't reach it; None if both work."""
     try:
         held = claim()
     except NoPorts:

@@ -10,31 +10,31 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, number_of
 
 GB, MB = 1 << 30, 1 << 20
-THREADS = 120  # the number of a task's threads, measured with two workers on 2 cores; each further core adds a few
+THREADS = 120  # the number of threads per task, measured with two workers on 2 cores; each further core adds a few
 LEAST_TASKS = 3  # the number of tasks that should fit: a chief, a worker and a ps
-LEAST_PORTS = 100  # a smaller number of free ports is reported
-LEAST_ROOM = GB  # bytes; less free space is reported, although a small job needs only some tens of megabytes
-NO_ROOM = 10 * MB  # bytes; with less free space, the state directory is unusable
+LEAST_PORTS = 100  # if fewer ports are free, the user is warned
+LEAST_ROOM = GB  # bytes; if less space is free, the user is warned, although a small job needs only tens of megabytes
+NO_ROOM = 10 * MB  # bytes; if less space is free, the state directory is unusable
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Cores, memory and limits. Sizes are in bytes. None: unlimited or unknown."""
+    """Facts about cores, memory and limits. Sizes are in bytes. None means unlimited or unknown."""
 
     cores: int
     memory: int
     free: int
     task_memory: int  # the memory of a task that has imported TensorFlow
-    descriptors: int | None  # the number available for tasks under the soft limit
-    descriptors_hard: int | None  # the number available for tasks under the hard limit
-    task_descriptors: int
+    descriptors: int | None  # the number of descriptors that the soft limit leaves for tasks
+    descriptors_hard: int | None  # the number of descriptors that the hard limit leaves for tasks
+    task_descriptors: int  # the number of descriptors that a task needs
     kernel: str = ""
-    missing: tuple[str, ...] = ()  # missing kernel features, as clauses
+    missing: tuple[str, ...] = ()  # clauses about missing kernel features
     quota: float | None = None  # the number of cores that the control group allows
-    group_memory: int | None = None
-    group_tasks: int | None = None
-    threads: int | None = None  # the user's limit on threads
-    threads_now: int = 0
+    group_memory: int | None = None  # the memory that the control group allows
+    group_tasks: int | None = None  # the number of threads that the control group allows
+    threads: int | None = None  # the number of threads that this user may have
+    threads_now: int = 0  # the number of threads that already count toward `threads`
     gpus: tuple[str, ...] = ()
     why_no_gpu: str | None = None
     gpu_devices: int = 0  # the number of GPU device files
@@ -42,7 +42,10 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """The state directory: why it can't be used (`problem`), its free bytes, and how many strays each dead run has."""
+    """Facts about the state directory. `problem` is the reason why runs can't use the directory; None if they can.
+
+    `room` is the free space in bytes. `strays` maps each dead run to the number of its remaining processes.
+    """
 
     path: str
     problem: str | None
@@ -53,7 +56,10 @@ class StateFacts:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """The numbers of ephemeral ports. `problem` is why clusterkit can't hold a port for a task's server."""
+    """The numbers of all ephemeral ports and of the free ones.
+
+    `problem` is the reason why clusterkit can't hold a port for a task's server; None if it can.
+    """
 
     count: int
     free: int

@@ -1,4 +1,4 @@
-"""Evaluates the facts. Each diagnosis has a rating and, unless all is fine, says what to do."""
+"""Evaluates the facts. Each diagnosis has a rating and, unless everything is fine, describes what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = {"keras": "Keras", "tf-keras": "tf_keras", "numpy": "NumPy", "protobuf":
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """An unmet requirement of the installed package `of`. `has` is the wrong version that is installed, if any."""
+    """An unmet requirement of the installed package `of`. `has` is the installed version, if any."""
 
     of: str
     name: str
@@ -31,21 +31,21 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter that would run tasks. `problem` is why it does not start."""
+    """An interpreter that would run tasks. `problem` is the reason why it does not start; None if it starts."""
 
     path: str
     problem: str | None = None
     version: str = ""
     implementation: str = "cpython"
-    packages: Mapping[str, str] = field(default_factory=dict)  # versions by distribution
+    packages: Mapping[str, str] = field(default_factory=dict)  # maps each installed distribution to its version
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=dict)  # from a module to True if it is complete
+    modules: Mapping[str, bool] = field(default_factory=dict)  # maps each module that was found to True if complete
     unmet: tuple[Unmet, ...] = ()
-    checked: bool = True  # True if requirements were checked
+    checked: bool = True  # True if the requirements of packages were checked
 
     @property
     def tensorflow(self) -> str | None:
-        """The version of TensorFlow, from whichever distribution is installed; None without TensorFlow."""
+        """The version of TensorFlow, whichever distribution contains it; None if TensorFlow is not installed."""
         return self.packages[self.tensorflows[0]] if self.tensorflows else None
 
     @property
@@ -85,7 +85,7 @@ def _requirements(python: Interpreter) -> Judged:
         text = f"Requirements of packages were not checked. {_install(python, 'packaging')}"
         yield "unchecked", Rating.DOUBT, text
     for unmet in python.unmet:
-        # A missing requirement may not matter (conda omits libclang), while a wrong version often fails.
+        # A missing requirement may not matter (conda omits libclang), but a wrong version often fails.
         core = unmet.of in (*python.tensorflows, "keras")
         grade = Rating.WRONG if core and (unmet.has or unmet.name == "keras") else Rating.DOUBT
         text = f"{unmet.of} {python.packages[unmet.of]} requires {unmet.name}{unmet.wanted}, and "
@@ -100,20 +100,20 @@ def _install(python: Interpreter, *what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts. `env` is the environment that tasks would get; `job` is None unless the user asked about a job."""
+    """All facts. `env` is the environment that tasks would get. `job` is None unless the user asked about a job."""
 
     interpreters: tuple[Interpreter, ...]
     machine: MachineFacts
     ports: PortFacts
     state: StateFacts
     env: Mapping[str, str]
-    no_network: str | None = None  # why --network virtual does not work here, as a clause
-    no_full_disk: str | None = None  # why the fault disk-full does not work here, as a clause
+    no_network: str | None = None  # the reason why --network virtual does not work here; None if it works
+    no_full_disk: str | None = None  # the reason why the disk-full fault does not work here; None if it works
     keras_backend: str | None = None  # the backend in the user's keras.json
     job: JobSpec | None = None
-    shortages: tuple[str, ...] = ()  # the warnings of `up` for this job
-    refusals: tuple[str, ...] = ()  # why `up` refuses this job
-    deep: tuple[Rating, str] | None = None  # the result of the small job
+    shortages: tuple[str, ...] = ()  # sentences: the warnings that `up` shows for this job
+    refusals: tuple[str, ...] = ()  # sentences: the reasons why `up` refuses this job
+    deep: tuple[Rating, str] | None = None  # a rating of the small job and a sentence about it; None if it was not run
 
 
 def diagnose(facts: Facts) -> list[Diagnosis]:

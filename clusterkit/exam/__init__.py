@@ -1,1 +1,1 @@
-"""The exam: tests whether a program computes the same when it is distributed, stopped, or hit by faults."""
+"""Examines whether a program computes the same results when it is distributed, interrupted, or hit by faults."""

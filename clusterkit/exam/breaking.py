@@ -1,4 +1,4 @@
-"""Breaks a run after a task's step: injects a fault, or stops the run as `clusterkit down` does."""
+"""Interrupts a run after a task's step: injects a fault, or stops the run as `clusterkit down` does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-CHECK_EVERY = 0.02  # seconds between two checks; a task waits much longer than this after its step
-MARK = b'{"kind": "held", '
-LONGEST = 4096  # bytes; the maximum length of a line about a step
+CHECK_EVERY = 0.02  # seconds between checks; a task waits much longer than this after its step
+MARK = b'{"kind": "held", '  # the beginning of the line that a task writes before it waits
+LONGEST = 4096  # bytes; longer lines are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """A break after a task's step: `fault`, in the grammar of `--fault`, or a stop of the run if `fault` is empty."""
+    """An interruption after a task's step: injects `fault` (as in `--fault`), or stops the run if `fault` is empty."""
 
     task: Task
     step: int
@@ -31,24 +31,25 @@ class Interruption:
 
     @property
     def hold(self) -> str:
-        """Return the entry of --record that makes the task wait after the step."""
+        """The entry of --record that makes the task wait after the step."""
         return f"hold={_file_name(self.task)}/{self.step}"
 
 
 @dataclass(slots=True)
 class Interrupter:
-    """Breaks a run after each of several steps in turn. If the run is stopped, its tasks have the grace period `grace`.
+    """Interrupts a run one or more times. If the run is stopped, its tasks get the grace period `grace`, in seconds.
 
-    If `by_reports` is True, a step is reached when a task reports it. Coordinators need this: they compute no steps.
+    If `by_reports` is True, a step counts as reached once any task reports it. Otherwise, a step counts as reached once
+    the interrupted task waits after the step. Coordinators compute no steps, and can be interrupted only by reports.
     """
 
     breaks: Sequence[Interruption]
     grace: float
     by_reports: bool = False
-    missed_breaks: str = ""  # the reason why a break was not possible
+    missed_breaks: str = ""  # the reason why an interruption was not possible; "" if all were possible
 
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
-        """Watch the run, and break it after each step, until the last break or until the run ends."""
+        """Watch the run, and interrupt it after each step. Return after the last interruption, or when the run ends."""
         for one in self.breaks:
             reported = partial(_is_reported, one.step, JournalReader(run))
             is_reached = reported if self.by_reports else _HoldReader(run, one).is_reached
@@ -73,14 +74,14 @@ class Interrupter:
 
 @dataclass(slots=True)
 class _HoldReader:
-    """Reads the lines that a task's attempts write when they begin to wait after a step. Lines may be malformed."""
+    """Reads the lines that a task's attempts write when they begin to wait after a step. Skips malformed lines."""
 
     run: RunDirectory
     one: Interruption
-    _read: Counter[Path] = field(default_factory=Counter)  # bytes of each file that are read
+    _read: Counter[Path] = field(default_factory=Counter)  # the number of bytes that were read from each file
 
     def is_reached(self) -> bool:
-        """Return whether the task has begun to wait after the step since the last call."""
+        """Read the lines that were added since the last call; return whether they show that the task waits."""
         return self.one.step in list(self._new())
 
     def _new(self) -> Iterator[object]:
@@ -93,7 +94,7 @@ class _HoldReader:
 
 
 def _is_reported(step: int, journal: JournalReader) -> bool:
-    """Return whether a task has reported the step, or a later step, since the last call."""
+    """Return whether, since the last call, a task has reported the step or a later step."""
     return any(isinstance(event, Progressed) and event.step >= step for _, event in journal.events())
 
 

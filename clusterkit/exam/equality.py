@@ -1,4 +1,4 @@
-"""The chapter equality: compares one worker with several, and finds the kind of mistake that explains a difference."""
+"""The equality chapter. Compares one worker with several, and identifies the mistake that explains a difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clusterkit.exam.recording import (
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-AGREEMENT = 1e-6  # the allowed difference of a variable between a gang's workers, as a share of the variable's norm
+AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
@@ -37,16 +37,16 @@ _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. D
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """Compare a job with one worker and the same job with several workers. The leader is the first of `several`."""
+    """Compare a run with one worker to a run of the same job with several workers, the first of which is the leader."""
     findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
-        return findings  # the two jobs train on different rows or in another order, so weights can't be compared
+        return findings  # the runs train on different rows or in a different order, so weights can't be compared
     differing = first_differences(one, several[0])
     return findings + ([explanation(differing, several)] if differing else [])
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers during training, judging by the states of its generators."""
+    """Return whether the program draws random numbers during training, which changes the state of a generator."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
@@ -56,7 +56,7 @@ def draws(several: Sequence[Recording]) -> bool:
 
 
 def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding if two workers write the same checkpoint file."""
+    """Yield a finding if two workers have written the same checkpoint file."""
     for first, second in combinations(several, 2):
         if shared := sorted(first.files & second.files):
             yield ExamFinding(
@@ -69,7 +69,7 @@ def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
 
 
 def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for the first worker whose values differ from the leader's values after the same step."""
+    """Yield a finding for the first worker whose variables differ from the leader's after the same step."""
     leader = several[0]
     for other in several[1:]:
         states = [*leader.states.items(), *([] if leader.end is None else [(leader.end.step, leader.end)])]
@@ -96,7 +96,7 @@ def _disagreement(a: VariableState, b: VariableState) -> str | None:
 
 
 def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Yield findings about rows that several workers train on too often or not at all."""
+    """Yield findings about rows that several workers train on too often, too rarely, or not at all."""
     one_counts, several_counts = one.counted_rows(), _counted_rows(several)
     if not one_counts or not all(recording.rows for recording in several):
         return
@@ -124,7 +124,7 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:
-    """Return a sentence if the jobs train on the same rows in different orders, and can't be compared; "" otherwise."""
+    """Return a clause if the runs train on the same rows in different orders and can't be compared; otherwise ""."""
     steps = one.rows.keys() & several[0].rows.keys()
     same_rows = (
         Counter(one.rows[step]) == Counter(chain(*(each.rows.get(step, ()) for each in several))) for step in steps
@@ -143,7 +143,10 @@ def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
 
 
 def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bool:
-    """Return whether the rows and totals are equal. The counts of a row may differ by 1, for an incomplete epoch."""
+    """Return whether two runs train on the same rows, and on each row equally often.
+
+    The two counts of a row may differ by 1, to allow for an incomplete epoch, but the totals must be equal.
+    """
     if one_counts.keys() != several_counts.keys() or one_counts.total() != several_counts.total():
         return False
     return all(abs(several_counts[row] - times) <= 1 for row, times in one_counts.items())
@@ -152,7 +155,7 @@ def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bo
 def _row_findings(
     one: Recording, several: Sequence[Recording], one_counts: Counter[str], several_counts: Counter[str]
 ) -> Iterator[ExamFinding]:
-    """Yield findings if one worker and several workers together do not train on each row equally often."""
+    """Yield findings about rows on which several workers in total train more often or less often than one worker."""
     if _equally_often(one_counts, several_counts):
         return
     workers = len(several)
@@ -186,7 +189,7 @@ def _row_findings(
 
 
 def _rows_by_step(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]]]:
-    """Yield, for each step, the rows of each worker."""
+    """Yield a list for each step, which contains the rows of each worker."""
     for step in sorted(several[0].rows):
         yield [recording.rows.get(step, ()) for recording in several]
 
@@ -197,7 +200,7 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """Return a finding with the kind of mistake that explains which variables differ first, and by how much."""
+    """Return a finding about the mistake that explains which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
@@ -242,14 +245,20 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
 
 
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
-    """Return the first step since the last recorded state in which workers have different numbers of rows, or None."""
+    """Return the first step in which the workers have different numbers of rows, or None.
+
+    The search begins after the last step before `until` that has a recorded state, and ends with `until`.
+    """
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)
     return next((step for step in steps if len({len(one.rows.get(step, ())) for one in several}) > 1), None)
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """Return the factor N or 1/N by which all updates differ, or None. Optimizer slots may differ by its square."""
+    """Return the factor (`workers` or 1 / `workers`) by which all updates differ; None if neither fits.
+
+    The slots of an optimizer may also differ by the square of the factor.
+    """
     return next(
         (factor for factor in (float(workers), 1 / workers) if all(_fits_factor(one, factor) for one in differing)),
         None,

@@ -1,4 +1,4 @@
-"""The examiner: runs the job for each cell of an exam, chapter by chapter, and yields the result of each cell."""
+"""Runs the job for each cell of an exam, chapter by chapter, and yields the result of each cell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from clusterkit.words.outcome import RunState
 SAVES_NOTHING = "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
 IN_FIT, IN_A_LOOP = "callbacks=[training.Backup()] in fit", "training.Checkpointer(model=model) in a loop"
 NO_STEPS = (
-    "no steps were seen: the program makes none, or does so where clusterkit can't see them. One line reports them: "
+    "no steps were seen: the program runs none, or clusterkit can't observe them. One line reports them: "
     "training.report(step=step, loss=loss)"
 )
 
@@ -54,19 +54,19 @@ HANGS = (
 
 @dataclass(slots=True)
 class Examiner:
-    """An exam in progress. `chosen` are the names of the cells to examine, empty for all cells."""
+    """An exam in progress. `chosen` contains the names of the cells to examine; if it is empty, all are examined."""
 
     trials: Trials
     report: Report
     until: float  # monotonic seconds; no more cells are examined after this time
-    longest: float = 0.0  # seconds; the timeout of the first run, or 0 for the job's own timeout
+    longest: float = 0.0  # seconds; the timeout of the first run; 0 means the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phase_limit: Sequence[str] | None = None  # the phases in which the chapter survival injects faults; None for all
-    disk: bool = False  # True if this machine can make a checkpoint directory full
-    wide: bool = False  # True to compare one worker, in addition, with twice the job's number of workers
+    phase_limit: Sequence[str] | None = None  # the phases in which the survival chapter injects faults; None means all
+    disk: bool = False  # True if this machine can simulate a full disk
+    wide: bool = False  # True to compare one worker also with twice the job's number of workers
 
     def examine(self) -> Iterator[CellResult]:
-        """Examine the program, and yield the results. If this is impossible, set `report.invalid_reason` and return."""
+        """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed)
         try:
             yield from self._chapters(runs)
@@ -77,7 +77,7 @@ class Examiner:
     def _chapters(self, runs: ExamRuns) -> Iterator[CellResult]:
         unbroken = runs.run("unbroken", {"timeout": self.longest} if self.longest else {})
         if not unbroken.has_succeeded:
-            self.report.invalid_reason = f"it fails even unbroken: {unbroken.failure_text}."
+            self.report.invalid_reason = f"it fails even without interruptions: {unbroken.failure_text}."
             if self.longest and unbroken.state is RunState.TIMED_OUT:
                 self.report.invalid_reason = TOO_LONG.format(self.longest)
             return
@@ -103,14 +103,14 @@ class Examiner:
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
-        """Remove the exam's runs, except those of failed cells. Keep the last run if the program can't be examined."""
+        """Remove the exam's runs, except those of failed cells and, if the program can't be examined, the last run."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
             if run not in failed and not (self.report.invalid_reason and run == started[-1]):
                 self.trials.remove(run)
 
     def _repeat(self, runs: ExamRuns, unbroken: ExaminedRun, again: ExaminedRun) -> CellResult:
-        """Compare two unbroken runs of the job, which shows how exactly other runs can be compared."""
+        """Compare two uninterrupted runs of the job, to find out how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.has_succeeded:
             return judge(
@@ -156,7 +156,7 @@ class Examiner:
             yield self.report.add(_compare(runs, cell, alone, several, number, notes))
 
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        # If several workers compute something else than one worker, their results can't be compared.
+        # If several workers compute different results than one worker does, their runs can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
         for plan in _interruption_plans(runs.job, runs.baseline, compares):
             if self._is_wanted(plan.cell):
@@ -207,7 +207,7 @@ def _compare(
 
 
 def _saves_nothing(unbroken: ExaminedRun) -> str:
-    """Return the reason why nothing can be resumed if no task saved a checkpoint in the unbroken run; otherwise ""."""
+    """Return why nothing can be resumed if no task saved a checkpoint in the uninterrupted run; otherwise return ""."""
     if Phase.SAVING in unbroken.phases():
         return ""
     return SAVES_NOTHING + (IN_FIT if any(task.logs for task in unbroken.tasks) else IN_A_LOOP)
@@ -215,11 +215,11 @@ def _saves_nothing(unbroken: ExaminedRun) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _InterruptionPlan:
-    """A way to interrupt a run. If `compares`, the final metric is compared with that of the unbroken run."""
+    """A way to interrupt a run. If `compares`, its final metric is compared with that of an uninterrupted run."""
 
     cell: Cell
     one: Interruption
-    workers: int | None = None  # the number of workers to continue with; None for the same number
+    workers: int | None = None  # the number of workers in the resumed run; None means the same number as before
     compares: bool = True
 
 
@@ -239,7 +239,7 @@ def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Ite
 
 
 def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
-    """Break a run, continue it if it was stopped, and compare its end with that of the unbroken run."""
+    """Interrupt a run, resume it if it was stopped, and compare its final state with an uninterrupted run's."""
     broken = last = runs.run(plan.cell.name, {}, plan.one)
     ids = [broken.run_id]
     if broken.missed_breaks:
@@ -266,7 +266,7 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
 
 
 def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) -> CellResult:
-    """Break a run, and check the conditions that must hold after every fault."""
+    """Run the job with the cell's faults, and check the conditions that must hold after every fault."""
     job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE_RESTARTS)
     broken = runs.run(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
     if broken.missed_breaks:

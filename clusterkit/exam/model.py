@@ -1,4 +1,4 @@
-"""An exam as values: its chapters, its cells with their results, and the verdict."""
+"""The data of an exam: its chapters, its cells with their results, and the verdict."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from clusterkit.words.model import number_of
 class Chapter(enum.StrEnum):
     """The subjects of an exam, in the order in which they are examined."""
 
-    REPEAT = "repeat"  # compares two unbroken runs
+    REPEAT = "repeat"  # compares two uninterrupted runs
     EQUALITY = "equality"  # compares one worker with several
-    RESUME = "resume"  # compares a run that was stopped and continued with an unbroken run
+    RESUME = "resume"  # compares an interrupted and resumed run with an uninterrupted run
     SURVIVAL = "survival"  # injects each fault in each phase
 
 
@@ -24,7 +24,7 @@ class Grade(enum.StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_REACHED = "not reached"  # the fault or the comparison was not possible; the result contains the reason
-    SKIPPED = "skipped"  # the cell was not examined, since the exam's time was up
+    SKIPPED = "skipped"  # the exam's time was up before the cell could be examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ExamFinding:
-    """A mistake in the program. `code` is the kind, `text` describes the observation, `remedy` is the correction."""
+    """A mistake in the program. `code` is its kind, `text` describes the observation, `remedy` is the correction."""
 
     code: str
     text: str
@@ -49,9 +49,10 @@ class ExamFinding:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The result of a cell. `runs` are the ids of its runs. `reason` is why the cell was not reached, or was skipped.
+    """The result of a cell.
 
-    `seconds` is the duration of the longest recovery, and `lost` is the number of steps that were computed again.
+    `runs` are the ids of the cell's runs. `reason` explains why the cell was not reached or was skipped. `seconds` is
+    the duration of the longest recovery, and `lost` is the number of steps that had to be computed again.
     """
 
     cell: Cell
@@ -65,14 +66,14 @@ class CellResult:
 
 
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
-    """Return the result of a cell that was reached. The cell has passed if there are no findings."""
+    """Return the result of a cell that was reached: passed if there are no findings, otherwise failed."""
     mistakes = tuple(findings)
     grade = Grade.FAILED if mistakes else Grade.PASSED
     return CellResult(cell, grade, findings=mistakes, notes=tuple(notes), runs=runs)
 
 
 def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
-    """Return the result of a cell that was not reached, so that it proves nothing about the program."""
+    """Return the result of a cell that was not reached, and therefore proves nothing about the program."""
     return CellResult(cell, Grade.NOT_REACHED, reason=reason, runs=runs)
 
 
@@ -97,12 +98,12 @@ class Report:
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
     def unseen(self) -> list[Chapter]:
-        """Return the chapters that have cells, but in which no cell has passed or failed."""
+        """Return the chapters whose cells were all skipped or not reached."""
         reached = {one.cell.chapter for one in self.results if one.grade in (Grade.PASSED, Grade.FAILED)}
         return [chapter for chapter in Chapter if self.results_of(chapter) and chapter not in reached]
 
     def is_first(self, result: CellResult) -> bool:
-        """Return whether the result's reason, if any, has not already occurred in the chapter."""
+        """Return whether no earlier result in the chapter has the same reason. True for a result without a reason."""
         alike = (one for one in self.results_of(result.cell.chapter) if one.reason == result.reason)
         return not result.reason or next(alike, result) is result
 
@@ -118,7 +119,7 @@ class Report:
         return 4 if self.invalid_reason or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
-        """Add a result, and return it. A remedy is left out if an earlier cell of the chapter has the same finding."""
+        """Add and return a result, without the remedies of findings that an earlier cell of the chapter also has."""
         earlier = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
         shortened = tuple(replace(one, remedy="") if one.text in earlier else one for one in result.findings)
         self.results.append(replace(result, findings=shortened))

@@ -1,7 +1,7 @@
-"""An exam as an HTML page: the verdict, each chapter, survival as a matrix of faults and phases, and each finding.
+"""Formats an exam as an HTML page: the verdict, the chapters, a matrix of faults and phases, and each cell's findings.
 
-The page is one file without scripts, so it needs neither a server nor a network. Text from programs is escaped. The
-sign of a cell is a link to the page of its run or, if there is none, to the cell's details on this page.
+The page is one file without scripts, so it needs neither a server nor a network. Text from programs is escaped. In the
+matrix, each cell's sign links to the page of the cell's run or, if that page does not exist, to the cell's details.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, mark_of, recovery_of
 from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
-_FIRST = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)
-# The colors of Okabe and Ito, which color-blind people can distinguish. Each grade has a sign, too.
+_ORDER = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)  # the order in which the cells are listed
+# The colors are those of Okabe and Ito, which color-blind people can distinguish. Each grade also has its own sign.
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ccc, #444); --soft: light-dark(#666, #aaa); }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
@@ -51,7 +51,7 @@ def page(report: Report, replay: Replay, links: Mapping[str, str] | None = None)
         *_chapters(report),
         *_matrix(report.results_of(Chapter.SURVIVAL), links),
         "<h2>Every cell</h2>",
-        *(_details(result, replay, links) for grade in _FIRST for result in report.results if result.grade is grade),
+        *(_details(result, replay, links) for grade in _ORDER for result in report.results if result.grade is grade),
     ]
     return "\n".join([head, *body, "</body></html>\n"])
 
@@ -89,7 +89,7 @@ def _sign(result: CellResult | None, links: Mapping[str, str]) -> str:
 
 
 def _details(result: CellResult, replay: Replay, links: Mapping[str, str]) -> str:
-    """Return a cell's result and links to its runs. A failed cell also has commands to repeat it and show its runs."""
+    """Return a cell's result and links to its runs; for a failed cell, also commands to repeat it and show its runs."""
     failed = result.grade is Grade.FAILED
     kind = "fails" if failed else "" if result.notes or result.findings else "plain"
     facts = [_graded(result), *recovery_of(result)]

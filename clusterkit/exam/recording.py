@@ -1,4 +1,4 @@
-"""The recording of an attempt (values of variables after steps, digests of rows), and how two recordings differ."""
+"""Recordings of attempts (values of variables after steps, digests of rows), and differences between two recordings."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from clusterkit.words.model import Task
 
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
-# The allowed difference of two updates, as a share of the update: at step 0, its growth per step, and at most.
-# Sums of float32 numbers in a different order differ by about 1e-5 of the update at the first step.
+# The allowed difference between two updates, relative to the norm of the first update. TOLERANCE applies to step 0,
+# GROWTH is the relative increase per step, and LOOSEST is the maximum. If float32 numbers are merely summed in a
+# different order, updates differ by about 1e-5 at the first step.
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
-CONSTANT = 0.05  # the allowed deviation from a constant factor, as a share of the factor
-COMPARED = ("weight", "optimizer", "batch-norm")
+CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
+COMPARED = ("weight", "optimizer", "batch-norm")  # the kinds of variables that are compared with a tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a task. `kind` is one of KINDS. `on_read` is True if its values in the workers may differ."""
+    """A variable of a task. `kind` is one of KINDS. `on_read` is True if its values may differ between workers."""
 
     kind: str
     on_read: bool
@@ -32,13 +33,13 @@ class Variable:
 
     @property
     def is_number(self) -> bool:
-        """Return whether the values are floating-point numbers, which can be compared with a tolerance."""
+        """Whether the values are floating-point numbers, which can be compared with a tolerance."""
         return bool(np.issubdtype(self.values.dtype, np.floating))
 
 
 @dataclass(frozen=True, slots=True)
 class VariableState:
-    """A task's variables after a step, by name."""
+    """A task's variables after a step. `variables` maps names to variables."""
 
     step: int
     variables: Mapping[str, Variable]
@@ -60,8 +61,9 @@ class Recording:
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
-    renamed: dict[str, bool] = field(default_factory=dict)  # maps a new path to True if the file was synced before
-    replaced: set[str] = field(default_factory=set)  # the paths at which a model was written over an older model
+    # Maps the new path of each renamed file to True if the file was synced before it was renamed.
+    renamed: dict[str, bool] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -74,12 +76,12 @@ class Recording:
 
 
 def is_same(a: Values, b: Values) -> bool:
-    """Return whether two arrays are equal bit by bit, so that NaN equals NaN."""
+    """Return whether two arrays are equal bit by bit. NaN is equal to NaN."""
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def distance(a: Values, b: Values, scale: float) -> float:
-    """Return the Euclidean distance of two arrays, as a multiple of `scale`."""
+    """Return the Euclidean distance between two arrays, as a multiple of `scale`."""
     if a.shape != b.shape:
         return math.inf
     with np.errstate(invalid="ignore"):
@@ -91,7 +93,11 @@ def distance(a: Values, b: Values, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable whose updates differ by the share `distance`. N workers' update is `factor` times one worker's."""
+    """A variable whose values differ between a run with one worker and a run with several workers.
+
+    `distance` is relative to the norm of the variable's update. The update by several workers is `factor` times the
+    update by one worker; `factor` is None if there is no such factor.
+    """
 
     name: str
     kind: str
@@ -101,12 +107,12 @@ class Difference:
 
 
 def tolerance(step: int) -> float:
-    """Return the allowed difference of two updates after this step, as a share of the update."""
+    """Return the allowed difference between two updates after this step, relative to the norm of the first update."""
     return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Return the differences at the first recorded step that has any, the greatest difference first."""
+    """Return the differences after the first recorded step with a difference, sorted from largest to smallest."""
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
@@ -129,7 +135,7 @@ def _differences(one: Recording, several: Recording, a: VariableState, b: Variab
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
-    """Return a variable's value before the first step. For an optimizer's variable that did not exist, return zeros."""
+    """Return a variable's value before the first step; zeros for an optimizer's variable that did not exist yet."""
     if recording.begin is not None and name in recording.begin.variables:
         return recording.begin.variables[name].values
     return np.zeros_like(now.values) if now.kind == "optimizer" else None
@@ -144,7 +150,7 @@ def _update(now: Variable, before: Values | None) -> Values | None:
 
 
 def _scale(mine: Variable, update: Values | None) -> float:
-    """Return the norm of the update, but at least the rounding error of the variable."""
+    """Return the norm of the update, but at least the variable's rounding error."""
     rounding = norm(mine) * 1e-6 * math.sqrt(max(mine.values.size, 1)) + 1e-12
     return max(norm(mine) if update is None else float(np.linalg.norm(update)), rounding)
 
@@ -154,7 +160,7 @@ def norm(variable: Variable) -> float:
 
 
 def _common_factor(a: Values | None, b: Values | None) -> float | None:
-    """Return the factor f for which b is about f · a; None if there is no such factor."""
+    """Return the factor f for which b is approximately f · a; None if there is no such factor."""
     if a is None or b is None or a.shape != b.shape:
         return None
     square = float(np.vdot(a, a))
@@ -166,7 +172,7 @@ def _common_factor(a: Values | None, b: Values | None) -> float | None:
 
 
 def comparable(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variable, Variable]]:
-    """Yield the name and both states of each variable that can be compared with a tolerance."""
+    """Yield (name, variable in `a`, variable in `b`) for each variable that can be compared with a tolerance."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
         if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:

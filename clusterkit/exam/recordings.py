@@ -1,6 +1,6 @@
 """Reads the recordings of a run's tasks.
 
-A task that writes its recording may be killed at any moment, so unreadable entries are skipped.
+A task may be killed while it writes its recording, so unreadable entries are skipped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes; longer lines are skipped
-LARGEST = 1 << 30  # bytes; larger files with values of variables are skipped
+LARGEST = 1 << 30  # bytes; larger files of variables are skipped
 
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
-    """Read the recordings of a run, by task and attempt."""
+    """Read the recordings of a run, and return each by its task and attempt."""
     recorded = {}
     for path in sorted(directory.glob("*.jsonl")):
         name, _, attempt = path.stem.rpartition(".")
@@ -74,7 +74,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
-        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # not with Keras on JAX
+        # With Keras on JAX, states contain no variables, and are skipped.
+        case "state" if _is_step(step) and (variables := _variables(line, directory)):
             state = VariableState(step, variables)
             match line.get("moment"):
                 case "begin":
@@ -96,7 +97,7 @@ def _numbers(values: object) -> dict[str, float]:
 
 
 def _variables(line: Mapping[str, Any], directory: Path) -> dict[str, Variable] | None:
-    """Read the variables of a state, or return None if the file is missing or damaged."""
+    """Read the variables of a state; return None if their file is missing, too large or damaged."""
     try:
         path = directory / Path(str(line["file"])).name
         if path.stat().st_size > LARGEST:
@@ -108,5 +109,5 @@ def _variables(line: Mapping[str, Any], directory: Path) -> dict[str, Variable] 
                 )
                 for number, one in enumerate(line["variables"])
             }
-    except Exception:  # a damaged archive may raise anything
+    except Exception:  # reading a damaged archive may raise any exception
         return None

@@ -1,4 +1,4 @@
-"""The chapter resume: compares a continued run with an unbroken run, and finds state that was not saved."""
+"""The resume chapter. Compares a resumed run with an uninterrupted run, and finds state that was not saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, is_same
 
-# Maps a kind of variable to the finding's code, a clause for the message, and the remedy, in the order of findings.
+# Maps a kind of variable to a finding's code, a part of its message, and its remedy. Findings appear in this order.
 _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (
@@ -22,17 +22,17 @@ _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "random": ("random-state", "the random state is", "Save the generators and seed generators with the model."),
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
-EXACT = tuple(_LOST_STATE)
+EXACT = tuple(_LOST_STATE)  # the kinds of variables that must be equal bit by bit
 _BACKUP = (
     "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
     "epoch and the position in the data."
 )
 _BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of findings that Backup prevents
-ROUNDING = 1e-5  # the allowed relative difference of metrics, which may be summed in a different order after a resume
+ROUNDING = 1e-5  # the allowed relative difference between metrics, which a resumed run may sum in another order
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
-    """Return findings about a continued attempt: about its first state, its rows, its length and its final state."""
+    """Return findings about the first state, the rows, the length and the final state of a resumed attempt."""
     findings = _forgotten(unbroken, continued)
     if not unbroken.logs:
         return findings
@@ -52,11 +52,11 @@ def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
 
 
 def resumption_by_others(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
-    """Return findings about an attempt that continued with a different number of workers.
+    """Return findings about an attempt that was resumed with a different number of workers.
 
     Random states, rows and the learning rate are not compared: generators have a state for each replica, each worker
-    has different rows, and many programs scale the learning rate with the workers. The number of steps is not compared
-    if each worker has as many rows in a step as before, since the global batch then grows with the workers.
+    has different rows, and many programs scale the learning rate with the number of workers. The number of steps is not
+    compared if a worker's number of rows in a step is unchanged, since the global batch then has a different size.
     """
     others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
     findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
@@ -109,7 +109,7 @@ def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
 
 
 def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str, str]:
-    """Return the kinds of variables that differ, each with the name of the first one, in the order of EXACT."""
+    """Map each kind of variable that differs to the name of the first such variable, in the order of EXACT."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
         got = actual.variables.get(name)
@@ -130,7 +130,7 @@ def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
 
 
 def _position_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Yield a finding if the continued attempt did not train on the same rows at the same steps."""
+    """Yield a finding if the resumed attempt trained on different rows at the same step."""
     steps = sorted(continued.rows)
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:

@@ -1,4 +1,4 @@
-"""Runs the job for an exam, reads the recordings, and compares metrics with those of the unbroken run."""
+"""Runs the job for an exam, reads the recordings, and compares metrics with those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
-MOST_CHECKPOINTS = 20  # the number of checkpoints at whose steps tasks also record their state
-WIDTH = 200  # columns; the maximum width of an error's line
-SPREAD = 3.0  # the allowed difference of a metric, as a multiple of the difference between two unbroken runs
+MOST_CHECKPOINTS = 20  # the maximum number of checkpoints at whose steps tasks also record their state
+WIDTH = 200  # columns; longer lines of an error message are shortened
+SPREAD = 3.0  # how much a metric may differ, as a multiple of its difference between two uninterrupted runs
 
 
 @dataclass(slots=True)
 class ExaminedRun(FinishedRun):
-    """A finished run, and its tasks' last recordings. `missed_breaks` is the reason if a fault was not injected."""
+    """A finished run and the recordings of its tasks' last attempts.
+
+    `missed_breaks` is the reason why an interruption or the fault did not take place; "" if all took place.
+    """
 
     tasks: Sequence[Recording] = ()
     missed_breaks: str = ""
@@ -39,17 +42,17 @@ class ExaminedRun(FinishedRun):
 
     @property
     def state(self) -> RunState | None:
-        """Return the final state of the run; None if the run left no result."""
+        """The final state of the run; None if the run left no result."""
         return None if self.result is None else self.result.state
 
     def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
-        """Return the phases that a task (None: any) has reached in an attempt (None: any)."""
+        """Return the phases that a task has reached in an attempt. None stands for any task or any attempt."""
         reached = (event for _, event in self.events if isinstance(event, PhaseReached))
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
     def failure_text(self) -> str:
-        """Return why the run failed, with an explanation or the error's last line, and the path of the log."""
+        """Why the run failed, with an explanation or the error's last line, and the path of the log."""
         result = self.result
         if result is None or result.cause is None:
             return "; ".join(self.why).rstrip(".")
@@ -67,7 +70,7 @@ class ExamRuns:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
         self.started: list[str] = []  # the ids of the exam's runs
-        self._spread = 0.0  # the difference between the metrics of two unbroken runs
+        self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
 
     @property
     def job(self) -> JobSpec:
@@ -75,15 +78,15 @@ class ExamRuns:
 
     @property
     def is_synchronous(self) -> bool:
-        """Return whether two runs can end with identical values, unlike asynchronous runs with parameter servers."""
+        """Whether two runs can end with identical values: not if parameter servers make training asynchronous."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
     def run(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
     ) -> ExaminedRun:
-        """Run the job with `breaks`, and with `fault` at its trigger. `words` are additional entries of --record."""
+        """Run the job with `breaks`, and inject `fault` when its trigger fires. Add `words` to the option --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # While the fault NEVER_FAULT waits for its step, tasks report each step at once.
+        # While a fault waits for a step, which NEVER_FAULT does during the whole run, tasks report each step at once.
         faults = [NEVER_FAULT, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
@@ -96,21 +99,21 @@ class ExamRuns:
         return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
-        """Compare all later runs with this unbroken run."""
+        """Use this uninterrupted run as the baseline for later runs."""
         assert unbroken.result is not None
         self.baseline = baseline_of(unbroken.result, unbroken.events)
         self.trials.limit(self.baseline.duration)
 
     def allow_variation(self, again: ExaminedRun) -> None:
-        """Derive the allowed difference of metrics from a second unbroken run."""
+        """Use a second uninterrupted run to determine how much metrics may differ."""
         self._spread = self._metric_distance(again) or 0.0
 
     def leader(self, examined: ExaminedRun) -> Recording | None:
-        """Return the recording of the leader or, without one, of the first task; None if there are no recordings."""
+        """Return the leader's recording. If there is none, return the first task's recording, or None."""
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
     def metric(self, examined: ExaminedRun) -> Iterator[ExamFinding]:
-        """Yield a finding if a run's metric differs too much from that of the unbroken run."""
+        """Yield a finding if a run's metric differs too much from the baseline's metric."""
         name, apart = Measure().metric_in(self.baseline), self._metric_distance(examined)
         if name is None or apart is None:
             return
@@ -121,7 +124,7 @@ class ExamRuns:
             yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
     def _metric_distance(self, examined: ExaminedRun) -> float | None:
-        """Return how much a run's metric differs from the unbroken run's; None if one of them is unknown."""
+        """Return how much a run's metric differs from the baseline's metric; None if one of the metrics is unknown."""
         name = Measure().metric_in(self.baseline)
         value = None if name is None else last_metrics(examined.events).get(name)
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])
@@ -131,7 +134,7 @@ class ExamRuns:
 
 
 def workers_of(job: JobSpec) -> int:
-    """Return the number of workers that train. The chief of a gang counts as a worker, a coordinator does not."""
+    """Return the number of workers that train. A gang's chief counts as a worker, but a coordinator does not."""
     has_servers = job.shape is Shape.PARAMETER_SERVER
     return job.counts.get(TaskType.WORKER, 0) if has_servers else len(job.steppers)
 

@@ -16,7 +16,8 @@ from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
-BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds; the default time after which no more cells are examined, and with `quick`
+# Seconds; the default time after which no more cells are examined, without and with `quick`.
+BUDGET, QUICK_BUDGET = 360.0, 60.0
 
 
 def make_examiner(
@@ -27,7 +28,7 @@ def make_examiner(
     keep: bool = False,
     wide: bool = False,
 ) -> tuple[Examiner, tuple[str, ...]]:
-    """Return an exam that has not begun, and warnings for the user. Raises BadJob."""
+    """Return an examiner that has not started yet, and warnings for the user. Raises BadJob."""
     asked, warnings = template_from(options)
     name = campaign_name(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
@@ -41,7 +42,7 @@ def make_examiner(
 
 
 def examine_program(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
-    """Examine a program. When the stack `ends` is closed, the exam ends its live runs. Raises BadJob and TypeError."""
+    """Examine a program. Closing the stack `ends` also ends the exam's live runs. Raises BadJob or TypeError."""
     args = options.pop("args", ())
     check_names(options)
     examiner, _ = make_examiner(gathered(program, args, options), quick)

@@ -1,4 +1,4 @@
-"""The chapter survival: chooses faults and phases, and checks the conditions that must hold after each fault."""
+"""The survival chapter. Chooses faults and phases, and checks the conditions that must hold after each fault."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
-PAUSE_SECONDS = 4  # seconds; the duration of lasting faults in phases other than "step"
-PARTITION_SECONDS = 15  # seconds; the duration of lasting faults in "step": TensorFlow misses heartbeats after 10 s
-DISK_SECONDS = 3  # seconds; the duration of the fault disk-full
+PAUSE_SECONDS = 4  # how long a lasting fault lasts in phases other than "step"
+PARTITION_SECONDS = 15  # how long a lasting fault lasts in "step"; TensorFlow misses heartbeats after 10 s
+DISK_SECONDS = 3  # how long the disk-full fault lasts
 
-# Cells that need no run of their own: the recording of the unbroken run shows the damage by an interruption.
+# Cells that need no run of their own: an uninterrupted run's recording shows what damage an interruption would do.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
 EXPORT = Cell(Chapter.SURVIVAL, "interrupted/exporting")
 
-# The phases of a program, in order. "step" is a step in the middle between two checkpoints.
+# The phases of a program, in order. "step" is a step halfway between two checkpoints.
 PHASES = (
     *(Phase.IMPORTING, Phase.STARTING, "step"),
     *(Phase.SAVING_OPEN, Phase.SAVING_WRITE, Phase.SAVING_SYNC, Phase.SAVING_RENAME, Phase.SAVED),
     *(Phase.RESTORING, Phase.EVALUATING, Phase.EXPORTING, "last-step", Phase.ENDING),
 )
 QUICK = (Phase.STARTING, "step", Phase.SAVING_RENAME, Phase.SAVED, Phase.RESTORING, Phase.ENDING)
-_SERVER_PHASES = ("step", "last-step")
+_SERVER_PHASES = ("step", "last-step")  # the phases in which faults are injected into servers
 _IN_PHASES = {
     **dict.fromkeys((FaultAction.KILL, FaultAction.TERM, FaultAction.STOP), PHASES),
     FaultAction.MEMORY: ("step",),
@@ -43,7 +43,10 @@ _LASTING_FAULTS = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase: `breaks` after steps, and `fault`, as for `--fault`, with its own trigger."""
+    """A fault for one task in one phase.
+
+    The run is interrupted by `breaks`, each after a step. `fault` is a fault with a trigger, as in `--fault`, or empty.
+    """
 
     cell: Cell
     action: FaultAction
@@ -54,7 +57,7 @@ class SurvivalCell:
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
-    """Return all cells, the most informative first. `disk` is True if a checkpoint directory can be made full."""
+    """Return all cells, the most informative first. `disk` is True if this machine can simulate a full disk."""
     cells = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
@@ -70,7 +73,7 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
-    """Yield one task of each kind: the leader, the last of the other training tasks, and the last server."""
+    """Yield the tasks to break: the leader, the last of the other training tasks, and the last server."""
     yield job.leader
     others = [task for task in job.training if task != job.leader]
     servers = [task for task in job.tasks if job.is_server(task) and task not in others]
@@ -96,9 +99,9 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
 
 
 def old_checkpoint_findings(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFinding]:
-    """Yield a finding if a recovery used a checkpoint although at least two newer checkpoints had been saved.
+    """Yield a finding if a recovery used an old checkpoint although at least two newer checkpoints had been saved.
 
-    One newer checkpoint is allowed, since it may have been incomplete.
+    A single newer checkpoint is not a finding, since it may have been incomplete.
     """
     saved = [(at, event.step) for at, event in events if isinstance(event, Checkpointed)]
     for one in recoveries:
@@ -117,7 +120,7 @@ def old_checkpoint_findings(events: Timed, recoveries: Iterable[Recovery]) -> It
 
 
 def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for each task that renamed a file before it was synced, given the tasks of an unbroken run."""
+    """Yield a finding for each task of an uninterrupted run that renamed a file before it was synced."""
     for recording in tasks:
         for path in sorted(path for path, synced in recording.renamed.items() if not synced)[:1]:
             yield ExamFinding(
@@ -129,7 +132,7 @@ def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for each task that overwrote a model in place, given the tasks of an unbroken run."""
+    """Yield a finding for each task of an uninterrupted run that overwrote a model in place."""
     for recording in tasks:
         for path in sorted(recording.replaced)[:1]:
             yield ExamFinding(
@@ -141,14 +144,14 @@ def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def why_unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
-    """Return why a cell's phase can't be reached; "" if the phase is among those that the unbroken run reached."""
+    """Return why a cell's phase can't be reached; "" if it can. `reached` are an uninterrupted run's phases."""
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
     return f"{one.task} never reaches the phase {one.phase}"
 
 
 def middle_step(baseline: Baseline) -> int | None:
-    """Return a step between two checkpoints, near the middle of the training; None if there are too few steps."""
+    """Return a step halfway between two checkpoints near the middle of training; None if there are too few steps."""
     last = baseline.last_step
     if not last or last < 2:
         return None
@@ -161,9 +164,9 @@ def middle_step(baseline: Baseline) -> int | None:
 
 
 def other_step(baseline: Baseline, middle: int) -> int | None:
-    """Return the step after a checkpoint near the step `middle`; None without a checkpoint.
+    """Return the step that follows a checkpoint near the step `middle`; None if there is no checkpoint.
 
-    The newest checkpoint before `middle` is used only if there is no other. The step of the checkpoint itself would be
+    The last checkpoint before `middle` is used only if there is no other. The step of the checkpoint itself would be
     too early, since many programs report a step before they save the checkpoint.
     """
     last = baseline.last_step or 0
@@ -176,7 +179,7 @@ def other_step(baseline: Baseline, middle: int) -> int | None:
 def survival_findings(
     result: RunResult | None, violations: Sequence[str], began_anew: bool = False, differing: str = ""
 ) -> Iterator[ExamFinding]:
-    """Yield findings about a run after a fault: its failure, violated invariants, or a variable that differs."""
+    """Yield findings about a run with a fault: its failure, its violations of invariants, or a differing variable."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
         hints = () if result is None else result.explanations

@@ -1,4 +1,4 @@
-"""An exam as text (the result and the findings of each cell, and a table of the chapters) and as JSON."""
+"""Formats an exam as text (the result and findings of each cell, and a table of the chapters) and as JSON."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def title(chapter: Chapter) -> str:
 
 
 def cell_lines(report: Report, result: CellResult, seconds: float, replay: Replay) -> list[str]:
-    """Format a finished cell: a line with the result, then findings, remedies and the command that repeats the cell.
+    """Format a finished cell: a line with the result, then findings and remedies.
 
-    A reason is left out if an earlier cell of the chapter has the same reason.
+    The last line of a failed cell is the command that repeats the cell. A reason is omitted if an earlier cell of the
+    chapter has the same reason.
     """
     head = f"  {MARKS[result.grade]} {result.cell.name}"
     is_first = report.is_first(result)
@@ -50,12 +51,12 @@ def cell_lines(report: Report, result: CellResult, seconds: float, replay: Repla
 
 
 def mark_of(report: Report) -> str:
-    """Return the mark of an exam. It is a check mark only if no cell failed and a cell of each chapter passed."""
+    """Return the mark of an exam: a check mark only if no cell failed and every chapter has a cell that passed."""
     return MARKS[Grade.FAILED if report.exit_code else Grade.SKIPPED if report.unseen() else Grade.PASSED]
 
 
 def recovery_of(result: CellResult) -> list[str]:
-    """Return phrases about the recovery in a cell, such as `recovered in 1.0 s` and `5 steps again`."""
+    """Return phrases about a cell's recovery, such as `recovered in 1.0 s` and `5 steps again`."""
     took = [] if result.seconds is None else [f"recovered in {shown(result.seconds)}"]
     return [*took, f"{result.lost} steps again"] if result.lost else took
 

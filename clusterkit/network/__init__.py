@@ -1,1 +1,1 @@
-"""The virtual network: gives each task an address, and impairs the traffic between any two tasks on request."""
+"""The virtual network: gives each task an address, and impairs traffic between tasks on request."""

@@ -1,4 +1,4 @@
-"""The backend's interface to the virtual network: addresses, namespaces, impairments, resets and the full disk."""
+"""The supervisor's interface to the virtual network: addresses, namespaces, impairments, resets and the full disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from clusterkit.system.process import Helper, code_of
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task, TaskType
 
-UP_WITHIN = 10.0  # seconds; the time limit for the start, which usually takes 0.1 s, and 10 ms for each task
-ANSWER_WITHIN = 5.0
-END_WITHIN = 2.0
+UP_WITHIN = 10.0  # seconds; the time limit for the start, which usually takes 0.1 s plus 10 ms per task
+ANSWER_WITHIN = 5.0  # seconds; the time limit for an answer to a later request
+END_WITHIN = 2.0  # seconds; the time that the switch has to exit before it is killed
 CHECK_TIMEOUT = 5.0  # seconds; the time limit for a check, which usually takes 0.1 s
 _DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit for SCM_RIGHTS
 PORT = 2222  # the port of every task's server, since each task has a different address
@@ -42,16 +42,17 @@ class NetworkPlan:
     tasks: Sequence[Task]
     seed: int  # the seed for the random choice of packets to lose or delay
     network: bool = True  # False if only the full disk is needed
-    pcap: Path | None = None  # the file to which all packets are captured; None: no capture
-    disk: Path | None = None  # the directory that can be made full; None: no full disk
+    pcap: Path | None = None  # the file to which all packets are captured; None if packets are not captured
+    disk: Path | None = None  # the directory that can be made full; None if a full disk is not needed
     cables: bool = True  # True to connect unimpaired tasks by veth pairs if possible; ignored if there is a capture
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, and the switch process that connects them. `pidfd` is that of the switch.
+    """The namespaces of a run's tasks, and the switch process that connects them. `pidfd` refers to the switch.
 
-    The switch logs errors to `log`; `env` is added to its environment. Create this object before any task starts, in a
-    thread that lives as long as the supervisor, since the switch is killed when that thread ends. Raises NetworkError.
+    The switch logs errors to `log`; `env` is added to the switch's environment. Create this object before any task
+    starts, in a thread that lives as long as the supervisor: the switch is killed when this thread ends. Raises
+    NetworkError.
     """
 
     def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
@@ -94,17 +95,17 @@ class VirtualNetwork:
         self._captures = plan.pcap is not None
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
-        """Return descriptors of the namespaces that a task has to join, in order. The descriptors close on exec."""
+        """Return the descriptors of the namespaces that a task has to join, in this order. They are closed on exec."""
         shared = len(self._descriptors) - len(self.addresses)
         own = [shared + self._index[task]] if self.addresses else []
         return tuple(self._descriptors[i] for i in (*range(shared), *own))
 
     def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
-        """Add the layer with this number between every task of `a` and every task of `b`, in both directions."""
+        """Add a layer with this number between each task in `a` and each task in `b`, in both directions."""
         self._request("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
-        """Reset the TCP connections between every task of `a` and every task of `b`; return their number."""
+        """Reset the TCP connections between each task in `a` and each task in `b`; return their number."""
         count: int = self._request("reset", a=self._indices(a), b=self._indices(b))
         return count
 
@@ -117,7 +118,7 @@ class VirtualNetwork:
         self._request("heal", number=number)
 
     def stop(self) -> None:
-        """End the switch and close the namespaces. The kernel removes a namespace once no task is in it."""
+        """End the switch and close the namespaces. The kernel removes a namespace once it contains no task."""
         if self._stopped:
             return
         self._stopped = True
@@ -151,7 +152,7 @@ class VirtualNetwork:
         return answer["result"]
 
     def _next_answer(self) -> dict[str, Any]:
-        """Read the next answer, and store the descriptors that arrive before the first answer."""
+        """Read the next answer. Store the descriptors, which arrive before the first answer."""
         while b"\n" not in self._partial_line:
             more, descriptors, *_ = socket.recv_fds(
                 self._channel, 1 << 16, _DESCRIPTORS_PER_MESSAGE, socket.MSG_CMSG_CLOEXEC
@@ -174,7 +175,7 @@ class VirtualNetwork:
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return the reason, as a clause, why this machine can't create the network or full disk, or None. Takes 0.1 s."""
+    """Return a clause that explains why this machine does not support these features, or None. Takes 0.1 s."""
     argv = _argv("check", *(["network"] if network else []), *(["disk"] if disk else []))
     try:
         checked = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_TIMEOUT)

@@ -1,1 +1,1 @@
-"""The notebook magics `%cluster` and `%%cluster`, and the output of clusters in cells."""
+"""The notebook magics `%cluster` and `%%cluster`, and the display of clusters in cells."""

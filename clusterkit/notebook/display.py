@@ -1,4 +1,4 @@
-"""The outputs of a cell that shows a run: the tabs and their content, updated while the run is live, and its loss.
+"""Shows a run in a cell: tabs with the tasks' output, and the loss, both updated while the run is live.
 
 A `Cluster` is shown while one of its methods waits.
 """
@@ -27,11 +27,11 @@ from clusterkit.views.prefixed import Prefixer
 from clusterkit.views.statusline import status_line
 from clusterkit.words.model import Task
 
-WIDTH = 100  # columns of the status line
+WIDTH = 100  # columns; the width of the status line
 BARS = "▁▂▃▄▅▆▇█"
 COLUMNS = 60  # the maximum width of the curve
 MOST_POINTS = 8 * COLUMNS  # the maximum number of points to keep
-MOST_READ = 4 << 20  # bytes; the maximum amount of output to read at a time; older output is skipped
+MOST_READ = 4 << 20  # bytes; the maximum amount of output to read per update; older output is skipped
 
 
 class CellDisplay:
@@ -44,7 +44,7 @@ class CellDisplay:
         self._replaces = hasattr(get_ipython(), "kernel")  # False in a terminal, where IPython prints each update
 
     def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None:
-        """Show the run if its content has changed."""
+        """Show the run, if anything has changed. `over` is True once the run has ended."""
         if look is None:
             if over:
                 print("\n".join(output.report))
@@ -71,7 +71,7 @@ def _status(look: RunSnapshot) -> str:
 
 
 class PlainDisplay:
-    """Prints the output of a command that shows no tasks, such as `up -d`."""
+    """Prints the output of a command that does not show tasks, such as `up -d`."""
 
     def __init__(self) -> None:
         self._printed = 0
@@ -85,14 +85,14 @@ class PlainDisplay:
 
 
 class LossCurve:
-    """Collects the newest metrics of a run, and keeps a limited number of points."""
+    """The curve of a run's loss, with a limited number of points."""
 
     def __init__(self) -> None:
         self._name: str | None = None
         self._points: list[tuple[int, float]] = []
 
     def add(self, step: int | None, metrics: Mapping[str, float | None]) -> None:
-        """Add the loss (or else the first metric) at a step. A repeated step replaces the points from that step on."""
+        """Add the loss, or otherwise the first metric, at a step. First drop all points from this step on."""
         if self._name is None:
             self._name = main_metric(metrics)
         value = None if self._name is None else metrics.get(self._name)
@@ -105,13 +105,13 @@ class LossCurve:
             del self._points[1:-1:2]
 
     def line(self) -> str:
-        """Return the curve with its first and last value, such as `loss 2.31 █▅▃▂▁ 0.04`, or "" below two points."""
+        """Return the curve with its first and last value, such as `loss 2.31 █▅▃▂▁ 0.04`; "" below 2 points."""
         if len(self._points) < 2:
             return ""
         steps, values = zip(*self._points, strict=True)
         columns = min(COLUMNS, len(steps))
         at = [steps[0] + (steps[-1] - steps[0]) * column // (columns - 1) for column in range(columns)]
-        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # keeps differences finite
+        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # so that differences can't overflow
         least = min(shown)
         height = (max(shown) - least) or 1.0
         bars = "".join(BARS[int((value - least) / height * (len(BARS) - 1))] for value in shown)
@@ -119,7 +119,7 @@ class LossCurve:
 
 
 class ClusterView:
-    """Shows one cluster in a cell. The tasks' output is read from the logs, since a `Cluster` does not print it."""
+    """Shows a cluster in a cell. Reads the tasks' output from the logs, since a `Cluster` does not print it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._run = RunDirectory(cluster.directory)
@@ -167,14 +167,14 @@ def _newest(pieces: list[Piece]) -> Iterator[Piece]:
 
 
 class NotebookClusters:
-    """Shows all clusters of the notebook. `waited` are the clusters that the current cell has waited for."""
+    """Shows all clusters of the notebook. `waited` contains the clusters for which the current cell has waited."""
 
     def __init__(self) -> None:
         self.waited = set[Cluster]()
         self._shown: WeakKeyDictionary[Cluster, ClusterView] = WeakKeyDictionary()
 
     def show(self, cluster: Cluster) -> None:
-        """Show a cluster. Ignored outside the main thread, since only the main thread can write to a cell."""
+        """Show a cluster. Do nothing outside the main thread, since only this thread can write to a cell."""
         if threading.current_thread() is threading.main_thread():
             self.waited.add(cluster)
             if cluster not in self._shown:

@@ -1,4 +1,4 @@
-"""The IPython extension: `%cluster` runs a clusterkit command, `%%cluster` a cell as the program of a cluster."""
+"""The IPython extension: `%cluster` runs a clusterkit command, and `%%cluster` runs a cell as a cluster's program."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def in_a_sentence() -> Iterator[None]:
 
 @magics_class
 class ClusterMagics(Magics):
-    """The magics of clusterkit, and the runs that each cell has started."""
+    """The magics of clusterkit. Keeps track of the runs that each cell has started."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._shell = shell
-        self._programs = Temporary()  # kept until the kernel ends, since reports of failures quote the program
+        self._programs = Temporary()  # removed only when the kernel ends, since reports of failures quote the program
         self.clusters = NotebookClusters()
         self._cell, self._known = "", set(live)
-        self._left: dict[str, list[Callable[[], None]]] = {}  # functions that end a cell's runs
+        self._left: dict[str, list[Callable[[], None]]] = {}  # maps a cell to functions that end the runs of the cell
 
     def before(self, info: ExecutionInfo) -> None:
-        """Before a cell runs, end the runs that its previous execution left running."""
+        """End the runs that the previous execution of a cell left running. Called before a cell is executed."""
         self._cell = info.cell_id or str(info.raw_cell)
         self._known = set(live)
         self.clusters.waited.clear()
@@ -61,7 +61,10 @@ class ClusterMagics(Magics):
             end()
 
     def after(self, result: ExecutionResult) -> None:
-        """After a cell, record the clusters it left running. After an interrupt, end clusters that it waited for."""
+        """Store which clusters a cell left running. Called after a cell was executed.
+
+        If the cell was interrupted, end the clusters for which it was waiting.
+        """
         if isinstance(result.error_in_exec, KeyboardInterrupt):
             for cluster in self.clusters.waited:
                 _end_cluster(cluster)
@@ -80,16 +83,16 @@ class ClusterMagics(Magics):
 
     @cell_magic("cluster")  # type: ignore[arg-type]
     def cell(self, line: str, cell: str) -> None:
-        """Run this cell as a cluster, in fresh processes: `%%cluster --workers 2 --ps 1`.
+        """Run this cell as a cluster, in new processes: `%%cluster --workers 2 --ps 1`.
 
-        The options are those of `clusterkit up`. `--with model_fn,data` passes the notebook's values of these names to
-        the program. The program's arguments follow after `--`.
+        The options are those of `clusterkit up`. `--with model_fn,data` passes the values that these names have in the
+        notebook to the program. The program's arguments follow `--`.
         """
         with in_a_sentence():
             self._up(self._words_for(cell, cell_line(line)))
 
     def _words_for(self, cell: str, asked: CellLine) -> list[str]:
-        """Write the cell's program to a file; return the arguments of `up`."""
+        """Write the cell's program to a file; return the arguments for `up`."""
         if given := up.make_context("up", [*asked.options], resilient_parsing=True).params.get("program"):
             raise BadJob([f"The cell is the program, so {given[0]!r} can't be one. Its arguments stand after `--`."])
         file = self._programs.path / f"cell-{len(self._shell.user_ns['In']) - 1}.py"
@@ -97,7 +100,7 @@ class ClusterMagics(Magics):
         if pickled is not None:
             hidden = self._shell.user_ns_hidden
             known = {name: value for name, value in self._shell.user_ns.items() if name not in hidden}
-            taken_along(asked.names, known, pickled)
+            pickle_values(asked.names, known, pickled)
         file.write_text(source(cell, [str(Path.cwd())], pickled), errors="surrogatepass")
         return [*asked.options, "--", str(file), *asked.args]
 
@@ -140,7 +143,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CellLine:
-    """The line of `%%cluster`: options of `up`, names to pass from the notebook, and the program's arguments."""
+    """The parsed line of `%%cluster`: options of `up`, names to pass from the notebook, and the program's arguments."""
 
     options: Sequence[str]
     names: Sequence[str] = ()
@@ -148,7 +151,7 @@ class CellLine:
 
 
 def words_of(line: str) -> list[str]:
-    """Split a line into words as a shell does. Raises BadJob."""
+    """Split a line into words, as a shell does. Raises BadJob."""
     if UNFIT_CHARACTERS.search(line):
         raise BadJob(["The line of the magic has a NUL character or half a character in it."])
     try:
@@ -175,8 +178,8 @@ def cell_line(line: str) -> CellLine:
     return CellLine(options, tuple(dict.fromkeys(names)), tuple(words))
 
 
-def taken_along(names: Sequence[str], known: Mapping[str, Any], file: Path) -> None:
-    """Pickle the notebook's values of these names. Raises BadJob with a sentence for each name that fails."""
+def pickle_values(names: Sequence[str], known: Mapping[str, Any], file: Path) -> None:
+    """Pickle the values that these names have in the notebook. Raises BadJob, with a sentence for each problem."""
     problems, values = list[str](), {}
     for name in names:
         if name not in known:
@@ -190,13 +193,13 @@ def taken_along(names: Sequence[str], known: Mapping[str, Any], file: Path) -> N
             problems.append(f"{WITH} {name}: it can't be pickled: {type(error).__name__}: {error}")
     if problems:
         raise BadJob(problems)
-    file.write_bytes(call.dumps(values))  # pickled together, so that shared objects stay shared
+    file.write_bytes(call.dumps(values))  # pickled together, so that values still share objects afterwards
 
 
 def source(cell: str, path: Sequence[str], pickled: Path | None) -> str:
-    """Return the program. Its line numbers are those of the cell, since its first line replaces the magic's line.
+    """Return the program. Its first line replaces the line of the magic, so that line numbers are those of the cell.
 
-    `path` replaces the file's directory at the start of `sys.path`. `pickled` is the file with the notebook's values.
+    `path` replaces the file's directory at the start of `sys.path`. `pickled` is the file of the notebook's values.
     """
     future, rest = _without_future(cell)
     first = [*future, "import sys", f"sys.path[:1] = {list(path)!r}"]
@@ -207,7 +210,7 @@ def source(cell: str, path: Sequence[str], pickled: Path | None) -> str:
 
 
 def _without_future(cell: str) -> tuple[list[str], str]:
-    """Return the cell's `from __future__` statements, which must come first, and the cell without these statements."""
+    """Return the cell's `from __future__` statements, which must come first, and the cell without them."""
     try:
         nodes = [node for node in ast.parse(cell).body if isinstance(node, ast.ImportFrom)]
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Keeps the part of a run's output that a cell shows: the newest lines, together and by task, and the report."""
+"""Keeps the part of a run's output that a cell shows: the newest lines, in total and per task, and the report."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from clusterkit.text.printable import printable
 
-LINES = 200  # lines to keep for each tab
-LONGEST = 500  # bytes to keep of each line
-ALL_ROOM, TASKS_ROOM = 24_000, 48_000  # characters of HTML: for the tab `all`, and for all other tabs together
+LINES = 200  # the maximum number of lines to keep per tab
+LONGEST = 500  # bytes; the rest of a longer line is dropped
+ALL_ROOM, TASKS_ROOM = 24_000, 48_000  # characters of HTML; the limits for the tab `all` and for all other tabs
 REPORT_ROOM = 12_000  # characters; the limit for the report
 ALL = "all"
 
@@ -19,7 +19,7 @@ _BAR = " │ ".encode()
 _ELLIPSIS = "…".encode()
 _OWN = b"clusterkit"
 _NAME = re.compile(rb"[a-z_]{1,20}:(?:\d{1,6}|\*)")
-PLAIN_LINES = 40  # the number of output lines in the plain text
+PLAIN_LINES = 40  # the number of output lines in the text/plain representation
 
 _STYLE = """
 .{key} label {{ padding: 2px 10px; cursor: pointer; font-family: monospace; border-bottom: 2px solid transparent }}
@@ -43,7 +43,7 @@ class CellOutput:
         self._report = list[bytes]()
 
     def feed(self, chunk: bytes) -> None:
-        """Add a chunk of output. Of an over-long line, only the beginning is kept."""
+        """Add a chunk of output. Over-long lines are shortened."""
         *lines, rest = (self._rest + chunk).split(b"\n")
         self._rest = rest[: LONGEST + 1]
         for line in lines:
@@ -57,7 +57,7 @@ class CellOutput:
                 self._report.append(line)
 
     def end(self) -> None:
-        """Complete the last line at the end of the output."""
+        """Complete the last line. Call this at the end of the output."""
         if self._rest:
             self.feed(b"\n")
 
@@ -68,16 +68,16 @@ class CellOutput:
 
     @property
     def report(self) -> list[str]:
-        """The first lines without a task's prefix, which are the report or an error, without control characters."""
+        """The report or error message: the first lines without a task's prefix. Control characters are replaced."""
         return fitting((_text(line) for line in self._report), REPORT_ROOM)
 
     def as_html(self, tab: str = ALL) -> str:
-        """Return the tab's newest lines, escaped, as far as the tab's limit allows."""
+        """Return the newest lines of a tab, escaped for HTML, up to the size limit of the tab."""
         room = ALL_ROOM if tab == ALL else TASKS_ROOM // max(1, len(self.tasks))
         return "\n".join(reversed(fitting((html.escape(line) for line in reversed(self.lines(tab))), room)))
 
     def _tabs_of(self, name: bytes) -> Iterator[deque[bytes]]:
-        """Yield the tab of a task or, for a prefix such as `worker:*`, the tabs of all tasks of the type."""
+        """Yield the tab of the task `name`. If `name` is `worker:*`, for example, yield the tabs of all workers."""
         known = [task.encode() for task in self.tasks]
         matching = [task for task in known if task.startswith(name[:-1])] if name.endswith(b"*") else [name]
         for task in matching:
@@ -90,7 +90,7 @@ def _text(line: bytes) -> str:
 
 
 def fitting(lines: Iterable[str], room: int) -> list[str]:
-    """Return the first lines whose total length is within the limit `room`."""
+    """Return the first lines, as many as fit into `room` characters."""
     kept = list[str]()
     for line in lines:
         room -= len(line) + 1
@@ -113,7 +113,7 @@ def tabs(key: str, tasks: Sequence[str]) -> Mapping[str, str]:
 
 
 def panes(key: str, output: CellOutput, status: str) -> Mapping[str, str]:
-    """Return the content of the tabs, followed by the status, if not empty, and the report."""
+    """Return the content of the tabs, followed by the status (if it is not empty) and the report."""
     names = [ALL, *output.tasks]
     shown = "".join(
         f'<details class="{key}-{number}" open><summary>{html.escape(name)}</summary>'

@@ -1,4 +1,4 @@
-"""Runs clusterkit commands as children of the kernel: prints their output, or shows the run of `up` in the cell."""
+"""Runs clusterkit commands as children of the kernel. Prints the command's output or, for `up`, shows the run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from clusterkit.system.process import code_of, first_readable
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
-EVERY = 0.1  # seconds; the minimum time between two updates
+EVERY = 0.1  # seconds; the minimum time between updates
 PIECE = 1 << 16  # bytes; the maximum amount of output to read at once
-SILENT = 1.0  # seconds; after the supervisor's end, reading stops after this time without output
-STOP = 60.0  # seconds; the time for an orderly end before the run is killed
-MOST = 200_000  # bytes; the maximum amount of output to print, since the notebook's file stores the output
-LAST = 10.0  # seconds; the time that a command has to end after an interrupt
-RunDisplay = Callable[
-    [CellOutput, RunSnapshot | None, bool], None
-]  # shows a run, None until it exists; True: it is over
+SILENT = 1.0  # seconds; when the supervisor has ended, reading stops after this time without output
+STOP = 60.0  # seconds; the time for a clean shutdown before the run is killed
+MOST = 200_000  # bytes; the maximum amount of output to print, since output is stored in the notebook's file
+LAST = 10.0  # seconds; the time limit for a command to end after an interrupt
+# Shows a run; takes the output, the run's state (None before the run exists), and True once the run has ended.
+RunDisplay = Callable[[CellOutput, RunSnapshot | None, bool], None]
 
 
 class CellFailed(ClusterkitError):
@@ -40,7 +39,7 @@ class CellFailed(ClusterkitError):
 class CellRun:
     """A run that ends with the kernel. All work is done in the thread that calls `wait`.
 
-    `detached` means that the command is `up -d`, so that the run continues after the command.
+    `detached` is True if the command is `up -d`, whose run continues after the command has ended.
     """
 
     def __init__(self, words: Sequence[str], run_id: str, home: Path, detached: bool = False) -> None:
@@ -51,7 +50,7 @@ class CellRun:
         self._pipe, other = os.pipe2(os.O_CLOEXEC)
         self._open = True
         try:
-            console = Path(f"/proc/self/fd/{other}")  # a pipe that can be opened like the console file of other runs
+            console = Path(f"/proc/self/fd/{other}")  # a path of the pipe, since the supervisor's output needs a path
             self._supervisor = Supervisor(GivenOptions({}), run_id, home, console, words)
         except BaseException:
             os.close(self._pipe)
@@ -60,7 +59,7 @@ class CellRun:
             os.close(other)
 
     def wait(self, show: RunDisplay) -> None:
-        """Show the run until it is over. An interrupt ends the run; a second one kills it. Raises CellFailed."""
+        """Show the run until it has ended. An interrupt ends the run; a second one kills it. Raises CellFailed."""
         interrupts = 0
         try:
             while True:
@@ -125,7 +124,7 @@ class CellRun:
 
 def run_command(words: Sequence[str]) -> None:
     """Run a clusterkit command and print its output. Raises CellFailed if the command fails."""
-    # The command is in the kernel's process group, so that an interrupt reaches it, like Ctrl-C in a terminal.
+    # The command stays in the kernel's process group, so that an interrupt reaches it, as Ctrl-C does in a terminal.
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", code_of("clusterkit.cli"), *words],
         stdin=subprocess.DEVNULL,
@@ -144,7 +143,7 @@ def run_command(words: Sequence[str]) -> None:
 
 
 def copy(source: IO[bytes], write: Callable[[str], object]) -> None:
-    """Write the lines of a source as text, up to MOST bytes, and then the number of omitted bytes."""
+    """Write lines as text, up to MOST bytes. If bytes were omitted, finally write their number."""
     left, omitted = MOST, 0
     for line in iter(lambda: source.readline(MOST), b""):
         left -= len(line)
@@ -157,7 +156,7 @@ def copy(source: IO[bytes], write: Callable[[str], object]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the command to end, which may take some time after an interrupt, and then kill it."""
+    """Wait for the command to end, which may take some time after an interrupt. Kill it after LAST seconds."""
     try:
         process.wait(LAST)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):

@@ -1,1 +1,1 @@
-"""Warm start: forks tasks from a process that has already imported TensorFlow, for one run or shared by many runs."""
+"""Warm start: forks tasks from a server that has already imported TensorFlow. One or many runs use such a server."""

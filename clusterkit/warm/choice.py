@@ -1,4 +1,4 @@
-"""Chooses whether a run forks its tasks from a fork server or warm server, and how this server is started."""
+"""Decides whether a run's tasks are forked from a server, and how this server is started."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from clusterkit.words.model import ProgramKind
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the launch of a fork server for the job's most frequent task type; None if a server would not help.
+    """Return how to launch a fork server for the job's most frequent task type; None if a server would not help.
 
-    If a server would help but is not possible, return the reason. For a command, the server imports nothing: it helps
-    since a fork is faster than a new interpreter, which would have to run entry.py before the command.
+    If a server would help but is not possible, return the reason. For a command, the server imports no modules. It
+    helps nevertheless, since a fork is faster than starting an interpreter to run entry.py before the command.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
     log, environ = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
     if job.program.kind is ProgramKind.COMMAND and job.servers is not Servers.BUILTIN:
         return Launch(sys.executable, environ, Preload(tensorflow=False), log)
-    from clusterkit.warm.python_launch import launch_for_python  # imported here, since a command is not read
+    from clusterkit.warm.python_launch import launch_for_python  # imported here, since commands do not need this module
 
     return launch_for_python(job, environ, log)
 
@@ -40,12 +40,12 @@ def marks(paths: RunPaths, task: str = "fork-server") -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return the launch, without a log file, of a warm server that all runs with this process's environment share."""
+    """Return how to launch a warm server that all runs with this process's environment share. It has no log file."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
 def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
-    """Return whether a warm server, which imports TensorFlow in this interpreter, could serve a run of this launch."""
+    """Return whether a warm server could serve this run. Warm servers import TensorFlow and use this interpreter."""
     return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable

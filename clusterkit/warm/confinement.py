@@ -1,7 +1,8 @@
-"""Compares a client's process with the warm server's process: its namespaces, privileges and other kernel attributes.
+"""Compares the namespaces, privileges and other kernel attributes of a client with those of the warm server.
 
 A run that a warm server forks inherits these attributes from the server, not from the client, and can't change them. So
-the server serves only clients with the same attributes. It loads this file by path: standard library only.
+the server serves only clients with the same attributes. The server loads this file by path, so the file imports only
+the standard library.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# These lines show only whether a process has seccomp filters or Landlock rules; the kernel does not show the rules. Two
-# processes certainly have the same rules only if both have inherited theirs from process 1.
+# These lines show only whether a process has seccomp filters or Landlock rules, but not which. Two processes certainly
+# have the same filters and rules only if both have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# Maps the numbers of prctl(2) operations, which query the calling process only, to descriptions of a difference.
+# Maps the number of a prctl(2) operation, which can query only the calling process, to the description of a difference.
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",
@@ -48,13 +49,14 @@ CONTROLS = {
     66: "another policy for executable memory",
     68: "another policy for merging memory",
 }
-# By architecture: the system call numbers of get_mempolicy, ioprio_get and keyctl, which the C library does not wrap.
+# Maps an architecture to the numbers of the system calls get_mempolicy, ioprio_get and keyctl, for which the C library
+# has no functions.
 CALLS = {"x86_64": (239, 252, 250), "aarch64": (236, 31, 219)}
 MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another session keyring"
 
 
 def own_attributes() -> dict[str, Any]:
-    """Return the attributes of this process that only it can query. A client sends its attributes to the server."""
+    """Return those attributes that a process can query only for itself. A client sends its attributes to the server."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
     attributes = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
@@ -72,7 +74,7 @@ def own_attributes() -> dict[str, Any]:
 def difference(pid: int, of_client: object) -> str | None:
     """Return a difference between the client `pid` and this process, such as "another cgroup namespace", or None.
 
-    `of_client` is what `own_attributes` has returned in the client.
+    `of_client` is the return value of `own_attributes` in the client.
     """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 

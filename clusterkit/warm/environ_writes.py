@@ -1,4 +1,4 @@
-"""Finds the writes to `os.environ` in a program's syntax tree."""
+"""Finds writes to `os.environ` in a program's syntax tree."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _LOW_LEVEL = ("putenv", "unsetenv")  # functions that change the C library's env
 
 
 class Write(NamedTuple):
-    """A write to `os.environ` that sets a variable or, if `value` is None and `is_known` is True, deletes it."""
+    """A write to `os.environ`. If `value` is None and `is_known` is True, the write deletes the variable."""
 
-    name: str | None  # the variable; None if the code computes the name
+    name: str | None  # the name of the variable; None if the code computes the name
     value: str | None = None
-    is_known: bool = False  # True for a deletion, and for a value that is a constant in the code
+    is_known: bool = False  # True if the effect is known: the write deletes the variable, or its value is a constant
     is_default: bool = False  # True for `setdefault`, which has no effect if the variable is already set
 
 
@@ -51,7 +51,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """Yield the writes to `os.environ` that this node makes itself, as an assignment, deletion or call."""
+    """Yield the writes to `os.environ` by this node (an assignment, deletion or call), without its descendants."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

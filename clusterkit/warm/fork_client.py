@@ -23,21 +23,22 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
 ANSWER_WITHIN = 5.0  # seconds; a server that takes longer to fork a task is killed
-TRIES = 3  # after this many consecutive servers that ended without forking a task, tasks start cold
+TRIES = 3  # if this many servers in a row end without having forked a task, the remaining tasks start cold
 UP_WITHIN = 120.0  # seconds; the time limit for a new server's imports
-KILLED_WITHIN = 1.0  # seconds; the longest wait for a server's end after SIGKILL
+KILLED_WITHIN = 1.0  # seconds; the maximum wait for a server to exit after SIGKILL
 Post = Callable[[Noted | Crashed], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The interpreter, environment, imports and log file with which a fork server or warm server is started."""
+    """How to start a fork server or warm server: its interpreter, environment, imports and log file."""
 
     python: str
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own_variables: Mapping[str, str | None] = field(default_factory=dict)  # the program sets these before its imports
+    # The environment variables that the program itself sets before it imports TensorFlow; None for deleted variables.
+    own_variables: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def whole_env(self) -> dict[str, str]:
@@ -45,7 +46,7 @@ class Launch:
 
 
 class StartedServer(NamedTuple):
-    """The pid of a fork server, the socket to it, and the pipe on which it reports that its imports are done."""
+    """A fork server's pid, the socket for requests, and the pipe on which the server reports the end of its imports."""
 
     pid: int
     channel: int
@@ -73,26 +74,26 @@ def begin(launch: Launch) -> StartedServer:
 
 
 class NoForkServer(Exception):
-    """Raised if the fork server has ended or does not answer, so that the attempt has to start cold."""
+    """Raised if the fork server has ended or does not answer. The attempt then has to start cold."""
 
 
 class PendingFork(NamedTuple):
-    """A fork that has been requested from the server, which has to answer before `until` on the monotonic clock."""
+    """A requested fork. The server has to answer before `until`, on the monotonic clock."""
 
     start: Start
     until: float
-    opened: int  # a pipe's write end: the fork waits for a byte to start the task, and exits at end of file
+    opened: int  # the write end of a pipe: the fork starts the task when it reads a byte, and exits at end of file
 
 
 class ForkServer:
-    """A running fork server. A thread waits until the server is ready, then until it ends, and posts both events."""
+    """A running fork server. A thread posts an event when the server becomes ready, and another when it ends."""
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
-        self.modules: Mapping[str, str] = {}  # top-level modules that the server has imported, with directories
+        self.modules: Mapping[str, str] = {}  # maps each top-level module that the server has imported to its directory
         self.ready = self.is_gone = False
-        self.tries = tries  # how many consecutive servers, including this one, may still end without a fork
+        self.tries = tries  # how many more servers in a row, including this one, may be lost without having forked
         self._forked = False
-        self._end_reason = ""  # why the supervisor has killed the server, if it has
+        self._end_reason = ""  # why the supervisor killed the server; "" if it did not
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
@@ -123,7 +124,7 @@ class ForkServer:
                 raise self._give_up(error) from None
 
     def finish_fork(self, pending: PendingFork) -> int:
-        """Wait for the fork `pending`, the oldest without an answer; return its pid. Raises NoForkServer or OSError."""
+        """Wait for the oldest unanswered fork, which is `pending`; return its pid. Raises NoForkServer or OSError."""
         try:
             if self.is_gone:
                 raise NoForkServer
@@ -144,7 +145,7 @@ class ForkServer:
             os.close(pending.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server, which another one replaces. `why` is the reason, a clause that the console shows."""
+        """Stop the server, so that another one can replace it. The console shows the reason `why`, a clause."""
         self._end_reason, self._retired = why, True
         self.stop()
 
@@ -191,7 +192,7 @@ class ForkServer:
         self._post(lost_event(why, self.tries > 0))
 
     def _read_report(self) -> Any:
-        """Wait for the server's report on its imports, and return the report; return None without a valid report."""
+        """Wait for the server's report on its imports. Return the report; None if no valid report arrives."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if first_readable((self._retire_bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
@@ -203,7 +204,7 @@ class ForkServer:
 
 
 def lost_event(why: str, again: bool) -> Noted:
-    """Return the event that reports the end of a fork server. `again` is True if another server will be started."""
+    """Return an event for the console: a fork server has ended. `again` is True if another server will be started."""
     next_step = "another one starts in the background" if again else "tasks start cold from now on"
     return Noted(f"The fork server is gone ({why}); {next_step}.")
 

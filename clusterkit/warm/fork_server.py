@@ -1,8 +1,8 @@
 """The fork server: imports the modules that all tasks need, then forks a task for each request.
 
-The server runs inside entry.py, in the tasks' interpreter, so it imports only the standard library. The server has one
-thread and one socket. A request consists of four bytes with the length of the JSON text that follows, and of attached
-descriptors. An answer is a line of JSON.
+The server runs inside entry.py, in the tasks' interpreter, so it imports only the standard library. It has one thread
+and one socket. A request is JSON text, preceded by its length in four bytes, with file descriptors attached. An answer
+is a line of JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_PENDING = 8  # the maximum number of unanswered requests
 
 
 class PendingAnswer(NamedTuple):
-    """The unsent answer to a request: the pid of a fork, which arrives through a pipe, or an errno."""
+    """An answer that has not been sent yet: the pid of a fork, which arrives through a pipe, or an errno."""
 
     reader: int  # the read end of the pipe to which the fork writes its pid
     helper: int | None  # the pid of an intermediate process that forks the task and exits, or None
@@ -36,7 +36,7 @@ class PendingAnswer(NamedTuple):
 
 
 class ForkedProgram(NamedTuple):
-    """The program that a fork has to run as a task, and the descriptor to which the task's stacks are dumped."""
+    """The program that a fork has to run as a task. The task's stacks are dumped to the descriptor `stacks`."""
 
     kind: str
     target: str
@@ -46,8 +46,8 @@ class ForkedProgram(NamedTuple):
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgram:
     """Import modules, write a report to the pipe `lifeline`, and fork a task for each request. Returns only in forks.
 
-    `descriptor` is the socket. The options are `lifeline` (a descriptor), `tensorflow` (True to import TensorFlow and
-    Keras), `preload` (other modules) and `path` (the program's directory).
+    `descriptor` is the socket. The options are `lifeline` (the descriptor of the pipe), `tensorflow` (True to import
+    TensorFlow and Keras), `preload` (other modules to import) and `path` (the program's directory).
     """
     options = json.loads(options_json)
     lifeline = options["lifeline"]
@@ -62,20 +62,20 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgra
 
 def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> ForkedProgram:
     """Fork a task for each request until the client closes the socket, then exit. Returns only in forks."""
-    entry.load("task/join")  # loaded here once, so that no fork has to load the file
+    entry.load("task/join")  # loaded once, so that forks do not have to load the file
     with socket.socket(fileno=descriptor) as channel:
         if forked := Server(entry, channel).work():
             os.close(lifeline)
             return forked
-    # Skip exit handlers: the imported modules have registered them for programs, and the server runs no program.
+    # Skip exit handlers: imported modules have registered them for the program, which the server does not run.
     os._exit(0)
 
 
 def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
     """Read a request and its descriptors; return None if the peer has closed the socket.
 
-    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. Unless a request is returned, the
-    received descriptors are closed.
+    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. The received descriptors are closed if
+    no request is returned.
     """
     began = time.monotonic()
     channel.settimeout(within)
@@ -101,19 +101,19 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
 
 
 class Server:
-    """Forks a task for each request on a socket. Begins the next fork while earlier forks are still set up."""
+    """Forks a task for each request on a socket. Starts the next fork while earlier forks are still being set up."""
 
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
         self.pending: list[PendingAnswer] = []  # the answers that have not been sent yet, in the order of the requests
-        # The signals that have handlers. A loop over all signals takes half as long as a fork, so it runs only once.
+        # The signals that have handlers, determined only once: a loop over all signals takes half as long as a fork.
         self.handled_signals = [
             one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)
         ]
 
     def work(self) -> ForkedProgram | None:
-        """Answer requests; return None once the client has closed the socket. In a fork, return the program to run."""
+        """Answer requests. In a fork, return the program to run; in the server, None once the client disconnects."""
         while True:
             if self.pending and (len(self.pending) == MOST_PENDING or not self.has_request()):
                 answer(self.channel, self.pending.pop(0))
@@ -128,7 +128,7 @@ class Server:
         return bool(poll.poll(0))
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> ForkedProgram | None:
-        """Begin to fork a task, and add its pending answer. Returns None in the server, and the program in the fork."""
+        """Start to fork a task, and add its pending answer. Returns None in the server, and the program in the fork."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
             reader, writer = os.pipe()
@@ -152,7 +152,7 @@ class Server:
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
     ) -> ForkedProgram:
-        """Turn this fork into the task. On failure, exit, so that the fork does not continue as a second server."""
+        """Turn this fork into the task. On failure, exit: the fork must not continue as a second server."""
         try:
             if not is_direct:
                 fork_again(writer)
@@ -166,9 +166,10 @@ class Server:
             os._exit(1)
 
     def announce(self, how: str, writer: int) -> None:
-        """In a fork: start a session with default signal handling, and write the fork's pid to the server's pipe."""
+        """In a fork: start a new session, reset signal handling, and write the fork's pid to the server's pipe."""
         os.setsid()
-        if how == "command":  # until exec, a signal has its default effect; Python would not run a handler
+        # A signal that arrives before exec must have its default effect: Python would not run a handler in this fork.
+        if how == "command":
             for number in self.handled_signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -179,7 +180,7 @@ class Server:
 
 
 def fork_again(writer: int) -> None:
-    """Fork a child and exit, so that the supervisor, which is a subreaper, adopts the child. Returns in the child."""
+    """Fork a child and exit. The supervisor, which is a subreaper, then adopts the child. Returns only in the child."""
     try:
         pid = quiet_fork()
     except OSError as error:
@@ -190,10 +191,10 @@ def fork_again(writer: int) -> None:
 
 
 def fork_sibling() -> int:
-    """Fork a child of the supervisor directly; return 0 in the child. Twice as fast as `fork_again`. Raises OSError.
+    """Fork a direct child of the supervisor; return 0 in the child. Twice as fast as `fork_again`. Raises OSError.
 
-    Python and the C library do not notice such a fork, and do not release locks in the child. So it is used only for
-    commands, which exec at once, and only if no imported module can have threads that hold a lock.
+    Python and the C library do not notice such a fork, and do not release locks in the child. So this function is used
+    only for commands, which exec at once, and only if no imported module can have threads that hold a lock.
     """
     libc = ctypes.PyDLL(None, use_errno=True)
     pid = int(libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
@@ -203,7 +204,7 @@ def fork_sibling() -> int:
 
 
 def answer(channel: socket.socket, pending: PendingAnswer) -> None:
-    """Wait until the supervisor has become the fork's parent, then send it the pid; or send the errno of a failure."""
+    """Wait until the supervisor is the fork's parent, and send it the fork's pid; on failure, send the errno."""
     try:
         if pending.error is not None:
             raise OSError(pending.error, "fork")
@@ -240,7 +241,7 @@ def become_task(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # Wait for the byte that the supervisor writes to the pipe once it has received the pid of this process.
+    # Wait for the byte that the supervisor writes to the pipe after it has received this process's pid.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)

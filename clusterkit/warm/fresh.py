@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
-_KEPT: list[mmap.mmap] = []  # memory from which the kernel reads /proc entries of this process
+_KEPT: list[mmap.mmap] = []  # memory that must not be freed, since the kernel reads /proc entries from it
 
 
 def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Import the modules that the options name; report a `problem` or None, `seconds`, and the imported `modules`."""
+    """Import the modules that the options name. Return a report: `problem` (or None), `seconds`, imported `modules`."""
     began = time.monotonic()
     problem = import_all(options["tensorflow"], options["preload"], options["path"])
     return {"problem": problem, "seconds": time.monotonic() - began, "modules": imported_modules()}
 
 
 def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> str | None:
-    """Import TensorFlow, if requested, and the modules in `preload`. Return the reason if forks would fail, or None."""
+    """Import TensorFlow, if requested, and the modules in `preload`. Return why forks would fail, or None."""
     has_first_path = not getattr(sys.flags, "safe_path", False)
     if has_first_path:
         del sys.path[0]  # the directory of entry.py
@@ -49,14 +49,14 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     ctypes.CDLL(None).fflush(None)  # otherwise, each fork would print the buffered output of C code again
     if problem := why_unsafe():
         return problem
-    # Exclude all objects from garbage collection, which would write to, and so copy, memory that forks share with the
-    # server. Why not `gc.collect` first: it would take a tenth of the imports' time, and free few objects.
+    # Exclude all existing objects from garbage collection. It would write to memory that forks share with the server,
+    # and so copy this memory. Why not `gc.collect` first: it takes a tenth of the imports' time, and frees few objects.
     gc.freeze()
     return None
 
 
 def imported_modules() -> dict[str, str]:
-    """Return the directory of each imported top-level module except `__main__`; "" if a module has no file."""
+    """Map each imported top-level module, except `__main__`, to its directory, or to "" if the module has no file."""
     places = {}
     for name, module in list(sys.modules.items()):
         if "." not in name and name != "__main__":
@@ -66,7 +66,7 @@ def imported_modules() -> dict[str, str]:
 
 
 def why_unsafe() -> str | None:
-    """Return, as a clause, the reason why a fork of this process might not work; None if forks are safe."""
+    """Return a clause that explains why a fork of this process might not work; None if forks are safe."""
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         names = ", ".join(t.name for t in threading.enumerate()[1:])
@@ -90,7 +90,7 @@ def replace_environment(env: Mapping[str, str]) -> None:
 
 
 def refresh_streams() -> None:
-    """Connect the streams stdout and stderr to the new descriptors 1 and 2. Keep the objects, which loggers may use."""
+    """Connect stdout and stderr to the new descriptors 1 and 2. Keep the stream objects, which loggers may refer to."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         assert stream is not None
         binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
@@ -100,7 +100,7 @@ def refresh_streams() -> None:
 
 
 def refresh_modules() -> None:
-    """Reset seeds, ids, keys and times that imported modules have stored, but that must differ between processes."""
+    """Reset seeds, ids, keys and times that imported modules have stored, and that must differ between processes."""
     importlib.invalidate_caches()
     if numpy_random := sys.modules.get("numpy.random"):  # unlike `random`, NumPy does not reseed after a fork
         numpy_random.seed()
@@ -117,10 +117,10 @@ def refresh_modules() -> None:
 
 
 def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Make /proc show this command line and environment, for `ps` and for the search for orphaned processes.
+    """Make /proc show this command line and environment to `ps` and to the search for orphaned processes.
 
     The kernel reads both from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). If the
-    kernel lacks this option, /proc shows the command line and environment of the fork server.
+    kernel lacks this option, /proc shows the command line and environment of the fork server instead.
     """
     arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
@@ -131,7 +131,7 @@ def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
     at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
 
-    def field(number: int) -> int:  # takes a field's number in proc(5)
+    def field(number: int) -> int:  # `number` is the field's number in proc(5)
         return int(fields[number - 3])
 
     libc = ctypes.CDLL(None)

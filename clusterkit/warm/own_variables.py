@@ -1,4 +1,4 @@
-"""Reads a program's syntax trees to find the environment variables that it sets before it imports TensorFlow."""
+"""Finds the environment variables that a program sets before it imports TensorFlow, by reading its syntax trees."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
 from clusterkit.warm.servable import has_early_effect, is_for_tensorflow
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
-_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # their imports read no variables of TensorFlow or NumPy
-File = tuple[str, bytes]  # a source file's path and text
-Find = Callable[[str, str], Iterable[File]]  # maps (module name, path of the importing file) to the module's files
+# Modules whose import does not read the environment variables of TensorFlow or NumPy.
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}
+File = tuple[str, bytes]  # the path and the text of a source file
+Find = Callable[[str, str], Iterable[File]]  # takes a module's name and the importing file's path; returns its files
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """The environment variables that a program sets before it imports TensorFlow. A deleted variable has value None."""
+    """The environment variables that a program sets before it imports TensorFlow; None for deleted variables."""
 
     values: Mapping[str, str | None]
-    defaults: frozenset[str] = frozenset()  # the variables that the program sets only by `setdefault`
-    unclear: str | None = None  # a clause that names the first line whose effect on variables is unknown
+    defaults: frozenset[str] = frozenset()  # the variables that the program sets only with `setdefault`
+    unclear: str | None = None  # a clause about the first line whose effect on the variables is unknown, if any
 
     def effective(self, env: Mapping[str, str]) -> dict[str, str | None]:
         """Return the variables that the program sets when it starts with the environment `env`."""
@@ -34,7 +35,10 @@ class OwnVariables:
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Return the variables that the files of `program` and their imports set. The last file is `__main__`."""
+    """Return the variables that are set by the files of `program`, or by files that they import.
+
+    The files are sorted in the order of execution. The last file is `__main__`.
+    """
     reader = _Reader(find)
     try:
         any(reader.file(file, file is program[-1], True) for file in program)
@@ -51,7 +55,8 @@ class _SourceFile(NamedTuple):
 class _Reader:
     """Reads a program's code up to the import of TensorFlow, in the order of execution.
 
-    Methods return True if the code certainly imports TensorFlow. `sure` is True for code that is certainly executed.
+    The methods return True if the code certainly imports TensorFlow. `sure` is True for code that the program certainly
+    executes.
     """
 
     def __init__(self, find: Find) -> None:
@@ -83,7 +88,7 @@ class _Reader:
         return any(self.statement(statement, source, sure) for statement in statements)
 
     def branches(self, source: _SourceFile, *blocks: Iterable[ast.stmt]) -> bool:
-        """Read alternative blocks, of which the program executes exactly one, but an unknown one."""
+        """Read alternative blocks: the program executes exactly one of them, but it is unknown which."""
         imports = [self.block(block, source, False) for block in blocks]
         self.maybe_imported |= any(imports)
         return all(imports)
@@ -118,7 +123,7 @@ class _Reader:
     def definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: _SourceFile, sure: bool
     ) -> bool:
-        """Store the body of a function, or of a class's special methods, which is read where code uses the name."""
+        """Store the body of a function, or of a class's special methods, to read it when code uses the name."""
         if any(self.expression(decorator, source, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
@@ -151,7 +156,7 @@ class _Reader:
         return False
 
     def expression(self, root: ast.AST, source: _SourceFile, sure: bool) -> bool:
-        """Read an expression, or a statement that contains no other statements."""
+        """Read an expression, or a statement that does not contain other statements."""
         called = set[int]()
         for node, reached in executed(root, sure):
             for write in writes(node, self.aliases):
@@ -169,7 +174,7 @@ class _Reader:
         return False
 
     def read_functions(self, name: str) -> bool:
-        """Read the stored functions with this name, since code that uses the name may call the functions."""
+        """Read the stored functions with this name, since code that uses the name may call them."""
         imports = [self.block(body, source, False) for body, source in self.functions.pop(name, ())]
         self.maybe_imported |= any(imports)
         return bool(imports) and all(imports)
@@ -195,7 +200,7 @@ class _Reader:
 
 
 def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | None:
-    """Return the module's name if the call is `import_module("name")` or `__import__("name")`; otherwise None."""
+    """Return the name if a call is `import_module("name")` or `__import__("name")`; otherwise None."""
     match function, arguments:
         case ast.Attribute(attr=how) | ast.Name(id=how), [ast.Constant(value=str(name)), *_]:
             return name if how in ("import_module", "__import__") else None
@@ -203,7 +208,7 @@ def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | No
 
 
 def _chosen(node: ast.If, is_main: bool) -> Sequence[ast.stmt] | None:
-    """Return the branch of an `if __name__ == …` or `if TYPE_CHECKING` that is executed; None for other tests."""
+    """Return the executed branch of an `if __name__ == …` or `if TYPE_CHECKING`; None for other conditions."""
     match node.test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]):
             return node.body if is_main else node.orelse

@@ -19,12 +19,12 @@ from clusterkit.words.job import JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
-# Matches module names in a pickle: a short string follows one byte with its opcode and one byte with its length.
+# Matches module names in a pickle, where a short string is preceded by its opcode (one byte) and length (one byte).
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
 
 
 def launch_for_python(job: JobSpec, environ: Mapping[str, str], log: str) -> Launch | str | None:
-    """Return the launch of a fork server with these variables and log file, a reason, or None: see `launch_for`."""
+    """Return how to launch a fork server with these variables and log file, a reason, or None: see `launch_for`."""
     serves = job.servers is Servers.BUILTIN
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
@@ -62,7 +62,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return the environment variables that a program sets before it imports TensorFlow. `program` has its files."""
+    """Return the environment variables that a program sets before it imports TensorFlow. `program` are its files."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)

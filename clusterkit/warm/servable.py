@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can fork: those that would import the same modules with the same variables."""
+"""Decides which tasks a fork server can fork, by their modules and by the variables that are read during imports."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _READ_AT_IMPORT = re.compile(
     r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|ABSL_.*|GLOG_.*|HDF5_.*|GCS_.*"
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
-# Variables that are read before a program's first line runs, so that a program can't set them for itself.
+# Variables that are read before the first line of a program runs, so a program can't set them for itself.
 _TOO_LATE = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
 _TENSORFLOW_ONLY = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
 
 def has_early_effect(name: str) -> bool:
-    """Return whether it has an effect if a program sets this variable before it imports TensorFlow."""
+    """Return whether setting this variable in a program, before the import of TensorFlow, has an effect."""
     return _READ_AT_IMPORT.fullmatch(name) is not None and not _TOO_LATE.fullmatch(name)
 
 
@@ -38,24 +38,27 @@ class Preload:
     """The modules that a fork server imports."""
 
     tensorflow: bool  # True if the server imports TensorFlow and Keras
-    modules: tuple[str, ...] = ()  # the names of the modules to import besides TensorFlow and Keras
-    path: str | None = None  # the program's directory, which may contain the other modules
+    modules: tuple[str, ...] = ()  # the names of other modules to import
+    path: str | None = None  # the program's directory, which may contain some of `modules`
 
     @property
     def needed_path(self) -> str | None:
-        """Return `path` if `modules` are to be imported. Otherwise None: programs in all directories share a server."""
+        """`path` if `modules` must be imported; otherwise None, so that programs in any directory share one server."""
         return self.path if self.modules else None
 
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in `env` that imports read. TF_USE_LEGACY_KERAS is included, with one value, only if on."""
+    """Return the variables in `env` that are read during imports.
+
+    TF_USE_LEGACY_KERAS is included only if it is set to a true value, and then always with the same value.
+    """
     variables = {name: value for name, value in env.items() if _READ_AT_IMPORT.fullmatch(name)}
     legacy = {LEGACY: YES[0]} if variables.pop(LEGACY, None) in YES else {}
     return {**variables, **legacy}
 
 
 def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
-    """Return the names of variables that imports read and that differ between a server's and a task's environment."""
+    """Return the names of variables that are read during imports, and that differ between a server and a task."""
     server_values, task_values = at_import(server), at_import(task)
     return sorted(
         name for name in server_values.keys() | task_values.keys() if server_values.get(name) != task_values.get(name)
@@ -63,5 +66,5 @@ def differing_variables(server: Mapping[str, str], task: Mapping[str, str]) -> l
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return those modules in `directory`, of `names`, that a server has imported from another directory."""
+    """Return those module names in `names` that the server has imported from a directory other than `directory`."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

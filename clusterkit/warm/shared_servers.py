@@ -1,9 +1,9 @@
-"""The warm servers from which a run can start: the user's, the kept server, and those of a Python session.
+"""The warm servers from which a run can start: the user's server, a persistent server, or a Python session's server.
 
-`clusterkit warm start` starts the user's server. A run starts the kept server if `clusterkit warm auto` is enabled. The
-kept server remains after the run. It exits after some time without a run, or when the session leader of its terminal
-exits: the shell, which ends when the window closes or the user logs out. Why not logind's report of a logout:
-containers and some systems lack logind.
+`clusterkit warm start` starts the user's server. A run starts a persistent server if `clusterkit warm auto` is enabled.
+The persistent server remains after the run. It exits after some time without a run, or when the session leader of its
+terminal exits: the shell, which ends when the window closes or the user logs out. Why not use logind to notice the
+logout: containers and some systems do not have logind.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, all_servers, stop, warm_dir
 from clusterkit.words.errors import ClusterkitError
 
-UNUSED_IDLE = 20.0  # seconds without a run after which a session's second or later server exits
-AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` starts the kept server
-SUGGESTED_FILE = "suggested"  # a file in the same directory; its mtime is when the user last got a hint
-IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
-SUGGEST_EVERY = 24 * 3600.0
+UNUSED_IDLE = 20.0  # seconds; how long each server of a session, except the first, stays idle before it exits
+AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, runs start a persistent server
+SUGGESTED_FILE = "suggested"  # a file in the same directory, whose mtime is the time of the last hint to the user
+IDLE = 15 * 60.0  # seconds; how long a persistent server stays idle before it exits
+SUGGEST_EVERY = 24 * 3600.0  # seconds; the minimum time between hints
 
 
 def servers_to_try(launch: Launch, session: WarmSession | None, lifeline: int | None) -> Iterator[SharedServer | str]:
-    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
+    """Yield the servers from which the run can start: the user's, the persistent and the session's server.
 
-    Start the kept and the session's server if necessary; if a start fails, yield the error message instead. `session`
-    is the Python process whose job runs, if any, and `lifeline` is a pipe to this process.
+    Start the persistent server and the session's server if necessary; if a start fails, yield the error message
+    instead. `session` is None unless a Python process runs the job; `lifeline` is a pipe to this process.
     """
     users = warm_dir() if session is None else session.users_directory
     for home in dict.fromkeys((warm_dir(), users)):
         if (place := SharedServer(home, launch)).socket.exists():
             yield place
-    kept = kept_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
-    if kept is not None:
-        yield kept
+    persistent = persistent_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
+    if persistent is not None:
+        yield persistent
     if session is not None and lifeline is not None:
         with session.watched(lifeline) as ended:
             session_server = None if ended is None else _session_place(launch, session, ended)
@@ -61,15 +61,16 @@ def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedSe
 
 
 def _without_marks(launch: Launch) -> Launch:
-    """Return the launch without clusterkit's variables, which identify a run: a warm server belongs to no run."""
+    """Remove clusterkit's environment variables, which identify a run, since a warm server serves several runs."""
     env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
     return replace(launch, env=env)
 
 
-def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
-    """Return the kept server for the terminal of `process`; start it if necessary, and stop other idle kept servers.
+def persistent_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
+    """Return the persistent server for the terminal of `process`. Start it if necessary, and stop other idle ones.
 
-    Returns None if no server is to be kept, and an error message on failure. `launch` must come from `_without_marks`.
+    Returns None if persistent servers are not enabled or not possible, and an error message on failure. `launch` must
+    come from `_without_marks`.
     """
     if not (directory / AUTO_FILE).exists() or not _can_serve() or (leader := _session_leader(process)) is None:
         return None
@@ -89,9 +90,10 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
 
 
 def suggestion(launch: Launch) -> str | None:
-    """Return, at most once a day, a hint about `clusterkit warm auto` for a run that used no warm server; else None.
+    """Return a hint about `clusterkit warm auto` for a run that used no warm server; None if no hint is due.
 
-    `launch` must be one for which `can_share` is true.
+    A hint is due at most once a day, and only if the user has no warm server but could use one. `can_share(launch)` has
+    to be true.
     """
     directory, now = warm_dir(), time.time()
     suggested_at = directory / SUGGESTED_FILE
@@ -106,12 +108,12 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _can_serve() -> bool:
-    """Return whether this process could use a warm server that it starts, which seccomp filters can prevent."""
+    """Return whether this process could use a warm server that it starts. Seccomp filters can make this impossible."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 def _session() -> list[str]:
-    """Return attributes that differ between logins, so that each login has its own kept server."""
+    """Return attributes that differ between logins, so that each login has its own persistent server."""
     attributes = []
     for name in ("cgroup", "sessionid"):
         with suppress(OSError):
@@ -120,10 +122,10 @@ def _session() -> list[str]:
 
 
 def _session_leader(process: int) -> int | None:
-    """Return a pidfd of the session leader of a process; None if the leader has ended.
+    """Return a pidfd of the leader of a process's session; None if the leader has exited.
 
-    If the process itself is the leader, which `up -d` causes, use its parent's session. The kernel does not reuse a
-    leader's pid while the session exists, so the pid belongs to the leader.
+    If the process itself is the leader, as with `up -d`, use the session of its parent. The kernel does not reuse the
+    leader's pid while the session exists, so the pid can't belong to another process.
     """
     with suppress(OSError):
         leader, parent = os.getsid(process), procfs.parent(process)

@@ -1,4 +1,4 @@
-"""Decides whether an attempt is forked from the fork server, waits for this server, or starts cold, without a fork."""
+"""Decides whether an attempt is forked from the fork server, waits for this server, or starts cold (without a fork)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ForkServerSettings(NamedTuple):
     """The settings with which a run starts its fork servers."""
 
     launch: Launch | None = None  # how to start a fork server; None if the run has none
-    running_server: StartedServer | None = None  # the run's first fork server, if a warm server has forked it
+    running_server: StartedServer | None = None  # the run's first fork server if it was forked from a warm server
 
 
 class WarmStarter:
-    """Manages a run's fork servers, only one of which is alive at a time.
+    """Manages a run's fork servers, of which only one is alive at any time.
 
-    When a server becomes ready or is lost, calls `on_change` in some thread. The thread that starts tasks then has to
-    call `replace_lost`.
+    `on_change` is called, in any thread, when a server becomes ready or is lost. The thread that starts tasks then has
+    to call `replace_lost`.
     """
 
     def __init__(self, settings: ForkServerSettings, post: Post, on_change: Callable[[], None]) -> None:
@@ -47,15 +47,20 @@ class WarmStarter:
             self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Return whether the attempt should wait until the fork server, which must be the run's first one, is ready."""
+        """Return whether the attempt should wait until the fork server is ready.
+
+        Attempts wait only for the run's first server, and for the first server after `replace_outdated`, but not for a
+        server that replaces a lost server.
+        """
         server = self._server
         waits = self._is_first and server is not None and not server.ready and not server.is_gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return (server, reason): the server that can fork the attempt now, or None; why it must start cold, or None.
+        """Return (server, reason). `server` can fork the attempt now; if it is None, the attempt has to start cold.
 
-        Raises FileNotFoundError if the attempt would run in the current directory and this directory was deleted.
+        `reason` explains why a live server can't fork the attempt, now or later; otherwise, it is None. Raises
+        FileNotFoundError if the attempt would run in the current directory and this directory was deleted.
         """
         server = self._server
         if server is None or server.is_gone:
@@ -64,7 +69,7 @@ class WarmStarter:
         return (server if server.ready and not why_cold else None), why_cold
 
     def replace_lost(self) -> None:
-        """If the server is lost, reap it and start another one, unless too many consecutive servers have failed."""
+        """If the server is lost, reap it and start another one, unless too many servers in a row have failed."""
         server = self._server
         if server is None or not server.is_gone:
             return
@@ -75,9 +80,9 @@ class WarmStarter:
             self._start_server(server.tries)
 
     def replace_outdated(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
-        """Replace the fork server if it has imported one of the changed `files`, or if the job now needs another one.
+        """Replace the fork server if it has imported one of the changed `files`, or if it no longer suits the job.
 
-        Call this while no task of the program runs. New attempts then wait for the new server.
+        Must be called while no task of the program runs. Attempts then wait for the new server.
         """
         from clusterkit.check.imports import program_of  # imported here, since few runs watch their program
 
@@ -127,9 +132,10 @@ class WarmStarter:
         return None
 
     def _shadows(self, plan: TaskPlan) -> str | None:
-        """Return the reason if modules in the program's directory would hide modules that the server has imported."""
+        """Return a clause if modules in the program's directory would hide modules that the server has imported."""
         assert self._server is not None
-        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # imports nothing from the directory
+        # Commands and the built-in server import no modules from the directory.
+        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
@@ -145,7 +151,7 @@ def _directory(plan: TaskPlan) -> Path:
 
 
 def _why_outdated(old: Launch | None, new: Launch | None) -> str:
-    """Return the reason why a server that was started with `old` can't fork tasks for `new`; "" if it can."""
+    """Return why a server that was launched with `old` can't fork the tasks for `new`; "" if it can."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
     same = (old.python, old.preload, old.own_variables) == (new.python, new.preload, new.own_variables)
@@ -153,7 +159,7 @@ def _why_outdated(old: Launch | None, new: Launch | None) -> str:
 
 
 def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
-    """Return a clause about a changed file that the server has, or may have, imported; "" if there is no such file."""
+    """Return a clause if the server has imported, or may have imported, a changed file; otherwise ""."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"
     for file in changed:
@@ -164,7 +170,7 @@ def _why_imported(server: ForkServer, changed: Sequence[Path], launch: Launch | 
 
 
 def _remove_bytecode(file: Path) -> None:
-    """Remove a module's bytecode: Python would use it if the new source has the same size and mtime (in seconds)."""
+    """Remove a module's bytecode, which Python would still use if the source's size and mtime (in s) are unchanged."""
     for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
         with suppress(OSError):
             (file.parent / "__pycache__" / cached).unlink()

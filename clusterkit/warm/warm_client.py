@@ -1,4 +1,4 @@
-"""Starts, queries and stops warm servers: those of the user, and those of a session, which is a Python process."""
+"""Starts, queries and stops the warm servers of the user and of sessions. A session is a Python process."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
-IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
+IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports if another process has started the server
 ROLES = ("guardian", "supervisor")
 LONGEST = 107  # bytes; the maximum length of a Unix socket's path
-FILE_NAME = 24  # bytes; the longest file name in a session's directory, with the slash before the name
+FILE_NAME = 24  # bytes; the maximum length of a file name in a session's directory, including the slash before it
 
 
 class WarmServerError(ClusterkitError):
@@ -43,7 +43,8 @@ def warm_dir() -> Path:
 class SharedServer:
     """A warm server, running or not, for one interpreter, one environment and one set of imports.
 
-    `path` is a directory of modules to import, besides `sys.path`. `login` identifies the only login that may use it.
+    `path` is a directory from which modules are imported, in addition to `sys.path`. `login` identifies the only login
+    that may use the server.
     """
 
     def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
@@ -57,11 +58,11 @@ class SharedServer:
         self._path = path
 
     def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
-        """Start the server, unless it runs already, and wait for its imports; return the server's status.
+        """Start the server, unless it is already running, wait for its imports, and return its status.
 
-        The server exits after `idle` seconds without a run, and when the owner, a process given by the pidfd `owner`,
-        ends; with `clears`, the server then removes its directory. A server with an owner that has failed to start is
-        not started again. Raises WarmServerError.
+        The server exits after `idle` seconds without a run, or when the process of the pidfd `owner` ends; it then
+        removes its directory if `clears` is True. If a server with an owner fails to start, later calls do not try to
+        start it again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -101,7 +102,7 @@ class SharedServer:
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
-        self.socket.unlink(missing_ok=True)  # a socket that a killed server has left
+        self.socket.unlink(missing_ok=True)  # a killed server may have left its socket
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
@@ -112,13 +113,13 @@ class SharedServer:
             descriptors = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = start_session(argv, log, self._launch.whole_env, "/", descriptors)
-            process.wait()  # `process` exits at once, after it has forked the server
+            process.wait()  # `process` exits as soon as it has forked the server
 
 
 def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
-    """Send a request to the warm server at the socket `path`; return the answer. Raises OSError without an answer."""
+    """Send a request to the warm server at the socket `path`; return the answer. Raises OSError if there is none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
@@ -136,13 +137,13 @@ def pids_of_run(run_id: str, home: Path) -> dict[str, int]:
 
 
 def stop(path: Path) -> bool:
-    """Stop the warm server at the socket `path`; return whether no server is left there after ANSWER_WITHIN."""
+    """Stop the warm server at the socket `path`. Return False if it is still running after ANSWER_WITHIN seconds."""
     try:
         pidfd = os.pidfd_open(ask(path, {"do": "status"})["pid"])
     except OSError as error:
         return not isinstance(error, TimeoutError)
     try:
-        with suppress(OSError):  # the server may have exited by itself
+        with suppress(OSError):  # the server may have exited in the meantime
             ask(path, {"do": "stop"})
         return first_readable((pidfd,), ANSWER_WITHIN) is not None
     finally:
@@ -150,7 +151,7 @@ def stop(path: Path) -> bool:
 
 
 def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the socket and status of each warm server; remove the sockets of dead servers. Raises RunDirectoryError."""
+    """Yield each warm server's socket and status. Remove the sockets of dead servers. Raises RunDirectoryError."""
     directory = directory or warm_dir()
     if why := why_not_reached(directory):
         raise RunDirectoryError(f"{directory} can't be used: {why}.")
@@ -164,7 +165,7 @@ def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str,
 
 
 def description(server: Mapping[str, Any]) -> str:
-    """Return a warm server's status as text: pid, imports, memory, runs, and how long the server will remain."""
+    """Format a warm server's status: pid, imports, memory, runs, and how long the server will remain."""
     if server["problem"]:
         return str(server["problem"])
     left = "while runs are live" if server["left"] is None else f"for another {server['left'] / 60:.0f} min"
@@ -190,7 +191,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WarmSession:
-    """A Python process (`pid`), the directory of its own warm servers, and the directory of the user's warm servers."""
+    """A Python process, the directory of its warm servers, and the directory of the user's warm servers."""
 
     pid: int
     directory: Path
@@ -198,7 +199,7 @@ class WarmSession:
 
     @classmethod
     def new(cls) -> WarmSession:
-        """Return a session for this process, whose directory has yet to be made by `make_directory`."""
+        """Return a session for this process. Its directory does not exist until `make_directory` is called."""
         name = f"clusterkit-warm-{token_hex(8)}"
         fits = len(os.fsencode(usual := tempfile.gettempdir())) + 1 + len(name) + FILE_NAME <= LONGEST
         return cls(os.getpid(), Path(usual if fits else "/tmp", name), warm_dir())
@@ -210,7 +211,7 @@ class WarmSession:
             seen = self.directory.lstat()
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
-        if seen.st_uid != os.getuid() or seen.st_mode & 0o077:  # also the mode of a symbolic link
+        if seen.st_uid != os.getuid() or seen.st_mode & 0o077:  # this also rejects a symbolic link, by its mode
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
@@ -222,10 +223,10 @@ class WarmSession:
 
     @contextmanager
     def watched(self, lifeline: int) -> Iterator[int | None]:
-        """Yield a pidfd of the session's process, for a server to notice its end; None if the process has ended.
+        """Yield a pidfd by which a server can notice the end of the session's process; None if the process has ended.
 
-        `lifeline` is a run's pipe to the process: while the pipe is open, the pid has not been reused. A server can't
-        watch the pipe instead, since a server outlives the run.
+        `lifeline` is a run's pipe to the process. While the pipe is open, the pid has not been reused. A server can't
+        watch the pipe instead of a pidfd, since the server outlives the run.
         """
         try:
             pidfd = os.pidfd_open(self.pid)
@@ -239,7 +240,7 @@ class WarmSession:
 
 
 class ApiRequest(NamedTuple):
-    """A job from the Python API. The end of the Python process closes the pipe `lifeline`, and so ends the run."""
+    """A job from the Python API. The end of the Python process closes the pipe `lifeline`, which ends the run."""
 
     job: GivenOptions
     lifeline: int

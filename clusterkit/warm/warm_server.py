@@ -1,9 +1,9 @@
 """The warm server: imports modules once for many runs, and forks a guardian, supervisor and fork server for each run.
 
-This file runs inside entry.py and imports only the standard library. A run's fork server has to be a fork of the warm
-server, to have its modules, and a descendant of the run's supervisor. So the warm server forks the guardian, the
-guardian forks the supervisor, and the supervisor forks the fork server. Then guardian and supervisor exec clusterkit,
-and the run no longer needs the warm server.
+This file runs inside entry.py and imports only the standard library. A run's fork server has to be forked from the warm
+server, so that it has the imported modules, but it also has to be a descendant of the run's supervisor. So the warm
+server forks the guardian, the guardian forks the supervisor, and the supervisor forks the fork server. Then guardian
+and supervisor exec clusterkit, and the run no longer needs the warm server.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn
 
-Continuation = Callable[[], Any]  # the function that a fork calls after it has left the loop of `WarmServer.work`
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # end a run; as ENDING in system/process.py
+Continuation = Callable[[], Any]  # the function that a fork has to call after it has left `WarmServer.work`
+# The signals that end a run; equal to ENDING in system/process.py, which can't be imported here.
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_CHILD_SUBREAPER = 36
-REQUEST_WITHIN = 5.0  # seconds; a client that has not begun its request is then disconnected
-READ_WITHIN = 1.0  # seconds; the time limit for reading a request; other clients wait meanwhile
+REQUEST_WITHIN = 5.0  # seconds; how long a client may be connected before it begins its request
+READ_WITHIN = 1.0  # seconds; the time limit for reading a request, during which other clients have to wait
 
 
 class WarmServer:
-    """Serves clients, such as `clusterkit up`, of this user on one socket; exits after some time without a run."""
+    """Serves this user's clients, such as `clusterkit up`, on one socket. Exits after some time without a run."""
 
     def __init__(self, entry: ModuleType, listener: socket.socket, options: Mapping[str, Any]) -> None:
         self.entry = entry
@@ -45,10 +46,10 @@ class WarmServer:
         self.last_used = time.monotonic()
         self.runs: dict[int, int] = {}  # maps the pidfd of each run's guardian to the guardian's pid
         self.runs_started = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps a client's descriptor to socket and deadline
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # maps a descriptor to a socket and its deadline
 
     def work(self) -> Continuation:
-        """Answer clients until the server exits. Returns only in forks: the function that the fork has to call."""
+        """Answer clients until the server exits. Returns only in forks, with the function that the fork has to call."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
             if (owner := self.options.get("owner")) is not None:
@@ -76,18 +77,18 @@ class WarmServer:
         return self.exit()
 
     def timeout(self) -> float:
-        """Return the seconds until the next client's deadline or the server's exit; at most a day, epoll's limit."""
+        """Return the seconds until the next client's deadline or the server's exit; at most one day (epoll's limit)."""
         now, idle = time.monotonic(), self.idle_seconds()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min([86400.0, *times])
 
     def idle_seconds(self) -> float | None:
-        """Return the seconds until the server exits if no run begins; None with a live run or without an idle limit."""
+        """Return the seconds until the server exits if no run begins; None if a run is live or `idle` is None."""
         idle = self.options.get("idle")
         return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
 
     def exit(self) -> NoReturn:
-        """Remove the socket, so that no further client connects, and exit."""
+        """Remove the socket, so that no more clients connect, and exit."""
         with suppress(OSError):
             os.unlink(self.options["socket"])
         os._exit(0)
@@ -102,20 +103,20 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # WNOHANG: a debugger of the guardian could block this
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # otherwise, a debugger of the guardian could block the server
         os.close(pidfd)
         self.last_used = time.monotonic()
 
     def accept(self) -> None:
-        """Accept a client. Its request is read when it arrives, so that other clients can be served meanwhile."""
+        """Accept a client. Its request is read when it arrives; until then, other clients are served."""
         with suppress(OSError):
             client, _ = self.listener.accept()
             self.clients[client.fileno()] = client, time.monotonic() + REQUEST_WITHIN
 
     def serve_client(self, client: socket.socket) -> Continuation | None:
-        """Read and answer a client's request. Returns None in the server, and the function to call in a fork."""
+        """Read and answer a client's request. Returns None in the server; in a fork, the function to call."""
         continuation, descriptors = None, list[int]()
-        # An exception means that the client has disconnected or sent an invalid request.
+        # These exceptions mean that the client has disconnected or sent an invalid request.
         with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
             pid, uid, _ = struct.unpack("iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
@@ -144,7 +145,7 @@ class WarmServer:
         return None
 
     def why_refused(self, pid: int, attributes: object) -> str | None:
-        """Return, as a clause, the reason why the run of client `pid` can't start from this server; None if it can."""
+        """Return a clause that explains why the run of client `pid` can't start from this server; None if it can."""
         if module_files() != self.imported_files:
             self.problem = "files that it has imported have changed"
             return self.problem
@@ -152,7 +153,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a run's guardian. Returns None in this server; in the run's fork server, the function to call there."""
+        """Fork a run's guardian. Returns None in this server; in the run's fork server, the function to call."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.runs_started += 1
@@ -168,7 +169,7 @@ class WarmServer:
     def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation:
         """In a fork: adopt the client's settings, fork the supervisor, and become the guardian by exec.
 
-        `descriptors` are stdin, stdout, stderr, the working directory, the report pipe, the job's file, and lifelines.
+        `descriptors` are stdin, stdout, stderr, the working directory, the report pipe, the job file, and lifelines.
         """
         os.setsid()
         adopt_settings(message)
@@ -205,7 +206,7 @@ class WarmServer:
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """In a fork of the supervisor: serve as the run's fork server, with the warm server's imported modules."""
+        """In a fork of the supervisor: serve as the run's fork server, with the modules imported by the warm server."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -225,13 +226,13 @@ class WarmServer:
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
-    The options are those of the fork server, without `lifeline`, and `socket` (the path of the socket), `idle` (seconds
-    without a run after which the server exits, or None), `owner` (a pidfd of a process with which the server ends, or
-    None) and `clears` (True to remove the server's directory when the owner ends).
+    The options are those of the fork server, except `lifeline`, plus `socket` (the path of the socket), `idle` (how
+    many seconds the server stays idle before it exits, or None), `owner` (a pidfd; the server exits when this process
+    ends; or None) and `clears` (True to remove the server's directory when the owner ends).
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # so that the server is no descendant of the run that starts it, whose guardian would kill it
+        os._exit(0)  # so that the server is not a descendant of the run that starts it: the guardian would kill it
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)
@@ -240,7 +241,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
 
 
 def module_files() -> dict[str, tuple[int, int]]:
-    """Return the mtime (in ns) and size of each imported module's file, and of each .pth file in `sys.path`."""
+    """Map the file of each imported module, and each .pth file in `sys.path`, to (mtime in ns, size)."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:
@@ -264,7 +265,7 @@ def adopt_settings(message: Mapping[str, Any]) -> None:
     os.umask(message["umask"])
     os.sched_setaffinity(0, message["cores"])
     os.setpriority(os.PRIO_PROCESS, 0, message["nice"])
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # guardian and supervisor unblock them later
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # guardian and supervisor unblock these signals later
     for number in (*FORWARDED, signal.SIGQUIT):
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number in message["ignored"] else usual)

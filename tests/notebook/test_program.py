@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.notebook.magics import CellLine, cell_line, source, taken_along
+from clusterkit.notebook.magics import CellLine, cell_line, pickle_values, source
 from clusterkit.task import call
 from clusterkit.words.errors import BadJob
 
@@ -117,7 +117,7 @@ def test_names_are_taken_along(tmp_path: Path) -> None:
     notebook: dict[str, Any] = {"__name__": "__main__"}
     exec("import math\nscale = 3\ndef f(x):\n    return math.floor(x) * scale\n", notebook)
     notebook |= {"data": shared, "same": shared}
-    taken_along(["f", "math", "data", "same"], notebook, tmp_path / "with.pkl")
+    pickle_values(["f", "math", "data", "same"], notebook, tmp_path / "with.pkl")
     names = executed(source("got = f(2.5), math.pi, data is same\n", [], tmp_path / "with.pkl"), tmp_path / "cell.py")
     assert names["got"] == (6, notebook["math"].pi, True)
 
@@ -126,7 +126,7 @@ def test_names_that_do_not_work_are_all_named(tmp_path: Path) -> None:
     """What the notebook does not have, with what it may be; what can't be pickled, with why."""
     known = {"model_fn": 1, "_private": 2, "bad": threading.Lock()}
     with pytest.raises(BadJob) as refused:
-        taken_along(["model_fm", "bad"], known, tmp_path / "with.pkl")
+        pickle_values(["model_fm", "bad"], known, tmp_path / "with.pkl")
     missing, unfit = refused.value.problems
     assert "model_fm" in missing
     assert "Did you mean model_fn?" in missing
@@ -138,5 +138,5 @@ def test_what_is_taken_along_is_pickled_as_functions_of_clusters_are(tmp_path: P
     """A value that refers to itself, too."""
     value: list[Any] = []
     value.append(value)
-    taken_along(["value"], {"value": value}, tmp_path / "with.pkl")
+    pickle_values(["value"], {"value": value}, tmp_path / "with.pkl")
     assert (tmp_path / "with.pkl").read_bytes() == call.dumps({"value": value})

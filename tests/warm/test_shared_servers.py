@@ -1,4 +1,4 @@
-"""The kept server: started by a run, found by the next one, gone with its terminal."""
+"""The persistent server: started by a run, found by the next one, gone with its terminal."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_second_run_comes_from_the_first_ones_server(shell: Shell, warm: War
     wait_until(lambda: procfs.is_zombie(pids[0]), 5, "its end")
 
 
-def test_the_kept_server_preloads_a_module_beside_the_program(shell: Shell, warm: Warm, tmp_path: Path) -> None:
+def test_the_persistent_server_preloads_a_module_beside_the_program(shell: Shell, warm: Warm, tmp_path: Path) -> None:
     """The server imports from the program's directory, and the second run finds the module imported."""
     program = tmp_path / "train.py"
     program.write_text("import tensorflow\nimport beside\nprint(beside.IMPORTED_BY)\n")

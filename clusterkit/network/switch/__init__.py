@@ -1,1 +1,1 @@
-"""The switch: a separate process that connects the tasks' network namespaces. Standard library only."""
+"""The switch: a separate process that connects the tasks' network namespaces. Imports only the standard library."""

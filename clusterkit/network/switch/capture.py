@@ -1,4 +1,4 @@
-"""The capture: writes every delivered packet to a pcap file (in the classic format, with the link type raw IP)."""
+"""Captures every delivered packet in a pcap file (in the classic format, with the link type raw IP)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import sys
 import time
 from contextlib import suppress
 
-FLUSH_EVERY = 1.0  # seconds; the longest time for which a packet is buffered
-FLUSH_SIZE = 1 << 20  # bytes; the size at which the buffer is written at once
+FLUSH_EVERY = 1.0  # seconds; the maximum time for which a packet is buffered
+FLUSH_SIZE = 1 << 20  # bytes; a buffer of this size is written immediately
 RAW_IP = 101
 _HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW_IP)
 _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file. If a write fails, the file is truncated after its last whole packet, and closed. Raises OSError."""
+    """A pcap file. If a write fails, the file is truncated after the last whole packet and closed."""
 
     def __init__(self, path: str) -> None:
+        """Create the file. Raises OSError."""
         self._path = path
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self._records = [_HEADER]

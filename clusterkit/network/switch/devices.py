@@ -1,4 +1,4 @@
-"""Virtual hosts: a network namespace for each task, with a TUN device to the switch and a cable (veth pair)."""
+"""Creates virtual hosts: a network namespace for each task, with a TUN device to the switch and a cable (veth pair)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _UP = 0x1 | 0x40 | 0x80  # IFF_UP, IFF_RUNNING, IFF_NOARP
 
 
 class Hub:
-    """The namespace in which all cables end. The kernel removes it, with the cables, when this process ends."""
+    """The namespace in which all cables end. When this process ends, the kernel removes it and the cables."""
 
     def __init__(self) -> None:
         """Create and enter the namespace. Raises NotPossible, for example if the kernel does not support veth pairs."""
         self._namespace = new_network()
         self._cables = 0
         self._kernel = Netlink()
-        try:  # create a trial cable, since a hub is useful only if every host can have a cable
+        try:  # create a trial cable, since a hub is useless without cables
             self._kernel.add_cable("trial0", "trial1", self._namespace)
             self._kernel.forward(self._kernel.index("trial0"))
         except OSError as error:
             raise NotPossible(f"a veth pair can't be created: {reason_of(error)}") from None
 
     def connect(self, address: bytes) -> None:
-        """Connect the host whose namespace this process has entered: create its cable and its route. Raises OSError."""
+        """Create a cable and a route to the host whose namespace this process has entered. Raises OSError."""
         name, self._cables = f"host{self._cables}", self._cables + 1
         with Netlink() as there:
             there.add_cable(CABLE, name, self._namespace)
@@ -50,7 +50,7 @@ class Hub:
 
 @dataclass(slots=True)
 class Detours:
-    """Changes how packets between two hosts, given by index, are routed: over cables, or over the switch (a detour)."""
+    """Changes the route of packets between two hosts: over cables, or through the switch (a detour)."""
 
     namespaces: Sequence[int]
     addresses: Sequence[bytes]
@@ -64,7 +64,7 @@ class Detours:
                     tun = kernel.index(TUN)
                     for other in others:
                         kernel.route(self.addresses[other], tun, self.addresses[host])
-            except OSError as error:  # a task with rights in its namespace may have deleted the device
+            except OSError as error:  # a privileged task may have deleted its TUN device
                 raise NotPossible(f"a task's packets can't be routed to its TUN device: {reason_of(error)}") from None
 
     def end(self, pairs: Iterable[Pair]) -> None:
@@ -93,8 +93,8 @@ class VirtualHost(NamedTuple):
 def new_host(address: str, hub: Hub | None) -> VirtualHost:
     """Create and enter a network namespace, and set up its devices. Raises NotPossible.
 
-    The address is that of the cable to the hub or, without a hub, that of the TUN device. The kernel removes the
-    namespace and its devices once no descriptor refers to them and no process is in the namespace.
+    The address is assigned to the cable or, if there is no hub, to the TUN device. The kernel removes the namespace and
+    its devices once no descriptor refers to them and no process is in the namespace.
     """
     namespace = new_network()
     tun = CABLE if hub is None else TUN
@@ -114,7 +114,7 @@ def new_host(address: str, hub: Hub | None) -> VirtualHost:
 
 
 def release(devices: Iterable[int]) -> None:
-    """Make the devices persistent until their namespaces end, since removing a device on close takes 20 ms."""
+    """Keep the devices until their namespaces end, since closing a device that is not persistent takes 20 ms."""
     for device in devices:
         with suppress(OSError):
             fcntl.ioctl(device, _TUNSETPERSIST, 1)

@@ -1,4 +1,4 @@
-"""The impairments and the route of each direction between two hosts."""
+"""Manages the impairments and the route of packets from each host to each other host."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clusterkit.network.switch.links import NetworkLink
 
 @dataclass(slots=True, eq=False)
 class Direction:
-    """One direction between two hosts, and its impairments."""
+    """The packets from one host to another, and the impairments of these packets."""
 
     pair: Pair  # source and destination
     address: bytes  # the address of the destination
     device: int  # the device of the destination
     link: NetworkLink
-    flows_to_reset: set[bytes]  # flows that are being reset; the set is shared with the opposite direction
-    wakes_at: float = math.inf  # the time at which the next waiting packet is due
+    flows_to_reset: set[bytes]  # the flows that are being reset; both directions of a pair share this set
+    wakes_at: float = math.inf  # monotonic seconds; when the next waiting packet is due
 
     @property
     def is_clear(self) -> bool:
@@ -28,7 +28,10 @@ class Direction:
 
 
 class Directions:
-    """All directions between hosts. If `detours` is set, packets use cables while both directions are clear."""
+    """All directions between hosts.
+
+    If `detours` is set, packets between two hosts travel over cables while neither direction is impaired.
+    """
 
     detours: Detours | None = None
 
@@ -44,7 +47,8 @@ class Directions:
         # Directions are created on demand, since most pairs of hosts never exchange a packet.
         self._directions: dict[Pair, Direction] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by destination address: all directions, and the devices for packets that need no inspection.
+        # Both lists contain a dict for each source host. The keys are destination addresses. The values are directions
+        # in `_all`, and in `clear` the devices to which packets are written if they need no inspection.
         self._all: list[dict[bytes, Direction]] = [{} for _ in devices]
         self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
@@ -76,7 +80,7 @@ class Directions:
         return self.devices[self._indices[address]]
 
     def update_routes(self, directions: Iterable[Direction]) -> None:
-        """Decide for each direction whether packets are inspected and whether they use a cable. Raises NotPossible."""
+        """Update whether packets of these directions are inspected, and whether they use cables. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for direction in directions:
             source, destination = direction.pair

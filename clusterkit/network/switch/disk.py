@@ -1,4 +1,4 @@
-"""The full disk: mounts an overlay without free space over a directory, in the mount namespace of the tasks."""
+"""Simulates a full disk: mounts an overlay without free space over a directory, in the mount namespace of the tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from clusterkit.network.switch.system import MS_MOVE, MS_NODEV, MS_NOSUID, NotPossible, detach, mount, reason_of
 
-_SIZE = "size=64k,nr_inodes=16"  # mount options of the overlay's upper layer, which is filled before it is visible
+_SIZE = "size=64k,nr_inodes=16"  # mount options of the overlay's upper layer, which is filled before tasks can see it
 
 
 class FullDisk:
-    """A directory that can be made full. `scratch` is an empty directory, in which the overlay is built."""
+    """A directory that can be made to appear full. The overlay is built in the empty directory `scratch`."""
 
     def __init__(self, path: str, scratch: str, in_user_namespace: bool) -> None:
         self._path = path
@@ -22,7 +22,10 @@ class FullDisk:
         self._numbers: set[int] = set()
 
     def fill(self, number: int) -> None:
-        """Make the directory full: files that are opened later can be read, but not written. Raises NotPossible."""
+        """Make the directory full: from now on, files can be opened only to read them. Raises NotPossible.
+
+        The fault with this `number` needs the full disk until `free` is called with the same number.
+        """
         if not self._numbers:
             self._mount()
         self._numbers.add(number)
@@ -58,7 +61,7 @@ class FullDisk:
             Path(self._scratch, name).mkdir()
         scratch = os.open(self._scratch, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # Paths refer to descriptors, since a path may contain commas or colons, which separate mount options.
+            # Name directories by descriptors, since their paths may contain commas or colons, which separate options.
             here = f"/proc/self/fd/{scratch}"
             options = f"lowerdir=/proc/self/fd/{lower},upperdir={here}/upper,workdir={here}/work"
             options += ",userxattr" if self._in_user_namespace else ""
@@ -85,7 +88,10 @@ def _fill(directory: str) -> None:
 
 
 def try_full_disk(in_user_namespace: bool) -> None:
-    """Test a full disk in this process's mount namespace. Raises NotPossible if the test fails."""
+    """Test whether this machine can simulate a full disk. Raises NotPossible if it can't.
+
+    This process must be in a mount namespace of its own, where the test mounts file systems over /tmp.
+    """
     place = "/tmp"
     try:
         mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k")

@@ -17,12 +17,12 @@ from clusterkit.network.switch.directions import Direction, Directions
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
 
-LONGEST_WAIT = 86400.0  # seconds; less than the limit of epoll, which is 24 days
-BURST = 32  # the number of packets to read from one host before packets of the next host are read
+LONGEST_WAIT = 86400.0  # seconds; the maximum timeout; epoll allows at most 24 days
+BURST = 32  # the maximum number of packets to read from a host before the next host gets a turn
 
 
 class PacketLoop:
-    """Forwards packets. A packet without impairments costs only a read, a dictionary lookup and a write."""
+    """Forwards packets. An unimpaired packet costs only a read, a dictionary lookup and a write."""
 
     def __init__(self, namespaces: Sequence[int], directions: Directions, capture: Capture | None) -> None:
         self._directions = directions
@@ -62,7 +62,7 @@ class PacketLoop:
             self._capture.flush()
 
     def impair(self, number: int, pairs: Iterable[Pair], layer: Layer) -> None:
-        """Add a numbered layer between the hosts of each pair, in both directions. Raises NotPossible."""
+        """Add a layer with this number between the hosts of each pair, in both directions. Raises NotPossible."""
         now, directions = time.monotonic(), self._directions.both_directions(pairs)
         for direction in directions:
             direction.link.impair(number, layer, now)
@@ -88,12 +88,12 @@ class PacketLoop:
                     self._write(target, packet)
         except BlockingIOError:
             return
-        except OSError:  # a task with rights in its namespace may have deleted the device
+        except OSError:  # a privileged task may have deleted its TUN device
             self._epoll.unregister(device)
             del self._handlers[device]
 
     def _inspect(self, source: int, packet: bytes) -> None:
-        """Reset, lose, delay or forward a packet, depending on its direction. Ignore a packet for no other host."""
+        """Reset, drop, delay or forward a packet, depending on its direction. Ignore packets to unknown hosts."""
         if (direction := self._directions.direction_of(source, packet)) is None:
             return
         if direction.flows_to_reset and (segment := segment_of(packet)) is not None:

@@ -1,7 +1,7 @@
 """The switch process: creates namespaces, passes them to the supervisor, and forwards packets until the channel closes.
 
-python -c ... SOCKET                  serve the supervisor, whose first line on SOCKET is the plan, as JSON
-python -c ... check [network] [disk]  print the reason if this machine does not support these features
+python -c ... SOCKET                  serve the supervisor, which sends the plan as the first line on SOCKET, as JSON
+python -c ... check [network] [disk]  print why this machine does not support these features; nothing if it does
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from clusterkit.network.switch.fabric import PacketLoop
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.system import NotPossible
 
-NICENESS = -10  # a high priority, since a real network does not slow down when its hosts are busy
-DESCRIPTORS_PER_MESSAGE = 200  # less than the kernel's limit, which is 253
+NICENESS = -10  # a high priority, since a real network does not become slower when hosts are busy
+DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows at most 253
 CHUNK = 1 << 16
 
 
 class Namespaces(NamedTuple):
     """The namespaces for tasks. Every task joins all of `shared`, in this order, and one of `hosts`."""
 
-    in_user_namespace: bool  # True if this process has entered a new user namespace, since it had no rights
+    in_user_namespace: bool  # True if this process has entered a new user namespace, for lack of privileges
     shared: Sequence[int]
     hosts: Sequence[VirtualHost]
     hub: Hub | None
@@ -52,7 +52,7 @@ def main() -> None:
         send(channel, {"id": plan["id"], "error": str(error)})
         return
     send(channel, {"id": plan["id"], "result": None})
-    with suppress(OSError):  # this requires root
+    with suppress(OSError):  # setting a negative niceness requires root
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     fabric.run()
     release(fabric.devices)
@@ -60,18 +60,18 @@ def main() -> None:
 
 
 def build(plan: dict[str, Any], channel: socket.socket) -> PacketLoop:
-    """Create the namespaces and the packet loop, and send the namespaces to the supervisor. Raises NotPossible."""
+    """Create the namespaces and the packet loop; send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
     try:
         capture = None if plan["pcap"] is None else Capture(plan["pcap"])
     except OSError as error:
         raise NotPossible(f"{plan['pcap']} can't be written: {system.reason_of(error)}") from None
-    # There are no cables if packets are captured, since a capture sees only packets that pass through the switch.
+    # Do not create cables if packets are captured: only packets that pass through the switch can be captured.
     created = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
     if plan["disk"] is not None:
         disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], created.in_user_namespace)
-    system.die_with_parent(plan["parent"])  # called only now, since entering a user namespace clears the death signal
+    system.die_with_parent(plan["parent"])  # not earlier, since entering a user namespace clears the death signal
     namespaces, devices = [host.namespace for host in created.hosts], [host.device for host in created.hosts]
     directions = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
     if created.hub is not None:
@@ -80,7 +80,7 @@ def build(plan: dict[str, Any], channel: socket.socket) -> PacketLoop:
     Control(channel, fabric, disk)
     descriptors = [*created.shared, *namespaces]
     for start in range(0, len(descriptors), DESCRIPTORS_PER_MESSAGE):
-        # Descriptors have to be sent with at least one byte. The JSON parser ignores a space before the answer.
+        # Descriptors have to be sent with at least one byte. The supervisor's JSON parser ignores leading spaces.
         socket.send_fds(channel, [b" "], descriptors[start : start + DESCRIPTORS_PER_MESSAGE])
     return fabric
 
@@ -94,13 +94,13 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
         system.make_mounts_private()
     hub = None
     if addresses and with_cables:
-        with suppress(NotPossible):  # without cables, the switch forwards all packets
+        with suppress(NotPossible):  # if there are no cables, the switch forwards all packets
             hub = Hub()
     return Namespaces(in_user_namespace, shared, [new_host(address, hub) for address in addresses], hub)
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return why the features are not supported, as a clause, or None. The process then is in other namespaces."""
+    """Return a clause that explains why the features are not supported, or None. Changes this process's namespaces."""
     try:
         created = make_namespaces(["10.77.0.1"] if network else [], disk)
         if disk:
@@ -111,7 +111,7 @@ def why_not(network: bool, disk: bool) -> str | None:
 
 
 class Control:
-    """The switch's end of the channel to the supervisor. When the supervisor closes its end, the switch stops."""
+    """The switch's end of the channel to the supervisor. The switch stops when the supervisor closes its own end."""
 
     def __init__(self, channel: socket.socket, fabric: PacketLoop, disk: FullDisk | None) -> None:
         self._channel = channel
@@ -160,6 +160,6 @@ class Control:
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Send a line of JSON. If the channel is closed, do nothing, since the next read stops the switch."""
+    """Send a line of JSON. Ignore a closed channel: the next read notices it and stops the switch."""
     with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Resets all TCP connections between two hosts, even idle connections and those that do not use the switch."""
+"""Resets all TCP connections between two hosts, even idle connections and connections that use cables."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 _FRAGMENT_OFFSET = 0x1FFF
 _IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
 _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
-PROBE_EVERY = 0.6  # seconds between two probes of a connection; the kernel answers at most two probes per second
-PROBES = 3
+PROBE_EVERY = 0.6  # seconds between probes of a connection; the kernel answers at most two probes per second
+PROBES = 3  # the number of probes of each connection
 Flows = Mapping[Pair, set[bytes]]
 
 
@@ -39,7 +39,7 @@ class TcpSegment(NamedTuple):
 
 
 def segment_of(packet: bytes) -> TcpSegment | None:
-    """Parse the TCP header of a packet; None if the packet has no complete TCP header."""
+    """Parse the TCP header of a packet; return None if the packet has no complete TCP header."""
     if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
         return None
     start = (packet[0] & 15) * 4
@@ -53,7 +53,7 @@ def reverse(flow: bytes) -> bytes:
 
 
 def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
-    """Build an IPv4 packet of this flow with a TCP segment without data."""
+    """Build an IPv4 packet of this flow that contains a TCP segment without data."""
     segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, flags, 0, 0, 0)
     pseudo_header = flow[:8] + struct.pack("!HH", TCP, len(segment))
     segment = segment[:16] + checksum(pseudo_header + segment).to_bytes(2) + segment[18:]
@@ -62,7 +62,7 @@ def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
 
 
 def checksum(data: bytes) -> int:
-    """Compute the internet checksum (RFC 1071). The result is 0 for data that includes its correct checksum."""
+    """Compute the internet checksum (RFC 1071). The result is 0 if the data includes its own correct checksum."""
     data += bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
@@ -92,14 +92,15 @@ def parse_table(table: str) -> Iterator[bytes]:
 
 
 def probe(flow: bytes) -> bytes:
-    """Build a SYN packet. The receiver replies with the sequence number that it expects (RFC 5961, section 4.2)."""
+    """Build a SYN packet. The receiver's reply contains the sequence number that it expects (RFC 5961, section 4.2)."""
     return forge(flow, SYN)
 
 
 def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
     """Return packets that reset the sender of a segment if its flow is in `doomed`; None if the segment may pass.
 
-    A SYN that opens a new connection on the same ports removes both flows of the old one from `doomed`.
+    If the segment is a SYN that opens a new connection on the same ports, both flows of the old connection are removed
+    from `doomed`.
     """
     flow = segment.flow
     if flow not in doomed:
@@ -112,7 +113,7 @@ def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
 
 
 def _endpoint(text: str) -> tuple[bytes, bytes]:
-    """Parse an address and a port; return both in network byte order. The kernel prints words in the host's order."""
+    """Parse an address and a port; return both in network byte order. The kernel prints words in host byte order."""
     address, port = text.split(":")
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
     return struct.pack(f"={len(words)}I", *words).removeprefix(_MAPPED), int(port, 16).to_bytes(2)
@@ -120,10 +121,10 @@ def _endpoint(text: str) -> tuple[bytes, bytes]:
 
 @dataclass(slots=True)
 class Resets:
-    """Resets in progress. A host that sends a packet of a flow in `Direction.flows_to_reset` receives a reset.
+    """The resets in progress. A host that sends a packet of a flow in `Direction.flows_to_reset` receives a reset.
 
-    A probe makes the host of an idle connection send a packet, or a reset if the connection is already closed. The
-    probe is repeated, since data that arrives between the reply and the reset makes the reset's sequence number stale.
+    On an idle connection, a probe makes the host send a packet, or a reset if the connection is already closed. Probes
+    are repeated, since data that arrives between the reply and the reset makes the reset's sequence number stale.
     """
 
     namespaces: Sequence[int]
@@ -151,12 +152,12 @@ class Resets:
                 self.directions.of(*pair).flows_to_reset.difference_update(flows)
         self.directions.update_routes(self.directions.both_directions(begun))
         for pair, flows in begun.items():
-            for flow in flows & self.directions.of(*pair).flows_to_reset:  # skips ports that a new connection uses
+            for flow in flows & self.directions.of(*pair).flows_to_reset:  # skips ports that a new connection reuses
                 self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
-        """Return both flows of each connection between the hosts of each pair, read from one host of the pair."""
-        frequency = Counter(itertools.chain.from_iterable(pairs))  # hosts of many pairs are read, so that few are read
+        """Return both flows of each connection between the hosts of each pair, by reading one host per pair."""
+        frequency = Counter(itertools.chain.from_iterable(pairs))  # prefer hosts in many pairs, to read few hosts
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         flows = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):

@@ -19,7 +19,7 @@ PR_SET_PDEATHSIG = 1
 _CAP_NET_ADMIN, _CAP_SYS_ADMIN = 12, 21
 _KINDS = {CLONE_NEWNS: "mnt", CLONE_NEWUSER: "user", CLONE_NEWNET: "net"}
 _NAMES = {CLONE_NEWNS: "mount", CLONE_NEWUSER: "user", CLONE_NEWNET: "network"}
-# Pairs: a kernel setting, and the value with which unprivileged users can't create namespaces.
+# Each pair consists of a kernel setting and the value that prevents unprivileged users from creating namespaces.
 _SETTINGS = (
     ("kernel.unprivileged_userns_clone", "0"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
@@ -28,7 +28,7 @@ _SETTINGS = (
     ("user.max_mnt_namespaces", "0"),
 )
 _libc = ctypes.CDLL(None, use_errno=True)
-MTU = 65000  # bytes; large, since the switch needs the same time for a large packet as for a small one
+MTU = 65000  # bytes; large, since the switch needs the same time for packets of all sizes
 _NEWLINK, _GETLINK, _SETLINK, _NEWROUTE, _DELROUTE = 16, 18, 19, 24, 25
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 _ERROR = 2
@@ -39,12 +39,12 @@ _RTA_DST, _RTA_OIF, _RTA_PREFSRC = 1, 4, 7
 _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_LINK, _UNICAST = 254, 4, 253, 1
 _IFF_UP, _IFF_NOARP = 0x1, 0x80
 _HEADER, _LINK, _ROUTE = struct.Struct("=IHHII"), struct.Struct("=BxHiII"), struct.Struct("=8BI")
-# Both ends of a cable have the same MAC address, since a device without ARP sends packets to its own address.
+# Both ends of a cable have the same MAC address: a device without ARP sends packets to its own address.
 _MAC = b"\x02\0\0\0\0\1"
 
 
 class NotPossible(Exception):
-    """Raised if this machine does not support a feature. The message is the reason, as a clause."""
+    """Raised if this machine does not support a feature. The message is a clause that explains why."""
 
 
 def has_rights() -> bool:
@@ -55,7 +55,7 @@ def has_rights() -> bool:
 
 
 def new_namespace(flag: int) -> int:
-    """Create and enter a namespace of the kind `flag`; return its descriptor. Raises NotPossible."""
+    """Create and enter a namespace of the type `flag` (CLONE_NEW*); return its descriptor. Raises NotPossible."""
     try:
         _call("unshare", flag)
     except OSError as error:
@@ -66,9 +66,9 @@ def new_namespace(flag: int) -> int:
 def new_network() -> int:
     """Create and enter a network namespace without IPv6; return its descriptor. Raises NotPossible."""
     descriptor = new_namespace(CLONE_NEWNET)
-    # The switch forwards only IPv4. IPv6 is turned off, so that programs do not wait for IPv6 addresses.
+    # The switch forwards only IPv4. Disable IPv6, so that programs do not wait for IPv6 addresses.
     for place in ("all", "default"):
-        with suppress(OSError):  # the kernel has no IPv6, or /proc/sys is read-only in this container
+        with suppress(OSError):  # the kernel may lack IPv6, and in a container, /proc/sys may be read-only
             Path(f"/proc/sys/net/ipv6/conf/{place}/disable_ipv6").write_text("1")
     return descriptor
 
@@ -95,7 +95,7 @@ def enter(namespace: int) -> None:
 
 
 def make_mounts_private() -> None:
-    """Hide this namespace's new mounts from other namespaces, whose new mounts still appear in this namespace."""
+    """Hide new mounts in this namespace from other namespaces. New mounts in others still appear in this namespace."""
     mount("none", "/", flags=MS_REC | MS_SLAVE)
 
 
@@ -105,12 +105,12 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def detach(target: str) -> None:
-    """Unmount a file system lazily: its open files stay open. Raises OSError."""
+    """Unmount a file system lazily: open files stay open. Raises OSError."""
     _call("umount2", os.fsencode(target), MNT_DETACH)
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the thread that started it ends. Die now if `parent` has already ended."""
+    """Make the kernel kill this process when the thread that started it ends. Die now if `parent` has already ended."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -126,7 +126,7 @@ def _why_unavailable(error: OSError) -> str:
 
 
 def reason_of(error: OSError) -> str:
-    """Return the error's text as a clause, which begins with a lower-case letter."""
+    """Return the error's text as a clause, beginning with a lower-case letter."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -158,7 +158,7 @@ class Netlink:
         self._socket.close()
 
     def add_cable(self, name: str, other: str, namespace: int) -> None:
-        """Create a cable between the devices `name` in this namespace and `other` in `namespace`. Both are down."""
+        """Create a cable between the devices `name` in this namespace and `other` in `namespace`, both still down."""
         peer = _end(other) + _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
         data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, peer))
         kind = _attribute(_IFLA_LINKINFO, _attribute(_INFO_KIND, b"veth") + data)
@@ -171,13 +171,13 @@ class Netlink:
 
     def forward(self, device: int) -> None:
         """Bring a device up, and enable the forwarding of packets that arrive on the device."""
-        # /proc/sys is not used, since many containers mount it read-only.
+        # Why not set this in /proc/sys: many containers mount it read-only.
         conf = _attribute(_INET_CONF, _attribute(_CONF_FORWARDING, struct.pack("=I", 1)))
         spec = _attribute(_IFLA_AF_SPEC, _attribute(socket.AF_INET, conf))
         self._ask(_SETLINK, _ACK, _LINK.pack(0, 0, device, _IFF_UP, _IFF_UP) + spec)
 
     def route(self, address: bytes, device: int, source: bytes | None = None) -> None:
-        """Route packets for this address to `device`. `source`, if given, is the sender address of such packets."""
+        """Route packets for this address to `device`. `source`, if given, becomes the packets' sender address."""
         preferred = b"" if source is None else _attribute(_RTA_PREFSRC, source)
         self._ask(_NEWROUTE, _ACK | _CREATE | _REPLACE, _route(address, device) + preferred)
 
