@@ -1,4 +1,4 @@
-"""The contract of a backend, which starts and watches tasks, and injects faults, on this machine or on hosts."""
+"""The contract of a backend: it starts tasks, watches them and injects faults, on this machine or on other hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Preflight(NamedTuple):
 
 
 class Backend(Protocol):
-    """Carries out the state machine's orders for one run. The supervisor's loop calls the methods in its thread."""
+    """Carries out the state machine's orders for one run. All methods are called in the loop's thread."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Assign hosts and ports to the tasks, and return the endpoints. Raises ClusterkitError."""
@@ -33,7 +33,7 @@ class Backend(Protocol):
         """Carry out an order of the state machine. Answers are posted to the inbox as events."""
 
     def suspend(self) -> None:
-        """Prepare to suspend the run: its agents end now, and new agents start in the next allocation."""
+        """Make `shut` suspend the run instead of ending it for good: new agents continue it in the next allocation."""
 
     def shut(self) -> None:
         """End all processes of the run and release its resources. May be called before `place`."""

@@ -24,7 +24,7 @@ Announce = Callable[[str], None]  # a function that shows the user a sentence
 class Engine(ABC):
     """The base class of engines. The default methods suit engines whose hosts are available without submitted jobs."""
 
-    # Before a run.
+    # Methods that are called before a run.
 
     def completed(self, options: JobOptions) -> JobOptions:
         """Return the options together with values derived from them, such as the number of hosts. Raises BadJob."""
@@ -49,7 +49,7 @@ class Engine(ABC):
         """
         raise NotImplementedError
 
-    # For processes of a run, on the supervisor's host unless stated otherwise.
+    # Methods that processes of a run call, on the supervisor's host unless stated otherwise.
 
     @abstractmethod
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Allocation:
@@ -63,7 +63,7 @@ class Engine(ABC):
         """Request that a run without a supervisor be continued; return whether that succeeded. Called by agents."""
         return False
 
-    # For processes outside a run, if the run's supervisor has recorded an `allocation_id`.
+    # Methods that processes outside a run call, if the run's supervisor has recorded an `allocation_id`.
 
     def run_inside(self, allocation: str, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         """Run a command on the supervisor's host. Raises ClusterkitError."""

@@ -1,8 +1,8 @@
-"""The table of engines: their names, the options for hosts that all engines share, and the options of single engines.
+"""The table of engines: their names, the options for hosts that all engines share, and each engine's own options.
 
 The table is read for every job, so it imports no engine. To add an engine, create `engines/<name>/engine.py`, and add
-the name to `EngineName`. Options of a single engine are in a class of their own. The help uses the docstrings of the
-classes as headings.
+the name to `EngineName`. The options of an individual engine have a separate class. The help uses the docstrings of
+the classes as headings.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class HostOptions(TypedDict, total=False):
             most=16_384,
         ),
     ]
-    spare_hosts: Annotated[int, Option("Hosts beside those, for when one is lost.", "hosts.spare", most=16_384)]
+    spare_hosts: Annotated[int, Option("Spare hosts, for when one is lost.", "hosts.spare", most=16_384)]
     place: Annotated[
-        Sequence[str], Option("Tasks of one type, or one, on a host: ps=host0.", "hosts.place", "TASK=HOST")
+        Sequence[str], Option("Place a task, or all tasks of a type, on a host: ps=host0.", "hosts.place", "TASK=HOST")
     ]
     interface: Annotated[str, Option("The network interface over which tasks connect.", "hosts.interface", "NAME")]
     agent_timeout: Annotated[

@@ -30,11 +30,11 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
     served = [task for task in sorted(targets_of(fault, job.tasks)) if job.is_server(task)]
     if waits_for_phase(fault) and job.servers is Servers.BUILTIN and served:
         what = "is clusterkit's own server" if len(served) == 1 else "are clusterkit's own servers"
-        yield f"The fault '{fault}': {listed(served)} {what}, and no Python program that reports its phases."
+        yield f"The fault '{fault}': {listed(served)} {what}, not a Python program that reports its phases."
 
 
 def command_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each fault with a phase as its trigger if the program is a command and reports no phases."""
+    """Yield a sentence for each fault that waits for a phase if the program is a command, which reports no phases."""
     if job.program.kind is ProgramKind.COMMAND:
         for fault in filter(waits_for_phase, job.faults):
             yield (
@@ -73,15 +73,15 @@ def waits_for_phase(fault: Fault) -> bool:
 
 
 def targets_of(fault: Fault, tasks: Sequence[Task]) -> set[Task]:
-    """Return every task that the fault may hit: all tasks if the fault names no target, as faults of storage do."""
+    """Return every task that the fault may hit: all tasks if the fault names no target, as storage faults do."""
     return {task for target in fault.targets or (Target(),) for task in _matching(target, tasks)}
 
 
 def phases_of(job: JobSpec, task: Task) -> str:
     """Return the phases that trigger faults of the task, each as NAME:REPORTED:WAITED, separated by spaces.
 
-    In each attempt, the task reports the phase the first REPORTED times that it reaches the phase, and pauses for the
-    fault the first WAITED times. The task does not pause for a fault that is injected some time `after` the phase.
+    In each attempt, the task reports the first REPORTED occurrences of the phase, and pauses for the fault at the first
+    WAITED occurrences. The task does not pause for a fault that is injected some time `after` the phase.
     """
     numbers: dict[str, tuple[int, int]] = {}
     for fault in job.faults:
@@ -96,7 +96,7 @@ def phases_of(job: JobSpec, task: Task) -> str:
 def choose_targets(
     fault: Fault, tasks: Sequence[Task], draw: DrawNumber, first: Task | None = None
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Return the target tasks and, for faults of the network, the tasks at the other end of the impaired connections.
+    """Return the target tasks and, for network faults, the tasks at the other end of the impaired connections.
 
     If more tasks match a target than it needs, `first` is preferred, and the others are drawn at random.
     """

@@ -64,13 +64,13 @@ class Injector:
             self._heal_in_network(number)
 
     def heal(self, number: int) -> None:
-        """Heal the fault with this number in all of its processes that are still alive."""
+        """Heal the fault with this number in all affected processes that are still alive."""
         self._throttle.heal(number)
         self._memory.heal(number)
         self._heal_in_network(number)
 
     def stop(self) -> None:
-        """Heal all faults except those of the throttle, whose owner stops it."""
+        """Heal all faults except those of the throttle, which its owner stops."""
         self._memory.heal_all()
         for number in list(self._network_faults):
             self.heal(number)
@@ -158,7 +158,7 @@ class Injector:
 
     def _links(self) -> VirtualNetwork:
         if self._network is None:
-            raise _CannotInject("the run uses the host's network; faults of the network need --network virtual")
+            raise _CannotInject("the run uses the host's network; network faults need --network virtual")
         return self._network
 
 

@@ -1,4 +1,4 @@
-"""Keeps the memory of tasks below a size."""
+"""Limits the memory of tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterkit.words.model import Task
 
 DATA = resource.RLIMIT_DATA  # limits VmData: all private writable memory, used or not
 UNLIMITED = resource.RLIM_INFINITY
-LARGEST = 1 << 62  # bytes; larger limits are reduced to this one
+LARGEST = 1 << 62  # bytes; the maximum; larger limits are reduced to this one
 MEGABYTE, GIGABYTE = 1_000_000, 1_000_000_000
 
 
@@ -30,7 +30,7 @@ class _AttemptLimits:
 
     child: AttemptChild
     original: dict[int, int] = field(default_factory=dict)  # the limits that applied before the first fault
-    by_fault: dict[int, dict[int, int]] = field(default_factory=dict)  # from each fault's number to the limits it sets
+    by_fault: dict[int, dict[int, int]] = field(default_factory=dict)  # each fault's limits, by the fault's number
 
 
 class MemoryLimits:
@@ -91,7 +91,7 @@ class MemoryLimits:
 
     def _add(self, limited: _AttemptLimits, number: int, pid: int, size: int | None) -> None:
         before, _ = resource.prlimit(pid, DATA)
-        # A limit that equals one set by a fault was inherited from a limited process, and so is not a usual limit.
+        # A limit that equals a fault's limit was inherited from a limited process, so it is not the original limit.
         if not any(before in limits.values() for limits in limited.by_fault.values()):
             limited.original.setdefault(pid, before)
         # Linux treats a limit of 0 as no limit.

@@ -17,18 +17,18 @@ ChildOf = Callable[[Task], AttemptChild | None]
 
 
 class Throttle:
-    """Slows tasks with one thread, which starts with the first slowed task and sleeps while none is slowed.
+    """Slows tasks with one thread, which is started for the first slowed task and sleeps while no task is slowed.
 
     All signals to tasks go through `signal`, so that the throttle never resumes a task that another fault has stopped,
     and never signals a process that may have been reaped.
 
-    A Poller is not used, since its waits are precise only to a millisecond, and parts of a period can be that short.
+    A Poller is not used, since its waits are precise only to a millisecond, and a part of a period can be that short.
     """
 
     def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:
         self.child_of = child_of
         self._post = post
-        self._slowed: dict[int, dict[Task, float]] = {}  # from each fault's number to its tasks and their shares
+        self._slowed: dict[int, dict[Task, float]] = {}  # the tasks of each fault and their shares, by fault number
         self._paused: set[Task] = set()  # tasks that `signal` has stopped; only `signal` resumes them
         self._stopped: set[Task] = set()  # tasks that the throttle has stopped
         self._changed = threading.Condition()

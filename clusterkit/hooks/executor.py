@@ -1,8 +1,8 @@
 """The companion process that runs the commands of hooks, one at a time, until the supervisor closes the channel.
 
 The process receives lines of JSON with a `number`, the `hook` to run and the command's `input`. When the command has
-ended, the process answers with the number and the `problem` (None on success). A line during a
-command cancels the command.
+ended, the process answers with the number and the `problem` (None on success). A line that arrives while a command runs
+cancels the command.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CHUNK = 1 << 16
 TERM_GRACE = 2.0  # seconds from SIGTERM to SIGKILL
 LAST_READS = 32  # the number of chunks to read after the command's end, which together exceed a pipe's capacity
 CANCELLED = "was ended with the run"
-KEPT_OUTPUT = 1 << 20  # bytes; the longest output of one command that is logged
+KEPT_OUTPUT = 1 << 20  # bytes; the maximum output of one command that is logged
 LONGEST_LOG = 16 << 20  # bytes; a log that has reached this size receives no more output
 
 
 @dataclass(frozen=True, slots=True)
 class HookCommand:
-    """A command and its standard input. `time_limit` is in seconds, `most_output` in bytes of output to log."""
+    """A command and its standard input. `time_limit` is in seconds; `most_output` is the maximum to log, in bytes."""
 
     text: str
     stdin: bytes
@@ -85,7 +85,7 @@ class HookCommand:
 
 
 class _Running:
-    """A running command. `wait` reads its output as soon as there is some."""
+    """A running command. `wait` reads the command's output as it arrives."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: BinaryIO, kept: int) -> None:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Moments: turn a run's events into the documents that hooks receive."""
+"""Turns a run's events into the documents that hooks receive."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Document:
     run_exit_code: int | None = None
 
     def encode(self, time: float, skipped: int) -> dict[str, Any]:
-        """Return a dict for JSON. `time` is wall time; `skipped` is the number of events that were skipped before."""
+        """Return a dict for JSON. `time` is wall time; `skipped` is the number of events skipped before it."""
         fields = {name: value[:LONGEST] if type(value) is str else value for name, value in asdict(self).items()}
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 

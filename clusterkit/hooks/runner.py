@@ -23,10 +23,10 @@ from clusterkit.words.job import Hook
 from clusterkit.words.model import number_of
 
 BOUND = 30.0  # seconds; the default time limit of a command
-MOST_QUEUED = 100  # the largest number of events that wait for their command; further events are skipped
+MOST_QUEUED = 100  # the maximum number of events that wait for their command; further events are skipped
 MOST_REPORTED = 5  # the maximum number of problems of one hook that are reported; further problems are only counted
 KILLED_WITHIN = 3.0  # seconds; the longest wait for the executor's report on a command after SIGKILL
-SILENT_WAIT = 1.0  # seconds; `end` waits this long before a message says what `end` is waiting for
+SILENT_WAIT = 1.0  # seconds; `end` waits this long before it shows what it is waiting for
 END_WITHIN = 3.0  # seconds; the time limit for the executor process to exit
 Say = Callable[[str], None]
 _Queued = tuple[Document, float]  # an event and its wall time
@@ -35,7 +35,7 @@ _Queued = tuple[Document, float]  # an event and its wall time
 class HookRunner:
     """Runs the job's commands one at a time, in the order of the events. Call it in the loop's thread.
 
-    A command's problem is only a warning. Create the runner in a thread that lives as long as this process.
+    A problem with a command only causes a warning. Create the runner in a thread that lives as long as this process.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ LONGEST_PROFILE = 3600.0  # seconds; the longest profile that a client may reque
 LONGEST_NAME = 40  # characters; the limit for a task's name (`evaluator:4095` has 14)
 STEP_LIMIT = 1 << 63  # the number of steps in a request must be lower than this
 CHUNK = 1 << 16  # bytes; the maximum amount to read from a client at once
-ACCEPT_PAUSE = 1.0  # seconds; the pause after a client could not be accepted
+ACCEPT_PAUSE = 1.0  # seconds; the pause after a failure to accept a client
 Post = Callable[[Requested | Impaired | Crashed], None]
 
 
@@ -38,7 +38,7 @@ def request_event(number: int, call: Call) -> Requested:
         readable = _is_count(signal, -STEP_LIMIT, STEP_LIMIT)
         raise _invalid(call, f"{signal if readable else 'This'} is not a signal.")
     if not (_is_count(steps, 1, STEP_LIMIT) and type(seconds) in (int, float) and 0 < seconds <= LONGEST_PROFILE):
-        raise _invalid(call, f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most.")
+        raise _invalid(call, f"A profile covers at least 1 step and at most {LONGEST_PROFILE:g} s.")
     if not isinstance(fault, str):
         raise _invalid(call, "`fault` is a string, such as 'kill worker:1'.")
     if not isinstance(force, bool):
@@ -71,7 +71,7 @@ class _Connection:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    closing: bool = False  # True once the client gets only a last error, and is then disconnected
+    closing: bool = False  # True if the client is disconnected once it has received a last error
 
 
 class ControlServer:
@@ -91,7 +91,7 @@ class ControlServer:
         self._poller.start()
 
     def answer(self, answer: Answer) -> None:
-        """Send the state machine's answer to the client that made the request. To be called by the loop's thread."""
+        """Send the state machine's answer to the client that made the request. Called in the loop's thread."""
         self._poller.do(partial(self._answer, answer))
 
     def stop(self) -> None:
@@ -104,7 +104,7 @@ class ControlServer:
             self._run.control_socket.unlink()
 
     def _resume_accepting(self) -> float | None:
-        """Accept clients again after the pause of REST seconds; during the pause, return the remaining seconds."""
+        """Accept clients again after a pause of ACCEPT_PAUSE seconds; during it, return the remaining seconds."""
         if self._resumes_at is None:
             return None
         if (left := self._resumes_at - time.monotonic()) > 0:

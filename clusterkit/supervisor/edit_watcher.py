@@ -16,16 +16,16 @@ from clusterkit.words.job import JobSpec
 
 STEP = 50  # milliseconds; changes are reported once this time has passed without another change
 BURST = 300  # milliseconds; changes are reported after this time even if further changes are arriving
-CHECK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
-POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
-EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created
-OLDEST_EDIT = 5.0  # seconds; an older modification time is not the edit's: the file was renamed, or clocks differ
+CHECK_EVERY = 1.0  # seconds between checks of the known files, since NFS, for example, does not report all changes
+POLL_EVERY = 0.25  # seconds between checks if the system reports no changes at all
+EMPTY_FOR = 0.3  # seconds; how long to wait for an editor to fill a file that it has emptied or created
+OLDEST_EDIT = 5.0  # seconds; an older modification time is not the time of the edit, for example after a rename
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
 
 class EditWatcher:
-    """Watches the program's files in a thread, from before the first task starts until `stop`."""
+    """Watches the program's files in a thread, which starts before the first task and runs until `stop` is called."""
 
     def __init__(self, job: JobSpec, post: Post) -> None:
         self._job = job
@@ -76,7 +76,7 @@ class EditWatcher:
         if self._is_emptied(now):
             self._wait_until_filled()
             marks, now = _marks(self._files), own_files(self._job)
-        # Known files keep the marks that were read before their texts, so that a save in between is noticed later.
+        # Known files keep the marks that were read before the texts, so that a save between the two is noticed later.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed_since(self._files))
@@ -86,7 +86,7 @@ class EditWatcher:
             self._post_change(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Return whether a file is empty that was not at the last check or, if new since, in the last valid program."""
+        """Return whether an empty file had content at the last check or, if it is new, in the last valid program."""
         seen, last_valid = self._files.texts, self._last_valid.texts
         return any(not text and seen.get(path, last_valid.get(path)) for path, text in now.texts.items())
 
@@ -118,7 +118,7 @@ class EditWatcher:
 
 
 def _changes(places: Sequence[Path], stop: threading.Event) -> Iterator[bool]:
-    """Yield True when something in the directories changed, and False every LOOK_EVERY seconds, until `stop` is set."""
+    """Yield True when the directories change, and False every CHECK_EVERY seconds, until `stop` is set."""
     from watchfiles import watch
 
     found = watch(

@@ -1,11 +1,11 @@
 """The guardian: the supervisor's parent process. If either is killed, the other ends all processes of the run.
 
-In a run that a warm server has started, this is the main program of both:
+In a run that a warm server has started, this module is the main program of both processes:
 
     python -c ... RUN_ID guardian SUPERVISOR REPORT HELD
     python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB GUARDIAN COMMAND [OWNER]
 
-SUPERVISOR and FORK_SERVER are pids, the other arguments after the role are descriptors. HELD is the guardian's end of
+SUPERVISOR and FORK_SERVER are pids; the other arguments after the role are descriptors. HELD is the guardian's end of
 its lifeline to the supervisor. GUARDIAN, COMMAND and OWNER are lifelines to processes that the run must not outlive.
 """
 
@@ -30,7 +30,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
 Supervise = Callable[[int], int]  # takes the lifeline to the guardian, returns the exit code
-# Called with a clause that says how the supervisor was killed, and the number of processes that it left behind.
+# Called with a clause that describes how the supervisor was killed, and the number of processes that it left behind.
 # Returns the exit code; None stands for 1.
 Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
@@ -45,7 +45,7 @@ def guard(supervise: Supervise, on_lost: Lost, signals: Signals = ENDING, watchd
     """
     become_subreaper()
     flush()
-    # Signals are blocked until both processes have installed handlers, so that none takes its default action before.
+    # Signals are blocked until both processes have installed handlers, so that none takes its default action.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         with reporting_shortage():
@@ -138,7 +138,7 @@ def handle_sigttou() -> None:
 
 
 def exit_after(work: Callable[[], int]) -> NoReturn:
-    """Run `work` as the rest of this process, and exit with its code, or with 1 after an exception."""
+    """Run `work`, and then exit this process with the code that it returned, or with 1 after an exception."""
     code = 1
     try:
         code = work()
@@ -169,7 +169,7 @@ def _end_descendants(within: float) -> int:
 def detach(work: Callable[[], int], console: Path, kept_fd: int | None = None) -> int:
     """Run `work` in a child process with its own session; return the pid at once. Raises OutOfResources.
 
-    The child's output is appended to `console`; `kept_fd` is a descriptor it needs. Call this before starting threads.
+    The child's output is appended to `console`; `kept_fd` stays open for it. Call this before starting threads.
     This forks only once, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
     """
     flush()

@@ -1,4 +1,4 @@
-"""Handover: lets a warm server run the job, while this process only waits and forwards signals."""
+"""Lets a warm server run the job, while this process only waits and forwards signals."""
 
 from __future__ import annotations
 

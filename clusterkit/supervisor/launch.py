@@ -1,4 +1,4 @@
-"""Launching: starts everything that the loop needs, runs the loop, then writes and shows the result."""
+"""Starts everything that the loop needs, runs the loop, then writes and shows the result."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _run(
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        if isinstance(backend, LocalBackend):  # on hosts, the agents sample
+        if isinstance(backend, LocalBackend):  # with several hosts, the agents take the samples
             stack.callback(UsageSampler(UsageLog(directory.usage).add, backend.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
@@ -189,7 +189,7 @@ def _start_companions(
 def _fill_directory(
     directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past_run: PastRun | None
 ) -> Sequence[str]:
-    """Write the files that tasks need, and kill strays; return warnings. On an error, discard the directory if new."""
+    """Write the files that tasks need, and kill strays; return warnings. After an error, discard a new directory."""
     prepared = run.prepared
     if past_run is not None:
         warnings = _reap(run, run.run_id)

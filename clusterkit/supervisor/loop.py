@@ -1,4 +1,4 @@
-"""The loop: passes events to the state machine, and its actions to the backend; the observer records and shows both."""
+"""The loop: passes events to the state machine and an observer, and the machine's actions to the backend."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from clusterkit.hooks.runner import HookRunner
 
 Answering = Callable[[Answer], None]
-Observe = Callable[[Event, float], None]  # takes an event, and the time of the run's clock when it was handled
+Observe = Callable[[Event, float], None]  # takes an event, and the time on the run's clock when the event was handled
 OnError = Callable[[str], None]
 
 
 class Loop(NamedTuple):
-    """A run's main loop: passes events to the state machine, its actions to the backend, and both to the observer."""
+    """A run's main loop: passes events to the state machine and `observe`, and the machine's actions to the backend."""
 
     machine: Machine
     backend: Backend
@@ -48,7 +48,7 @@ class Loop(NamedTuple):
     clock: Callable[[], float] = time.monotonic  # the run's clock, in seconds
 
     def run(self) -> RunResult:
-        """Run a job to its end in this thread. Between events, sleep until the state machine's next deadline at most.
+        """Run a job to its end in this thread. Between events, sleep at most until the state machine's next deadline.
 
         An exception becomes a Crashed event. Raises only if handling the Crashed event fails, too.
         """
@@ -121,7 +121,7 @@ class Observer:
         self._hooks.replay(self._past)
 
     def observe(self, event: Event, now: float) -> None:
-        """Record and show an event that was handled at `now`, the time of the run's clock."""
+        """Record and show an event that was handled at `now`, a time on the run's clock."""
         self._journal.write(event, now)
         with self._status_line:
             self._ledger.add(now, event, time.time())
@@ -163,7 +163,7 @@ class Observer:
 
 
 class Journal:
-    """Appends events to a file. In each line, `m` is the run's clock and `t` the wall time, both in seconds.
+    """Appends events to a file. In each line, `m` is the time on the run's clock and `t` the wall time, in seconds.
 
     After the first error the journal calls `on_error` and writes nothing more.
     """
@@ -175,13 +175,13 @@ class Journal:
         self._failed = False
 
     def write(self, event: Event, now: float) -> None:
-        """Append an event that was handled at `now`, the time of the run's clock."""
+        """Append an event that was handled at `now`, a time on the run's clock."""
         if self._failed:
             return
         line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
         rest = memoryview(json.dumps(line).encode() + b"\n")
         try:
-            while rest:  # a nearly full disk accepts only a part
+            while rest:  # a nearly full disk may accept only a part of the line
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._failed = True

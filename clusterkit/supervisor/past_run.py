@@ -13,7 +13,7 @@ from clusterkit.words.events import Began, Continued, Event
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """The history of a run. `clock_offset` is the run's clock minus the monotonic clock of this host, in seconds."""
+    """The history of a run. `clock_offset` is the run's clock minus this host's monotonic clock, in seconds."""
 
     history: RunHistory
     events: Sequence[tuple[float, Event]] = ()  # the earlier events, stamped with the run's clock
@@ -21,7 +21,7 @@ class PastRun:
     clock_offset: float = 0.0
 
     def first(self, doubts: tuple[str, ...]) -> Began | Continued:
-        """Return the loop's first event. A new run begins with these warnings about its program."""
+        """Return the loop's first event; for a new run, it contains `doubts`, the warnings about the program."""
         return Continued(self.history.allocations + 1) if self.history.allocations else Began(doubts)
 
     def clock(self) -> float:

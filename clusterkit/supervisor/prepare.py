@@ -1,4 +1,4 @@
-"""Preparation: turns options into a job that can run here, or raises one error with all problems. Starts no process."""
+"""Turns options into a job that can run here, or raises one error with all problems. Starts no process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from clusterkit.words.model import ProgramKind, Shape
 class Prepared:
     """A job that can run. `resume` is the earlier run that provides the checkpoints; `warnings` are for the user.
 
-    `doubts` are warnings about mistakes in the program with which a run succeeds, but does not train as meant.
+    `doubts` are warnings about mistakes in the program with which a run succeeds, but does not train as intended.
     """
 
     job: JobSpec
@@ -89,7 +89,7 @@ def _doubts(job: JobSpec) -> Iterator[str]:
 
 
 def _preflight(job: JobSpec) -> Preflight:
-    """Check the job against this machine or its hosts. Imports little, since the fork server's start waits for it."""
+    """Check the job against this machine or its hosts. Imports little: the fork server starts only afterwards."""
     if job.hosts.count:
         from clusterkit.backends.hosts.preflight import preflight as of_agents
         from clusterkit.engines.base import engine_named

@@ -26,9 +26,9 @@ from clusterkit.words.secrets import without_secrets
 NETWORKS = {
     Network.HOST: (
         "TensorFlow's servers listen on every address of this machine (0.0.0.0),",
-        "without authentication; with --network virtual, inside the run alone.",
+        "without authentication; with --network virtual, only inside the run.",
     ),
-    Network.VIRTUAL: ("The addresses are those of a network that is the run's alone.",),
+    Network.VIRTUAL: ("The addresses belong to a virtual network that only this run uses.",),
 }
 PORTS = "The ports are examples of free ones: `up` chooses and holds its own."
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG is harmless to a process without a handler
 HANDLED = (*ENDING, *WARNINGS)
-WARNING_GRACE = 60.0  # seconds that tasks get if only a signal, and not the engine, announces the end
+WARNING_GRACE = 60.0  # seconds; the grace period if only a signal, and not the engine, announces the end
 REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
-EXTRA_TIME = 10.0  # seconds more for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
+EXTRA_TIME = 10.0  # seconds; the extra time for a supervisor that has reacted, since tasks may die slowly of SIGKILL
 SIGINT = 2
 
 
 def listen(post: Callable[[Interrupted], None], signals: Sequence[signal.Signals] = ENDING) -> None:
-    """Post an event for each of the `signals` that arrives. To be called by the main thread.
+    """Post an event for each of the `signals` that arrives. Call this in the main thread.
 
     A signal that is already ignored stays ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
     """
@@ -54,7 +54,7 @@ def listen(post: Callable[[Interrupted], None], signals: Sequence[signal.Signals
 
 
 def end_with(code: int, signals: Sequence[signal.Signals] = ENDING) -> None:
-    """Make the `signals` exit with `code` at once, now that only output to a slow terminal can delay the exit."""
+    """Make each signal end this process with `code` at once, now that only a slow terminal can delay the exit."""
     for number in signals:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(code))
@@ -68,7 +68,7 @@ class SignalInterpreter:
     inbox: Inbox
 
     def handle(self, event: Interrupted) -> None:
-        """Post the signal or, if the engine has to be queried, its meaning. To be called by the signal handler."""
+        """Post the signal or, if the engine has to be queried, its meaning. Called by the signal handler."""
         if event.signal in (signal.SIGTERM, *WARNINGS):
             self.inbox.put(partial(self._query, event))
         else:
@@ -88,7 +88,7 @@ class SignalInterpreter:
 
 
 def is_ending(allocation: Allocation | None, inbox: Inbox) -> bool:
-    """Return whether the allocation is ending. Also query the engine, since perhaps only lost hosts got the signal."""
+    """Return whether the allocation is ending. Query the engine too: the signal may have reached lost hosts only."""
     if allocation is None:
         return False
     return inbox.is_moving or isinstance(allocation.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)
@@ -98,7 +98,7 @@ def request_next(allocation: Allocation | None) -> int:
     """Request the next allocation of a suspended run, if the engine supports that; return the exit code."""
     if allocation is not None and (why := allocation.request_next()):
         with suppress(OSError):
-            print(f"clusterkit: no other allocation could be asked for: {why}", file=sys.stderr)
+            print(f"clusterkit: the next allocation could not be requested: {why}", file=sys.stderr)
     return SUSPENDED
 
 
@@ -112,11 +112,11 @@ class WatchdogAction(enum.Enum):
 
 @dataclass(slots=True)
 class HangDetector:
-    """Decides whether the supervisor hangs, by whether its journal grows. All times are monotonic seconds.
+    """Decides whether the supervisor hangs, by watching whether its journal grows. All times are monotonic seconds.
 
     If the journal does not grow for REACTS_WITHIN seconds, the tasks get SIGTERM; after `grace` more seconds, the
-    supervisor is killed. A supervisor that hangs after a reaction gets DYING more seconds. A second Ctrl-C skips the
-    grace period. Once the result is written, the supervisor is killed only after a second Ctrl-C.
+    supervisor is killed. A supervisor that hangs after a reaction gets EXTRA_TIME more seconds. After a second Ctrl-C,
+    the tasks get no grace period. Once the result is written, the supervisor is killed only after a second Ctrl-C.
     """
 
     grace: float
@@ -149,7 +149,7 @@ class HangDetector:
         return WatchdogAction.WAIT
 
 
-CHECK_EVERY = 0.25  # seconds between two checks of the journal
+CHECK_EVERY = 0.25  # seconds between checks of the journal
 
 
 class Watchdog:
@@ -162,7 +162,7 @@ class Watchdog:
         self.killed = ""
 
     def note_signal(self, number: int) -> None:
-        """Note that a signal is about to be forwarded to the supervisor. To be called by the signal handler."""
+        """Note that a signal is about to be forwarded to the supervisor. Called by the signal handler."""
         if number in ENDING:
             self._signals.append((number, time.monotonic(), self._size()))
 
@@ -173,7 +173,7 @@ class Watchdog:
             if self._detector is None:
                 info = self._run.info()
                 grace = Limits().grace if info is None else info.job.limits.grace
-                if info is not None and info.job.hosts.count:  # tasks get more time in an ending allocation
+                if info is not None and info.job.hosts.count:  # tasks get more time if their allocation ends
                     grace = max(grace, WARNING_GRACE)
                 self._detector = HangDetector(grace, at, size)
                 self._name = signal.Signals(number).name

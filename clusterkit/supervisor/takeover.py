@@ -1,4 +1,4 @@
-"""Takeover: lets a new supervisor continue a run from the files in its run directory."""
+"""Lets a new supervisor continue a run from the files in its run directory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`up`: starts the guardian, the supervisor and, as early as possible, the fork server.
 
 The fork server takes the longest to start, since it imports TensorFlow. So this module imports little, and the
-supervisor imports the rest meanwhile.
+supervisor imports the rest while the fork server starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clusterkit.warm.fork_client import Launch, StartedServer, begin
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
 
-if TYPE_CHECKING:  # only runs of TensorFlow's programs need this import
+if TYPE_CHECKING:  # only runs of TensorFlow programs need this import
     from clusterkit.warm.warm_client import WarmSession
 
 GUARDIAN = "clusterkit's guardian process"
@@ -53,7 +53,7 @@ def up(
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.with_warning(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
     if can_share(run.launch) and not prepared.continues:
-        from clusterkit.supervisor.handover import start_from_server  # imported here, for TensorFlow's programs only
+        from clusterkit.supervisor.handover import start_from_server  # imported here, for TensorFlow programs only
 
         started = start_from_server(run, session, lifeline)
         if isinstance(started, int):
@@ -70,7 +70,7 @@ def up(
     )
     shown = display.level <= Level.INFO and sys.stdout.isatty()
     if code == 0 and shown and can_share(run.launch):
-        from clusterkit.warm.shared_servers import suggestion  # imported here, as above
+        from clusterkit.warm.shared_servers import suggestion  # for TensorFlow programs only
 
         if line := suggestion(run.launch):
             print(f"  {line}")

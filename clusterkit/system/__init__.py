@@ -1,1 +1,1 @@
-"""Access to Linux for the other rooms: processes, /proc, ports, files, polling, and threads that report crashes."""
+"""Access to Linux for the other packages: processes, /proc, ports, files, polling, and threads that report crashes."""

@@ -1,4 +1,4 @@
-"""Threads that report their crash as a Crashed event, including the resource that ran out if that is the reason."""
+"""Starts threads that report a crash as a Crashed event. The event names the resource that ran out, if any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creates files atomically, privately, or with reserved disk space; reads the end of files that may be hostile."""
+"""Creates files atomically, privately, or with reserved disk space; reads the end of files that a task may replace."""
 
 from __future__ import annotations
 
@@ -80,23 +80,23 @@ def open_regular(path: Path) -> io.FileIO:
 
 
 def end_of(path: Path, longest: int) -> bytes:
-    """Return the last bytes of a file. Raises OSError, as `open_regular` does."""
+    """Return at most the last `longest` bytes of a file. Raises the same exceptions as `open_regular`."""
     with open_regular(path) as file:
         return os.pread(file.fileno(), longest, max(0, os.fstat(file.fileno()).st_size - longest))
 
 
 @contextmanager
 def short_path(path: Path) -> Iterator[str]:
-    """Yield a short path of a Unix socket, whose address has at most 107 bytes. Raises OSError."""
+    """Yield a short path for a Unix socket, since a path of more than 107 bytes is refused. Raises OSError."""
     with open_fd(path.parent, os.O_RDONLY | os.O_DIRECTORY) as directory:
         yield f"/proc/self/fd/{directory}/{path.name}"
 
 
 def is_directory(path: str) -> bool:
-    """Return whether a user's word is the path of a directory. Unlike Path.is_dir, this never raises OSError."""
+    """Return whether a string from a user is a directory's path. Unlike Path.is_dir, this never raises OSError."""
     return os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-    """Return whether a user's word is the path of a file. Unlike Path.is_file, this never raises OSError."""
+    """Return whether a string from a user is a file's path. Unlike Path.is_file, this never raises OSError."""
     return os.path.isfile(path)

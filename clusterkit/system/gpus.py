@@ -19,7 +19,7 @@ class NoGpus(Exception):
 
 
 def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
-    """Return what nvidia-smi prints about these fields: a line for each GPU. `within` in seconds. Raises NoGpus."""
+    """Return what nvidia-smi prints about these fields: a line for each GPU. `within` is in seconds. Raises NoGpus."""
     tool = shutil.which(TOOL, path=env.get("PATH"))
     if tool is None:  # most machines lack the tool
         raise NoGpus(f"{TOOL}, which lists GPUs, was not found")
@@ -38,13 +38,13 @@ def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
 
 
 class Gpus:
-    """Samples the use of GPUs; none are reported once nvidia-smi is missing or has failed several times in a row."""
+    """Samples the use of GPUs; reports no GPUs if nvidia-smi is missing or has failed several times in a row."""
 
     def __init__(self) -> None:
         self._failures = 0 if shutil.which(TOOL) else MOST_FAILURES
 
     def sample(self) -> dict[str, tuple[float, int]]:
-        """Return the percent of time and the bytes of memory in use, by the index of the GPU."""
+        """Return each GPU's utilization in percent and its used memory in bytes, by the GPU's index."""
         if self._failures >= MOST_FAILURES:
             return {}
         try:

@@ -14,7 +14,7 @@ from clusterkit.system.poller import LONGEST_WAIT, Bell, Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
-CHECK_EVERY = 32  # events between two checks of the lifelines, since each check releases the GIL
+CHECK_EVERY = 32  # the number of events between checks of the lifelines, since each check releases the GIL
 ENDING = LifelineLost | Interrupted | AllocationEnding | Crashed  # events that end the wait in `work_until`
 
 
@@ -37,12 +37,12 @@ class Inbox:
         self._poll.register(self._bell, select.POLLIN)
 
     def watch(self, lifeline: int, who: str) -> None:
-        """Make `get` return LifelineLost, once, when this descriptor is readable or closed. For the loop."""
+        """Make `get` return LifelineLost, once, when this descriptor is readable or closed. Called by the loop."""
         self._lifelines[lifeline] = who
         self._poll.register(lifeline, select.POLLIN)
 
     def heed_signals(self) -> None:
-        """Make signals interrupt the wait in `get`, so that handlers run at once. For the loop, in the main thread."""
+        """Make signals interrupt the wait in `get`, so that handlers run at once. Call this in the main thread."""
         self._wakeup = Wakeup()
         self._poll.register(self._wakeup, select.POLLIN)
 
@@ -75,7 +75,7 @@ class Inbox:
 
     @property
     def is_ending(self) -> bool:
-        """Whether `work_until` has kept an event that ends the run."""
+        """Return whether `work_until` has kept an event that ends the run."""
         return any(isinstance(event, ENDING) for event in self._kept_events)
 
     @property
@@ -85,7 +85,7 @@ class Inbox:
 
     @property
     def is_moving(self) -> bool:
-        """Whether `work_until` has kept an AllocationEnding, after which the run moves to another allocation."""
+        """Return whether `work_until` has kept an AllocationEnding: the run moves to another allocation."""
         return any(isinstance(event, AllocationEnding) for event in self._kept_events)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
@@ -111,5 +111,5 @@ class Inbox:
                 self._wakeup.clear()
             with suppress(queue.Empty):
                 return self._events.get_nowait()
-            if not ready:  # otherwise the bell was rung for an item that was returned before
+            if not ready:  # otherwise, the bell was rung for an item that was already returned
                 return None

@@ -15,7 +15,7 @@ _BUILDS = ("tensorflow_cpu", "tf_nightly", "tf_nightly_cpu")  # other distributi
 
 
 def platform_of(python: str | None) -> dict[str, str]:
-    """Return names and versions for users. Omit packages if `python`, the tasks' interpreter, is not this one."""
+    """Return names and versions to show. Omit packages if `python`, the tasks' interpreter, is not this interpreter."""
     found = _versions() if python is None or _is_this_one(python) else {}
     system = os.uname()
     cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -13,13 +13,13 @@ from contextlib import suppress
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed
 
-MANY = 4096  # bytes to read at a time; each signal writes one
-LONGEST_WAIT = 86400.0  # seconds; the limit of poll and epoll is 24 days
+MANY = 4096  # the number of bytes to read at once; each signal writes one byte
+LONGEST_WAIT = 86400.0  # seconds; the maximum wait; poll and epoll accept at most 24 days
 READABLE, WRITABLE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLONESHOT
 
 
 class Wakeup:
-    """A descriptor that is readable from the arrival of a signal until `clear`. For the main thread; use one at a time.
+    """A descriptor that is readable from the arrival of a signal until `clear`. Use one at a time, in the main thread.
 
     Python runs a handler between two instructions of the main thread. If a signal arrives after the last instruction
     and before the thread sleeps in the kernel, the handler runs only after another event ends the sleep: perhaps never.
@@ -108,14 +108,14 @@ class Poller:
         self._thread = start_thread(self._name, self._run, self._post)
 
     def do(self, work: Callable[[], None]) -> None:
-        """Queue a function for the thread to call; after `stop`, do nothing. For any thread; never blocks."""
+        """Queue a function for the thread to call; after `stop`, do nothing. Any thread may call this. Never blocks."""
         with self._accepting:
             if self._accepts_work:
                 self._work.put(work)
                 self._bell.ring()
 
     def watch(self, descriptor: int, handler: Callable[[int], None], events: int = READABLE) -> None:
-        """Call `handler` with the descriptor's events; with ONCE, a single time until `rearm`. For any thread."""
+        """Call `handler` with the descriptor's events; with ONCE, only once until `rearm`. Any thread may call this."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, events)
 
@@ -143,7 +143,7 @@ class Poller:
         while not self._stopped:
             turn = self._on_turn()
             for descriptor, events in self._epoll.poll(None if turn is None else min(turn, LONGEST_WAIT)):
-                if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may forget it
+                if (handler := self._handlers.get(descriptor)) is not None:  # None after `forget`
                     handler(events)
 
     def _do_work(self) -> None:

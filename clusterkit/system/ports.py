@@ -1,4 +1,4 @@
-"""Ports: claims ports without a race, and checks which tasks listen."""
+"""Claims ports without a race, and checks which tasks listen on their ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: starts, signals and reaps processes, and reads how a process ended before it is reaped."""
+"""Starts, signals and reaps processes, and reads how a process ended before reaping it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Helper:
         self.pidfd = os.pidfd_open(self.pid)
 
     def end(self, within: float) -> None:
-        """Wait for a process that was requested to end; kill it after `within` seconds. Always returns."""
+        """Wait for the process, which was requested to end; kill it after `within` seconds. Always returns."""
         if first_readable((self.pidfd,), within) is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
@@ -115,9 +115,9 @@ def on_child_end(callback: Callable[[], None]) -> Callable[[], object]:
 
 
 def signal_attempt(child: AttemptChild, number: int) -> None:
-    """Signal every process of the attempt's group; record the signal in `child.reached` if the first process runs.
+    """Signal every process of the attempt's group; record the signal in `child.signals_sent` if the first process runs.
 
-    A process that ends between the check and the signal counts as reached. At worst, a program that had finished is
+    A process that ends between the check and the signal counts as signalled. At worst, a program that had finished is
     restarted once more. With the opposite order, a program that obeyed the signal could count as finished.
     """
     if first_readable((child.pidfd,), 0) is None:
@@ -129,7 +129,7 @@ def signal_group(child: AttemptChild, number: int) -> None:
     """Signal every process of the group. The leader is reaped last, so the group's id can't have been reused."""
     try:
         os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):  # no process is left, or none that this user may signal
+    except (ProcessLookupError, PermissionError):  # no process is left that this user may signal
         return
 
 
@@ -160,7 +160,7 @@ def reap(child: AttemptChild) -> None:
 
 
 def _killed_for_memory(child: AttemptChild) -> bool:
-    """Whether the OOM killer killed this process or, if the kernel's log is not readable, any process."""
+    """Return whether the OOM killer killed this process or, if the kernel's log is not readable, any process."""
     if procfs.oom_kills() <= child.oom_kills:
         return False
     try:
@@ -180,7 +180,7 @@ def _kernel_log() -> str:
 
 
 def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:
-    """Try to start an interpreter; return the reason of a failure, as a clause, or None."""
+    """Try to start an interpreter; return the reason for a failure, as a clause, or None."""
     try:
         probe = subprocess.run(
             [python, "-S", "-c", "pass"],

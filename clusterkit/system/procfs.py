@@ -80,7 +80,7 @@ def cpu_and_memory(pid: int) -> tuple[float, int, float] | None:
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
-    """Return the nanoseconds that each thread ran and waited for a CPU; empty on a kernel without CONFIG_SCHED_INFO."""
+    """Return each thread's nanoseconds of running, and of waiting for a CPU; empty without CONFIG_SCHED_INFO."""
     found = {}
     for name in _names(f"/proc/{pid}/task"):
         fields = (_read(f"/proc/{pid}/task/{name}/schedstat") or b"").split()
@@ -95,13 +95,13 @@ def thread_state(pid: int, thread: int) -> str | None:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process has ended: it is a zombie, or gone."""
+    """Return whether the process has ended: whether it is a zombie, or gone."""
     seen = stat(pid)
     return seen is None or seen[0] in "ZX"
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Return a process's initial environment. Wait for a moment if the process is just starting and shows none yet."""
+    """Return a process's initial environment. Wait for a moment if the process is just starting and has none yet."""
     until = time.monotonic() + STARTS_WITHIN
     while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _is_empty_for_good(pid) and time.monotonic() < until:
         time.sleep(RETRY_EVERY)
@@ -110,7 +110,7 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def _is_empty_for_good(pid: int) -> bool:
-    """Whether an empty environment is final: the process has ended, is a kernel thread, or was started without one."""
+    """Return whether an empty environment is final: the process has ended, is a kernel thread, or was given none."""
     fields = _stat(f"/proc/{pid}")
     if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (KERNEL_THREAD | EXITING):
         return True
@@ -174,7 +174,7 @@ def oom_kills() -> int:
 
 @functools.cache
 def _lists_children() -> bool:
-    """Whether the kernel can list a process's children (CONFIG_PROC_CHILDREN), as nearly all kernels can."""
+    """Return whether the kernel can list a process's children (CONFIG_PROC_CHILDREN), as nearly all kernels can."""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
@@ -221,10 +221,10 @@ def _link(path: str) -> str:
 
 
 class Meter:
-    """Samples the CPU and memory use of tasks. CPU use is averaged since the last sample; at first, since the start."""
+    """Samples the CPU and memory use of tasks. CPU use is averaged since the last sample or the task's start."""
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[float, float]] = {}  # by first pid: the last sample's time and CPU seconds
+        self._before: dict[int, tuple[float, float]] = {}  # the last sample's time and CPU seconds, by the task's pid
 
     def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
         """Return the percent of one core and the bytes of memory (RSS) that each task with a process uses."""

@@ -1,4 +1,4 @@
-"""Sweeping: kills processes, and waits until each one is proven dead."""
+"""Kills processes, and waits until each one is proven dead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
 RETRY_EVERY = 0.05  # seconds; the pause before another try when no descriptor is free
-KILL_TIMEOUT = 10.0  # seconds for a process to die of SIGKILL; a process that hangs in the kernel may take longer
+KILL_TIMEOUT = 10.0  # seconds; the time limit for SIGKILL to take effect, which a hang in the kernel delays
 
 
 class ProcessesSurvived(ClusterkitError):
@@ -37,7 +37,7 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
 
     A zombie counts as new once, since its children get another parent before the next call of `find`. After that, the
     zombie is ignored, since a debugger may keep it. Tries again while no descriptor is free. After `within` seconds, by
-    default PATIENCE, raises ProcessesSurvived.
+    default KILL_TIMEOUT, raises ProcessesSurvived.
     """
     seen, killed = set[int](), set[int]()
     within = KILL_TIMEOUT if within is None else within
@@ -89,7 +89,7 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = KILL_TIME
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether any thread of the process is left, which is possible for a zombie if only its first thread has ended."""
+    """Return whether any thread of the process is left. A zombie has threads if only its first thread has ended."""
     with contextlib.ExitStack() as stack:
         return any(first_readable((pidfd,), 0) is None for pidfd, _ in _pidfds([pid], stack))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NICENESS = 10  # the process's niceness, since training has priority
 ANSWER_WITHIN = 60.0  # seconds; the timeout for TensorBoard's first answer
-END_WITHIN = 3.0  # seconds; the time that the process has to write the last scalars
+END_WITHIN = 3.0  # seconds; the time limit for the process to write the last scalars
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
 

@@ -1,7 +1,7 @@
 """Converts a run's events to scalars, writes them to TensorBoard's event files, and serves TensorBoard to this user.
 
 The event files are in `tensorboard/clusterkit/<task>`. The package `tensorboard` is imported lazily and without
-TensorFlow, which would take seconds and half a gigabyte, and has no advantage for local files.
+TensorFlow: that import takes seconds and half a gigabyte, and has no advantage for local files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clusterkit.words.events import Event, Exited, Progressed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-EVERY = 2.0  # seconds between two samples
+EVERY = 2.0  # seconds between samples
 NO_USAGE: Mapping[Task, tuple[float, int]] = {}
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # Any port is accepted, since a tunnel may use a different port.
@@ -134,7 +134,7 @@ class ScalarWriter:
 
 
 def for_own_names(application: Application) -> Application:
-    """Wrap an application to refuse requests for other host names, since any name can be resolved to 127.0.0.1."""
+    """Wrap an application to refuse requests for other host names, since any name may resolve to 127.0.0.1."""
 
     def answer(environ: dict[str, Any], begin: Callable[..., Any]) -> Iterable[bytes]:
         if _OWN.fullmatch(environ.get("HTTP_HOST", "")):
@@ -146,7 +146,7 @@ def for_own_names(application: Application) -> Application:
 
 
 def for_own_user(server: Any) -> Any:
-    """Make the server close connections of other users, and return it."""
+    """Make the server close connections of other users, and return the server."""
     server.verify_request = lambda request, address: is_own(request)
     return server
 
@@ -183,7 +183,7 @@ def serve_board(logdir: Path, port: int, title: str) -> str:
         "--port": port,
         "--window_title": title,
         "--reload_interval": 3,
-        "--load_fast": "false",  # prevents a second process with another port
+        "--load_fast": "false",  # prevents a second process that uses another port
     }
     board.configure(argv=[None, *(str(argument) for option in options.items() for argument in option)])
     address: str = board.launch()

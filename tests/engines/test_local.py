@@ -32,7 +32,7 @@ def test_agents_that_do_not_end_have_their_time_together(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
-        (HostRequest(count=1024, spare=1), "1025 hosts are asked for. This machine stands in for 1024 at most."),
+        (HostRequest(count=1024, spare=1), "1025 hosts are requested. This machine stands in for at most 1024."),
         (HostRequest(count=2, interface="lo"), None),
         (HostRequest(count=2, interface="nope"), "--interface: The interface nope has no address here, or does not"),
     ],

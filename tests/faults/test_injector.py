@@ -82,8 +82,8 @@ def test_faults_of_the_network_and_the_disk(text: str, call: tuple[Any, ...], de
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("partition worker:1", "the run uses the host's network; faults of the network need --network virtual"),
-        ("reset worker:1", "the run uses the host's network; faults of the network need --network virtual"),
+        ("partition worker:1", "the run uses the host's network; network faults need --network virtual"),
+        ("reset worker:1", "the run uses the host's network; network faults need --network virtual"),
         ("disk-full", "the run must be started with a disk-full fault or with --network virtual"),
         ("memory worker:1", "worker:1 has no process"),
         ("corrupt-checkpoint", "there is no checkpoint in /checkpoints"),

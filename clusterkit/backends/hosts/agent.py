@@ -35,17 +35,17 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
-FORWARD_EVERY = 0.05  # seconds between two checks for files that tasks write on request
+FORWARD_EVERY = 0.05  # seconds between checks for files that tasks write on request
 FORWARD_FOR = 5.0  # seconds; how long to check for these files after a request
-FAREWELL_WITHIN = 2.0  # seconds; how long an ending agent waits until the supervisor has received the reason
+FAREWELL_WITHIN = 2.0  # seconds; how long an agent waits, before it exits, until the supervisor has received the reason
 NOT_OPENED = "The supervisor gave an order before it opened the run."
 DONE, LOST = 0, 1  # exit codes of an agent, besides SUSPENDED and CRASHED
 
 
 class Agent:
-    """Carries out the supervisor's orders and reports events. Methods are for one thread unless they state otherwise.
+    """Carries out the supervisor's orders and reports events. Unless stated otherwise, call its methods in one thread.
 
-    After a cut of the connection, the agent reconnects; its tasks continue. When the lease ends, it ends the tasks.
+    If the connection is cut, the agent reconnects, and its tasks continue. When the lease ends, the agent ends them.
     """
 
     def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
@@ -59,7 +59,7 @@ class Agent:
         self._outcome: tuple[int, str] | None = None
         self._connection: Connection | None = None
         self.is_orphan = False  # True once the supervisor has stopped answering
-        self._exit_code: int | None = None  # the exit code, once the supervisor has ordered the end
+        self._exit_code: int | None = None  # None until the supervisor has ordered the agent to end the run's processes
         self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
         self._session_over = threading.Event()  # set once the session with the supervisor is over
         self._is_cut = False
@@ -107,7 +107,7 @@ class Agent:
         """Add an event, such as a signal, to the agent's inbox."""
         self._inbox.put(event)
 
-    # Methods for the agent's thread.
+    # Methods that are called in the agent's thread.
 
     def _handle(self, item: ev.Happened | Work | None) -> None:
         if callable(item):
@@ -131,7 +131,7 @@ class Agent:
         if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
             self._spool.forward()
         if isinstance(event, ev.Profiled) and event.path is not None:
-            event = replace(event, path=str(Path(event.path).resolve()))  # follows the link to the shared directory
+            event = replace(event, path=str(Path(event.path).resolve()))  # resolves the link to the shared directory
         self._send(cast(ms.FromAgent, event))
         if isinstance(event, ev.Crashed):
             _print(event.traceback)
@@ -255,7 +255,7 @@ class Agent:
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _send_reason(self, why: str) -> bool:
-        """Send the reason of the agent's end, so that the supervisor does not wait; return whether it was received."""
+        """Send the reason why the agent ends, so that the supervisor does not wait; return whether it was received."""
         if self._connection is None or self._session_over.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")

@@ -15,39 +15,41 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.system.process import start_session
 from clusterkit.words.events import AllocationEnding, Interrupted
 
-KILLED_WITHIN = 5.0  # seconds to wait for a killed process to end, which may hang in a disk wait
-TAIL = 2000  # bytes read from the end of the agents' output to find the reason of a failure
-LOOK_EVERY = 0.25  # seconds between two checks whether the allocation has failed
+KILLED_WITHIN = 5.0  # seconds; how long to wait for a killed process to end, since it may hang in a disk wait
+TAIL = 2000  # bytes; how much to read of the end of the agents' output, to find the reason for a failure
+LOOK_EVERY = 0.25  # seconds between checks whether the allocation has failed
 
 
 class Allocation(Protocol):
-    """The hosts that an engine gives to a run, and their agents. Its methods are for the loop's thread."""
+    """The hosts that an engine gives to a run, and their agents. Call its methods in the loop's thread."""
 
     @property
     def address(self) -> str:
         """Return the address at which the supervisor listens, unless the user chooses one."""
 
     def start(self, endpoint: str, key: Path) -> None:
-        """Start an agent on each host, which connects to the supervisor at `host:port`. Raises ClusterkitError."""
+        """Start an agent on each host. The agents connect to the supervisor at `endpoint`. Raises ClusterkitError."""
 
     def failed(self) -> str | None:
-        """Return the reason why no further agents will connect, as a clause; None while some may still connect.
+        """Return the reason why no further agents will connect, as a clause; None while more agents may connect.
 
         Called repeatedly while the run waits for agents. Raises BadJob if an agent can't be started on a host.
         """
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
-        """Return AllocationEnding if a signal means that the allocation ends and the run continues in another one.
+        """Return AllocationEnding if a signal means that the allocation ends and the run continues in another.
 
-        The signal was sent to the supervisor or, if `elsewhere`, to an agent. For an agent, None means that the signal
-        concerns that agent alone, and Interrupted that it concerns the whole run. May block, in any thread.
+        The signal was sent to the supervisor or, if `elsewhere`, to an agent. For a signal to an agent, None means that
+        the signal concerns that agent alone, and Interrupted means that it concerns the whole run. This method may
+        block, and may be called in any thread.
         """
         return None
 
     def request_next(self) -> str | None:
         """Request another allocation for the suspended run, as the last action in this allocation.
 
-        Return a sentence about the failure; None if the request succeeded, or if whoever started the run continues it.
+        Return a sentence about the failure; None if the request succeeded, or if no request is needed, because whoever
+        started the run also continues it.
         """
         return None
 
@@ -56,7 +58,7 @@ class Allocation(Protocol):
 
 
 def start_agents(argv: Sequence[str], log: Path, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    """Start a process that is or starts agents. It appends to `log`, and a Ctrl-C does not reach it. Raises OSError."""
+    """Start an agent, or a process that starts agents. Its output goes to `log`; it gets no Ctrl-C. Raises OSError."""
     with log.open("ab") as output:
         return start_session(argv, output, pass_fds=pass_fds)
 
@@ -84,7 +86,7 @@ def last_line(file: Path) -> str:
 
 
 def query_ending(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
-    """Find out, in a thread, whether a signal is for its agent alone; post the answer and any event for the run."""
+    """Find out, in a thread, whether a signal concerns one agent alone; post `answer` and any event for the run."""
 
     def find_out() -> None:
         ending = allocation.ending(signal, elsewhere=True)

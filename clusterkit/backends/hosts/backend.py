@@ -32,11 +32,11 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import signal_name
 
 GONE_WITHIN = 15.0  # seconds; how long to wait for the agents to end all processes when the run is over
-REPORTED_DELAY = 0.5  # seconds; shorter delays until a host sees the supervisor's new files are not reported
+REPORTED_DELAY = 0.5  # seconds; report a host that sees the supervisor's new files later than this
 
 
 class AgentsBackend:
-    """Runs tasks on the hosts of an engine. Its methods are for the loop's thread."""
+    """Runs tasks on the hosts of an engine. Call its methods in the loop's thread."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, allocation: Allocation) -> None:
         self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
@@ -81,12 +81,12 @@ class AgentsBackend:
             case ac.Spawn():
                 self._pending_starts.spawn(order)
             case ac.Signal(task, attempt) if self._pending_starts.withdraw(task, attempt):
-                pass  # the attempt was not started yet
+                pass  # the attempt had not been started yet
             case ac.Signal(task, attempt) | ac.CloseOutput(task, attempt):
                 self._to_attempt(order, task, attempt)
             case ac.Sweep(task, attempt):
                 if not self._to_attempt(order, task, attempt):
-                    self._inbox.put(ev.Swept(task, attempt))  # processes end with their host
+                    self._inbox.put(ev.Swept(task, attempt))  # the host is lost, so its processes have ended
             case ac.Inspect(look):
                 inspected = [host for host in self._hosts.ready if host.running and not host.is_cut]
                 self._send(inspected, order)
@@ -225,7 +225,7 @@ class AgentsBackend:
         return host is not None
 
     def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
-        """Send each host the part of an order for its tasks (without tasks: the first host); return these hosts."""
+        """Send each host its tasks' part of an order (without tasks, send it to the first host); return these hosts."""
         by_host: dict[Host, list[Task]] = {} if order.tasks else {host: [] for host in self._hosts.ready[:1]}
         for task in order.tasks:
             if (host := self._placements.placed.get(task)) is not None and host.ready:
@@ -254,7 +254,7 @@ class AgentsBackend:
                 problems.append("the run was asked to end while it waited for its hosts")
         if not done():
             hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
-            why = "; ".join(problems) or f"they were waited for for {limit:g} s"
+            why = "; ".join(problems) or f"the others did not join within {limit:g} s"
             raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {why.rstrip('.')}.")
 
     def _end_agents(self) -> None:

@@ -10,16 +10,17 @@ from clusterkit.words.events import Exited, Happened, Spawned
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import signal_name
 
-ANSWERED_WITHIN = 5.0  # seconds for the supervisor to answer whether a signal is for this agent alone
-STOP_OVERDUE = 15.0  # seconds after the grace period; how long to wait for StopAgent
+ANSWERED_WITHIN = 5.0  # seconds; the time limit for the supervisor to answer whether a signal concerns this agent alone
+STOP_OVERDUE = 15.0  # seconds; how long to wait for StopAgent after the grace period
 SIGINT, SIGTERM = 2, 15
 
 
 class Departure:
     """The rules of a departure, without side effects: `now` is an argument, and each action is a callback.
 
-    An engine may send a signal to both agent and guardian, so the agent may receive it twice. Only a second Ctrl-C ends
-    the agent at once. A supervisor that does not answer is gone or ending: the agent then ends its tasks by SIGTERM.
+    An engine may send a signal to both agent and guardian, so the agent may receive it twice. A second signal is
+    therefore ignored, unless it is Ctrl-C, which ends the agent at once. If the supervisor does not answer, the agent
+    assumes that the supervisor is gone, and ends its tasks with SIGTERM.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Departure:
         self._unsupervised = False
         self._live_attempts: set[tuple[Task, int]] = set()
         self.is_over = False  # True once the supervisor knows that every task has ended
-        self.deadline: float | None = None  # the time at which the agent acts without an answer
+        self.deadline: float | None = None  # the time at which the agent acts if it gets no answer, or None
         self.grace: float | None = None  # seconds; the grace period of the tasks; None before the run is opened
 
     def signalled(self, signal: int, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Fitness: checks that a host can run attempts: shared directories, disk space, memory, and reachable peers."""
+"""Checks whether a host can run attempts: its shared directories, disk space, memory and connections to peers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
 
 MB = 1 << 20
-LEAST_DISK = 16 * MB  # bytes that must be free, for the first logs and checkpoints
-LEAST_MEMORY = 64 * MB  # bytes that must be available; a forked task takes that much before its first step
+LEAST_DISK = 16 * MB  # bytes; the minimum free disk space, for the first logs and checkpoints
+LEAST_MEMORY = 64 * MB  # bytes; the minimum available memory; a forked task takes this much before its first step
 ANSWER_WITHIN = 5.0  # seconds; the time limit for a peer's host to answer
 DISK_WITHIN = 10.0  # seconds; the time limit for the file systems to answer
-MOST_PEERS = 32  # the maximum number of hosts to connect to
+MOST_PEERS = 32  # the maximum number of hosts to connect to in one check
 _REACHED = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
 _UNREACHABLE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
-SEEN_WITHIN = 40.0  # seconds; NFS shows a new file to other hosts up to half a minute late
+SEEN_WITHIN = 40.0  # seconds; how long to wait for a new file, which NFS may show to other hosts half a minute late
 _PREFIX = ".clusterkit-shared-"
 WaitUntil = Callable[[Callable[[], bool], float], bool]
 
@@ -47,9 +47,9 @@ class UnmetRequirement:
 
 
 def first_unmet(directories: Sequence[Path], peers: Mapping[Task, str], post: Post) -> UnmetRequirement | None:
-    """Return the first unmet requirement of a start: memory, writable directories, reachable peers. For any thread.
+    """Return the first unmet requirement of a start: memory, writable directories, reachable peers.
 
-    Every check has a time limit. Crashes of threads are posted.
+    Every check has a time limit. Crashes of threads are posted. May be called in any thread.
     """
     if (why := _memory_problem() or _disks_problem(directories, post)) is not None:
         return UnmetRequirement(why)
@@ -57,7 +57,7 @@ def first_unmet(directories: Sequence[Path], peers: Mapping[Task, str], post: Po
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
-    """Return a task with its endpoint for each other host, beginning after this host, so that checks are spread."""
+    """Return one task and its endpoint for each of the MOST_PEERS hosts that follow this host, to spread the checks."""
     hosts: dict[str, tuple[Task, str]] = {}
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
@@ -119,7 +119,7 @@ def _peers_problem(peers: Mapping[Task, str]) -> UnmetRequirement | None:
         until = time.monotonic() + ANSWER_WITHIN
         is_late = False
         while selector.get_map() and not is_late:
-            is_late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now is still accepted
+            is_late = (left := until - time.monotonic()) <= 0  # answers that have arrived by now still count
             for key, _ in selector.select(max(0.0, left)):
                 task, sock = key.data
                 selector.unregister(sock)
@@ -133,7 +133,7 @@ def _peers_problem(peers: Mapping[Task, str]) -> UnmetRequirement | None:
 
 
 class CheckedStarts:
-    """Starts each restarted attempt only after checking the host. All pending starts share one check."""
+    """Restarts attempts only after a check of the host. All pending restarts share one check."""
 
     def __init__(
         self,

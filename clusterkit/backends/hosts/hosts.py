@@ -25,7 +25,7 @@ class Host:
     is_lost: bool = False
     is_leaving: bool = False  # True if the host gets no new tasks, and its agent ends after the last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    # The attempts that the host was told to start and that are not over, each with the kinds of its events so far.
+    # The attempts that the host was ordered to start and that are not over, each with the kinds of its events so far.
     attempts: dict[tuple[Task, int], set[type[ev.Happened]]] = field(default_factory=dict)
 
     @property
@@ -89,7 +89,7 @@ class Hosts:
         host.is_leaving = True
 
     def add_attempt(self, host: Host, task: Task, number: int) -> None:
-        """Record that a host was told to start an attempt. Earlier attempts of the task are over."""
+        """Record that a host was ordered to start an attempt. Earlier attempts of the task are over."""
         host.attempts[task, number] = set()
         self._last_host[task] = host
 
@@ -114,12 +114,12 @@ class Hosts:
 
     @property
     def present(self) -> list[Host]:
-        """Return the hosts that are not lost, ready or not."""
+        """Return the hosts that are not lost, including hosts that are not ready yet."""
         return [host for host in self._all if not host.is_lost]
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all hosts, lost hosts included, each once."""
+        """Return the names of all hosts, including lost hosts, without duplicates."""
         return list(dict.fromkeys(host.name for host in self._all))
 
     def by_name(self, name: str) -> Host | None:
@@ -136,7 +136,7 @@ def sort_key(name: str) -> list[str | int]:
 
 @dataclass(slots=True)
 class PendingInspection:
-    """A pending inspection. The result omits hosts that are cut off; the record is kept until these have answered."""
+    """A pending inspection. Its result omits hosts that are cut off; the record remains until these answer, too."""
 
     waiting: set[Host]
     look: ev.Look
@@ -156,7 +156,7 @@ class PendingInjection:
 
 
 class CombinedAnswers:
-    """Combines the answers of several hosts to one order. `join` merges reports. For the loop's thread."""
+    """Combines the answers of several hosts to one order. `join` merges reports. Use it in the loop's thread."""
 
     def __init__(
         self, post: Callable[[ev.Inspected | ev.FaultTook], None], join: Callable[[list[str]], str | None]
@@ -176,7 +176,7 @@ class CombinedAnswers:
         self._settle()
 
     def add_inspection(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
-        """Add a host's answer to its inspection; `report` is the path of the report."""
+        """Add a host's answer to the oldest inspection that waits for it; `report` is the path of the host's report."""
         for one in self._inspections:
             if one.look is answer.look and host in one.waiting:
                 one.waiting.remove(host)

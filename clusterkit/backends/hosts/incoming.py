@@ -1,4 +1,4 @@
-"""Handles messages of agents: writes output and files in the listener's thread; passes other messages to the loop."""
+"""Handles the agents' messages: writes output and files in the listener's thread; passes other messages to the loop."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.t
 _REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
 _RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
 _UNFIT = re.compile(r"[^\w.-]")
-LONGEST = 1 << 40  # bytes; the largest offset in a file from an agent
-MOST_OPEN = 256  # open logs; a process may have 1,024 descriptors, and each host's connection takes one
+LONGEST = 1 << 40  # bytes; the exclusive maximum of offsets in a file from an agent
+MOST_OPEN = 256  # the maximum number of open logs; most processes may have 1,024 descriptors, and each host takes one
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
 class CollectedFiles:
-    """Writes the logs, the use of CPU, memory and GPUs, and other files of all hosts' tasks to the run directory.
+    """Writes the logs, resource usage and other files of the tasks on all hosts to the run directory.
 
     Output arrives in the listener's thread; the loop's thread closes the logs of attempts that are over.
     """
@@ -70,12 +70,12 @@ class CollectedFiles:
         path = self._directory.path / self.name_of(host, part.name)
         if not 0 <= part.offset < LONGEST:
             raise BadMessage(f"{part.offset} is not a valid offset in a file.")
-        # A full disk is reported when a log can't be written.
+        # Ignore a full disk here: it is reported when a log can't be written.
         with suppress(OSError), open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW) as descriptor:
             os.pwrite(descriptor, data, part.offset)
 
     def name_of(self, host: str, name: str) -> str:
-        """Return a file's path in the run directory. A report gets the host as prefix, to avoid equal names."""
+        """Return a file's path in the run directory; a report gets its host's name as a prefix. Raises BadMessage."""
         if _STACKS.fullmatch(name) or _RETURNED.fullmatch(name):
             return name
         if (report := _REPORT.fullmatch(name)) is not None:

@@ -1,4 +1,4 @@
-"""Placements: assigns tasks to hosts, and holds back the start of attempts until all tasks are placed."""
+"""Assigns tasks to hosts, and holds back the start of attempts until all tasks are placed."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from clusterkit.words.actions import Spawn
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-Tell = Callable[[Collection[Host], ms.ToAgent], None]
+Send = Callable[[Collection[Host], ms.ToAgent], None]
 NO_HOST = "no host is left"
 
 
 class Placements:
-    """Assigns tasks to hosts. No task may run from the call of `begin` until one of the callbacks is called:
+    """Assigns tasks to hosts. After `begin` is called, no task may run until one of these callbacks is called:
 
     `settled`: every host has received the `endpoints`.
     `failed`: hosts can't take their tasks, for the given reasons; an empty list means that no host is left.
     """
 
     def __init__(
-        self, job: JobSpec, hosts: Hosts, send: Tell, settled: Callable[[], None], failed: Callable[[list[str]], None]
+        self, job: JobSpec, hosts: Hosts, send: Send, settled: Callable[[], None], failed: Callable[[list[str]], None]
     ) -> None:
         self._job, self._hosts, self._send, self._settled, self._failed = job, hosts, send, settled, failed
         self._rules = [Rule.parse(text) for text in job.hosts.place]
         self._used_hosts: set[Host] = set()  # hosts that have tasks
-        self._claims: dict[Host, frozenset[Task]] = {}  # for each host that has not answered: tasks that need ports
+        self._claims: dict[Host, frozenset[Task]] = {}  # hosts that have not answered, with the tasks that need ports
         self._problems: list[str] = []
-        self._avoided: frozenset[str] = frozenset()  # hosts in the state machine's last Avoid order
+        self._avoided: frozenset[str] = frozenset()  # the names of hosts in the state machine's last Avoid order
         self._readmits = False  # True if avoided hosts take tasks in this placement
         self._is_outdated = False  # True if tasks have to be placed again after all hosts have answered
         self.placed: dict[Task, Host] = {}
@@ -48,7 +48,7 @@ class Placements:
         self.is_settled = False  # True once tasks can start
 
     def begin(self) -> None:
-        """Assign every task to a host again. Not allowed while `is_open`, as hosts still have to answer."""
+        """Assign every task to a host again. Not allowed while `is_open`, since hosts still have to answer."""
         ready = self._hosts.usable
         connected = [host for host in ready if not host.is_cut] or ready
         names = {host.name: host for host in connected}
@@ -92,7 +92,7 @@ class Placements:
         self._avoided, self._readmits = frozenset(names), False
 
     def host_leaves(self, host: Host) -> None:
-        """Note that a host leaves. If it has tasks, all tasks are placed again at the next restart."""
+        """Note that a host leaves. If the host has tasks, all tasks are placed again at the next restart."""
         if host in self._used_hosts:
             self.is_settled, self._is_outdated = False, True
 
@@ -118,7 +118,7 @@ class Placements:
         return tuple(host.name for host in self._hosts.usable if host not in self._used_hosts)
 
     def _settle(self) -> None:
-        """Finish the open placement once all hosts have answered, or repeat it if it is outdated."""
+        """Finish the open placement once all hosts have answered; if the placement is outdated, repeat it."""
         if not self.is_open or self._claims:
             return
         if self._is_outdated:
@@ -135,14 +135,14 @@ class Placements:
 
 
 class PendingStarts:
-    """Holds back the start of attempts until the tasks are placed. Its methods are for the loop's thread."""
+    """Holds back the start of attempts until the tasks are placed. Call its methods in the loop's thread."""
 
     def __init__(
         self,
         job: JobSpec,
         hosts: Hosts,
         allocation: Allocation,
-        send: Callable[[Collection[Host], ms.ToAgent], None],
+        send: Send,
         post: Post,
     ) -> None:
         self._hosts, self._allocation, self._send, self._post = hosts, allocation, send, post

@@ -16,7 +16,7 @@ from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Shape
 
-DESCRIPTORS_OWN = 40  # the number of descriptors that the supervisor needs in any job
+DESCRIPTORS_OWN = 40  # the number of descriptors that the supervisor itself needs
 LONGEST_VARIABLE = 128 << 10  # bytes; the limit for an environment variable, Linux's MAX_ARG_STRLEN
 LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
 

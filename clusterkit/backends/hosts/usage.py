@@ -10,14 +10,14 @@ from clusterkit.backends.link.messages import BadMessage, Used
 from clusterkit.store.usage import GREATEST, UsageLog, UsageSample, Use, interval
 from clusterkit.words.model import Task
 
-EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
-MOST_OF_NAME = 100  # characters of a host's name
+EARLY = 0.75  # write a sample after this fraction of the interval, since the agents' clocks differ a little
+MOST_OF_NAME = 100  # the maximum number of characters of a host's name
 _INDEX, _UNFIT = re.compile("[0-9]{1,3}"), re.compile(r"[^\w.-]", re.ASCII)
-OLD = 3.0  # intervals; a host's last sample is ignored if it is older
+OLD = 3.0  # a host's last sample is ignored if it is older than this many intervals
 
 
 class HostsUsage:
-    """Writes at most one sample per interval, however many messages agents send. For the listener's thread."""
+    """Writes at most one sample per interval, however many messages agents send. Call it in the listener's thread."""
 
     def __init__(self, log: UsageLog) -> None:
         self._log = log

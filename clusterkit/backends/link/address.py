@@ -1,4 +1,4 @@
-"""Addresses: finds the address by which other hosts reach this host, and resolves the supervisor's name."""
+"""Finds the address by which other hosts reach this host, and resolves the supervisor's name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def family_of(host: str) -> socket.AddressFamily:
 
 
 def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
-    """Return this host's address on `interface`, or the one used to reach `peer`. Raises NoInterface, OSError."""
+    """Return this host's address on `interface`, or else the one used to reach `peer`. Raises NoInterface, OSError."""
     if interface is not None:
         return address_on(interface)
     family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
@@ -40,7 +40,7 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
 
 
 def address_on(interface: str) -> str:
-    """Return the interface's IPv4 address; without one, an IPv6 address that is not link-local. Raises NoInterface."""
+    """Return the interface's IPv4 address, or else an IPv6 address that is not link-local. Raises NoInterface."""
     interfaces = psutil.net_if_addrs()
     every = [one for one in interfaces.get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)]
     found = {one.family: one.address for one in reversed(every) if not _is_link_local(one.address)}
@@ -63,7 +63,7 @@ class Address(NamedTuple):
 
 
 class Resolver:
-    """Resolves a name without caching; calls `answer`, in the thread of `do`, with the addresses or an error."""
+    """Resolves a name without caching. Calls `answer` with the addresses or an error, in the thread that `do` uses."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The run's certificate: one key and one self-signed certificate, which the supervisor and all its agents share.
 
-Both sides of a connection present this certificate and accept no other, which needs no certificate authority. The file
+Both sides of a connection present this certificate and accept no other, so no certificate authority is needed. The file
 also contains the key and is the run's secret. Each run has a different certificate.
 """
 
@@ -19,7 +19,7 @@ from clusterkit.words.errors import ClusterkitError
 VALID_BEFORE = datetime.timedelta(days=1)  # a margin before the time of creation, since the hosts' clocks may differ
 VALID_FOR = datetime.timedelta(days=3650)
 CHUNK = 1 << 16
-# Messages by OpenSSL's error code. The run's certificate is meant, since any other certificate fails a check before.
+# Messages by OpenSSL's error code. They concern the run's certificate: any other certificate fails an earlier check.
 _TIMES = {
     9: "the run's certificate is not valid yet by this host's clock, which is behind",
     10: "the run's certificate has expired by this host's clock",

@@ -34,7 +34,7 @@ class Connection(Protocol):
         """Send a message encoded by `message_text`. Several connections can share the same text."""
 
     def close(self, why: str) -> None:
-        """End the session after all earlier messages. Both sides receive `why`, a sentence, with `lost`.
+        """End the session after all earlier messages. On both sides, `lost` is called with `why`, a sentence.
 
         Later messages are ignored. During a cut, an agent's `close` waits until the connection is back or the lease
         ends. The supervisor's `close` ends the session at once, and the agent is refused when it reconnects.
@@ -71,7 +71,7 @@ class AgentEvents(Protocol):
 
 
 class SessionConnection(LinkOwner):
-    """A Connection over a sequence of links. All methods besides Connection's are for the poller's thread."""
+    """A Connection over a sequence of links. Call the methods that are not Connection's in the poller's thread."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class SessionConnection(LinkOwner):
 
     @property
     def is_linked(self) -> bool:
-        """Return whether there is a link at present."""
+        """Return whether the session has a link at present."""
         return self._link is not None
 
     def cut(self, why: str) -> None:
@@ -134,7 +134,7 @@ class SessionConnection(LinkOwner):
             self._link.fail(why)
 
     def drop(self) -> None:
-        """Close the link without calling any event."""
+        """Close the link without calling a callback."""
         if self._link is not None:
             self._link.close()
 
@@ -184,7 +184,7 @@ class SessionConnection(LinkOwner):
 
 
 def read_range(part: FileRange) -> bytes:
-    """Read a part of a file. Raises OSError, also if the file is too short."""
+    """Read a part of a file. Raises OSError, also for a file that is too short."""
     with Path(part.path).open("rb", buffering=0) as file:
         data = os.pread(file.fileno(), part.size, part.offset)
     if len(data) < part.size:

@@ -21,9 +21,9 @@ from clusterkit.system.poller import Poller
 from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds; the first and the longest pause between two attempts to connect
-CONNECT_WITHIN = 2.0  # seconds per attempt; TCP by itself retries too rarely to notice the end of a cut
-WELCOME_WITHIN = 2.0  # seconds per attempt, once connected; or a third of the timeout if that is longer
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds; the first and the longest pause between attempts to connect
+CONNECT_WITHIN = 2.0  # seconds; the time limit for TCP to connect; TCP retries too rarely to notice the end of a cut
+WELCOME_WITHIN = 2.0  # seconds; the time limit for an answer to the hello, or a third of the timeout if that is longer
 
 
 class Dialer(LinkOwner):

@@ -1,4 +1,7 @@
-"""Frames: the protocol between agent and supervisor. A frame is a line of JSON and a body of the size in that line."""
+"""Frames: the protocol between agent and supervisor. A frame is a line of JSON, followed by a body.
+
+The line contains the size of the body.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from clusterkit import __version__
 from clusterkit.words.errors import ClusterkitError
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-LONGEST_HEADER = 1 << 20  # bytes, without the line break
-LONGEST_BODY = 1 << 20
-PROTOCOL = 2  # increases when frames change; "refused" and the version fields of a hello must never change
+LONGEST_HEADER = 1 << 20  # bytes; the maximum, without the line break
+LONGEST_BODY = 1 << 20  # bytes; the maximum
+PROTOCOL = 2  # increased when frames change; the frame "refused" and a hello's version fields must never change
 _SESSION = re.compile("[0-9a-f]{32}")
 _LONGEST_NAME = 255
 
@@ -31,7 +34,7 @@ class Frame:
 
     header: Mapping[str, JSON]
     body: bytes = b""
-    length: int = field(default=0, compare=False)  # bytes of the whole encoded frame
+    length: int = field(default=0, compare=False)  # the size of the whole encoded frame, in bytes
 
     @property
     def kind(self) -> str:
@@ -43,14 +46,14 @@ class Frame:
         raise self._bad(name)
 
     def number(self, name: str) -> int:
-        """Return a field that is an integer, at least 0."""
+        """Return a field whose value is an integer of at least 0."""
         value = self.header.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
         raise self._bad(name)
 
     def seconds(self, name: str) -> float:
-        """Return a field that is a time or a duration, at least 0."""
+        """Return a field whose value is a time or a duration of at least 0, in seconds."""
         value = self.header.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
             return float(value)
@@ -75,9 +78,9 @@ class FrameParser:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._searched = 0  # the number of leading bytes of _data without a newline
+        self._searched = 0  # the number of leading bytes of _data that are known to contain no newline
         self._header: Mapping[str, JSON] | None = None
-        self._header_length = self._size = 0  # bytes
+        self._header_length = self._size = 0  # the sizes of the header and body, in bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that these bytes complete. Raises BadFrame; the parser can't be used after that."""
@@ -123,7 +126,7 @@ def numbered(number: int, acknowledged: int, text: bytes, body: bytes) -> bytes:
 
 
 def as_text(header: Mapping[str, JSON]) -> bytes:
-    """Encode a header as JSON. Raises TypeError or ValueError if the header has no JSON form."""
+    """Encode a header as JSON. Raises TypeError or ValueError if the header can't be written as JSON."""
     return json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -154,7 +157,7 @@ class Hello:
     host: str
     session: str  # an id chosen by the agent, so that a repeated hello is not mistaken for a second agent
     welcomed: bool  # True once the supervisor has answered in this session
-    attempt: int  # the number of the agent's connection, by which a delayed older hello is recognized
+    attempt: int  # the number of the agent's connection, which reveals a delayed older hello
     received: int  # the number of the last message received
     time: float  # the time by the agent's clock, as in a heartbeat
     protocol: int = PROTOCOL
@@ -168,7 +171,7 @@ class Hello:
 class Welcome:
     """The supervisor's answer to a hello."""
 
-    received: int
+    received: int  # the number of the last message received
     time: float  # the time in the answered hello
     timeout: float  # seconds; the supervisor's timeout, which applies to both sides
 

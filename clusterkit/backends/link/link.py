@@ -10,11 +10,11 @@ from clusterkit.backends.link.certificate import CHUNK, Tls, Untrusted
 from clusterkit.backends.link.frames import BadFrame, Frame, FrameParser
 from clusterkit.system.poller import READABLE, WRITABLE, Poller
 
-BATCH = 1 << 14  # bytes of small frames that are sent together
+BATCH = 1 << 14  # bytes; small frames are sent together until they reach this size
 
 
 class LinkOwner:
-    """The owner of a link: its callbacks, which run in the poller's thread. A link's owner can change."""
+    """The callbacks of a link's owner, which run in the poller's thread. The owner of a link can change."""
 
     def opened(self, link: Link) -> None:
         """Called when the peer has proved that it has the run's key."""
@@ -31,14 +31,14 @@ class LinkOwner:
 
 
 class Link:
-    """One TCP connection. Its methods are for the poller's thread."""
+    """One TCP connection. Call its methods in the poller's thread."""
 
     def __init__(
         self, poller: Poller, sock: socket.socket, tls: Tls, user: LinkOwner, clock: Callable[[], float]
     ) -> None:
         """Take over a non-blocking socket, which may still be connecting."""
         self.user = user
-        self.heard_at = clock()  # when bytes were last received
+        self.heard_at = clock()  # the time at which bytes were last received
         self.is_connected = False  # True once TCP is connected
         self.is_closed = False
         self._poller, self._socket, self._tls, self._clock = poller, sock, tls, clock
@@ -48,7 +48,7 @@ class Link:
         poller.watch(sock.fileno(), self._handle, self._awaited)
 
     def send(self, frame: bytes) -> None:
-        """Send a frame before the next frames of the owner."""
+        """Send a frame ahead of the owner's next frames."""
         self._tls.send(frame)
         self.pump()
 
@@ -65,7 +65,7 @@ class Link:
         if last:
             self._tls.send(last)
         with suppress(OSError):
-            self._write()  # this may include a TLS alert, which gives the peer the reason of a failure
+            self._write()  # this may include a TLS alert, which gives the peer the reason for a failure
         self._poller.forget(self._socket.fileno())
         self._socket.close()
 
@@ -136,5 +136,5 @@ class Link:
 
 
 def reason(error: OSError) -> str:
-    """Return the reason of a failure as a clause."""
+    """Return the reason for a failure as a clause."""
     return (error.strerror or type(error).__name__).lower()

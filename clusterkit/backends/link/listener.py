@@ -20,9 +20,9 @@ from clusterkit.text.endpoints import split
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
-WELCOME_WITHIN = 10.0  # seconds from accepting a connection until the agent's hello
-MOST_UNWELCOMED = 64  # connections without a welcome; if there are more, the longest silent one is closed
-ACCEPT_PAUSE = 0.5  # seconds; the pause in accepting connections when no descriptor is free
+WELCOME_WITHIN = 10.0  # seconds; the time limit for an agent's hello after its connection is accepted
+MOST_UNWELCOMED = 64  # the maximum number of connections without a welcome; beyond it, the longest silent one is closed
+ACCEPT_PAUSE = 0.5  # seconds; how long no connections are accepted when no descriptor is free
 BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, IPv4 included
 
@@ -47,7 +47,7 @@ class Listener(LinkOwner):
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by the connections
         self.port: int = self._socket.getsockname()[1]
-        self.refused = 0  # the number of connections that had no key, sent no hello, or were refused
+        self.refused = 0  # the number of connections that lacked the key, sent no hello, or were refused
         self._agents: dict[str, ConnectedAgent] = {}
         self._unwelcomed: dict[Link, float] = {}  # deadlines of connections without a welcome
         self._accepts_at = math.inf
@@ -84,7 +84,7 @@ class Listener(LinkOwner):
     def _new(self, hello: Hello) -> ConnectedAgent:
         if hello.welcomed:
             raise AgentRefused(
-                f"This supervisor does not know the agent on {hello.host}: it belongs to an earlier one."
+                f"This supervisor does not know the agent on {hello.host}: the agent belongs to an earlier supervisor."
             )
         session = SupervisorSession(self._timeout, time.monotonic())
         peer = SessionConnection(session, hello.host, self._events, self._poller.do, time.monotonic)
@@ -101,7 +101,7 @@ class Listener(LinkOwner):
             sock, _address = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
-        except OSError:  # such as no free descriptor; without a pause, accepting would fail again and again
+        except OSError:  # for example, no descriptor is free; without a pause, accepting would fail again and again
             self._poller.rearm(self._socket.fileno(), 0)
             self._accepts_at = time.monotonic() + ACCEPT_PAUSE
             self._check_by(self._accepts_at)
@@ -123,7 +123,7 @@ class Listener(LinkOwner):
         return None if self._check_at == math.inf else max(0.0, self._check_at - time.monotonic())
 
     def _check_deadlines(self, now: float) -> None:
-        """Act on expired deadlines, and note the earliest remaining one. Deadlines are only ever postponed."""
+        """Act on expired deadlines, and store the earliest remaining deadline. Deadlines are only ever postponed."""
         if now >= self._accepts_at:
             self._accepts_at = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)

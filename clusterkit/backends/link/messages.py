@@ -29,7 +29,7 @@ class Claim(Tagged):
     """Hold ports for these tasks, which must not be running; answered by Claimed."""
 
     tasks: tuple[Task, ...]
-    here: tuple[Task, ...] = ()  # all tasks that the host must have room for; if empty, `tasks`
+    here: tuple[Task, ...] = ()  # all tasks that the host must have room for; if empty, these are `tasks`
 
 
 class Endpoints(Tagged):
@@ -63,7 +63,7 @@ class Opened(Tagged):
     """The agent has prepared its host, or lists the problems that prevented it."""
 
     problems: tuple[str, ...]
-    address: str = ""  # the host's address for the other hosts
+    address: str = ""  # the address at which other hosts reach this host
     delay: float = 0.0  # seconds until the host saw a file that the supervisor had written
 
 
@@ -96,7 +96,7 @@ class Written(Tagged):
 
 
 class Used(Tagged):
-    """A sample of what the host's tasks and GPUs use: percent, and bytes of memory; by task, and by GPU index."""
+    """A sample of the host's usage: for each task, and for each GPU by its index, percent and bytes of memory."""
 
     tasks: Mapping[Task, tuple[float, ...]]
     gpus: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

@@ -15,9 +15,9 @@ from clusterkit.backends.link import frames
 from clusterkit.backends.link.frames import JSON, BadFrame, Frame
 from clusterkit.backends.link.stream import FileRange, Stream, size_of
 
-BEATS = 5  # heartbeats per timeout
+BEATS = 5  # the number of heartbeats during the timeout
 MARGIN = 2.0  # seconds; the minimum time from the end of an agent's lease until the supervisor counts the agent as lost
-LONGEST_MESSAGE = frames.LONGEST_HEADER - 128  # bytes of JSON, which leave room for the fields that the stream adds
+LONGEST_MESSAGE = frames.LONGEST_HEADER - 128  # bytes of JSON; leaves room for the fields that the stream adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Session:
         return frames.frame({"kind": "ack", "ack": self._stream.acknowledgment()})
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Process a frame; return the new message, or the end of the session, that it contains. Raises BadFrame."""
+        """Process a frame; if it contains a new message or the end of the session, return that. Raises BadFrame."""
         kind = received.kind
         self._stream.acknowledge(received.number("ack"))
         if kind == "message":
@@ -165,7 +165,7 @@ class SupervisorSession(Session):
 
     @property
     def silent_at(self) -> float:
-        """Return when a silent connection counts as cut. The agent closes it after the same time of silence."""
+        """Return the time at which a silent connection counts as cut. The agent closes it after the same time."""
         return self.heard_at + self._timeout / 2
 
     @property

@@ -17,7 +17,7 @@ from clusterkit.backends.link.stream import LONGEST_PART, FileRange
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task
 
-SHARED = ("tensorboard", "export")  # links into the run directory that all hosts share; tasks write there directly
+SHARED = ("tensorboard", "export")  # the names of links into the shared run directory, to which tasks write directly
 PREFIX = "clusterkit-agent-"
 KEPT_SECONDS = 24 * 3600.0  # how long a spool is kept after its last change, since it may hold the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
@@ -71,7 +71,7 @@ class Spool:
 
 
 def remove_orphans(before: float) -> None:
-    """Delete this user's spools of killed agents, if they were last changed before this wall time."""
+    """Delete the spools that killed agents of this user left behind, if last changed before the wall time `before`."""
     for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             seen = place.lstat()

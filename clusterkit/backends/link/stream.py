@@ -10,8 +10,8 @@ from clusterkit.backends.link.frames import BadFrame
 
 WINDOW = 1 << 20  # bytes; no further message is sent while this many are unacknowledged
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
-LONG_BACKLOG = 1024  # unsent messages; from then on, `put` may extend an older message of the same file
-ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
+LONG_BACKLOG = 1024  # the number of unsent messages from which on `put` may extend an older message of the same file
+ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes; after receiving this many, send a frame that only acknowledges
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Stream:
 
     def __init__(self) -> None:
         self.received = 0  # the number of the last message that was delivered
-        self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
+        self._sent = deque[UnacknowledgedMessage]()  # messages sent in this connection and not acknowledged
         self._unsent = deque[UnacknowledgedMessage]()
-        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # by file: unsent messages that can be extended
+        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # unsent messages that can be extended, by file
         self._in_flight = 0  # bytes of the messages in _sent
         self._acknowledged = 0
         self._highest_sent = 0  # the highest number sent in any connection

@@ -35,7 +35,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
-if TYPE_CHECKING:  # many runs need none of these, so each is imported when the backend first uses the class
+if TYPE_CHECKING:  # many runs need none of these classes, so each is imported when it is first used
     from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
     from clusterkit.backends.local.hang_inspector import HangInspector
     from clusterkit.backends.local.pace_inspector import PaceInspector
@@ -208,7 +208,7 @@ class LocalBackend:
 
     def _signal(self, order: ac.Signal) -> None:
         if self._spawner.withdraw(order.task, order.attempt):
-            return  # the attempt's process was not started yet
+            return  # the attempt's process had not been started yet
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
@@ -263,7 +263,7 @@ class LocalBackend:
             self._steps.feed(task, attempt, chunk)
 
     def _end_all(self) -> None:
-        with suppress(ProcessesSurvived):  # the guardian tries to kill the processes once more, and reports a failure
+        with suppress(ProcessesSurvived):  # the guardian tries again to kill the processes, and reports a failure
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:
@@ -285,7 +285,7 @@ class LocalBackend:
 
 def send_request(pipe: PurePath, **request: object) -> bool:
     """Write a request to the named pipe that the training library reads; return whether writing succeeded."""
-    # Opening fails if no task has the pipe open, writing if the pipe is full of requests because the task is stopped.
+    # Opening fails if no task has the pipe open; writing fails if a stopped task has let the pipe fill with requests.
     with suppress(OSError), open_fd(pipe, os.O_WRONLY | os.O_NONBLOCK) as descriptor:
         os.write(descriptor, json.dumps(request).encode() + b"\n")
         return True

@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 
 from clusterkit.text.lines import is_own
 
-# A task can write anything to its stack file, so the length of every part is limited.
+# A task can write anything to its stack file, so these patterns limit the length of every part.
 _FRAME = re.compile(
     r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
 )
-_MOST_FRAMES = 200  # frames read per thread; faulthandler writes at most 100
-_MOST_THREADS = 10
+_MOST_FRAMES = 200  # the maximum number of frames read per thread; faulthandler writes at most 100
+_MOST_THREADS = 10  # the maximum number of other threads to describe
 _OUTERMOST = "<module>"
 
 
@@ -41,7 +41,7 @@ class StackFrame:
 class ThreadActivity:
     """A thread's activity, such as `waits in Server.join`.
 
-    `own`: the thread does not wait for another task. `connects`: a strategy's __init__ is connecting to the cluster.
+    `own`: True if the thread does not wait for another task. `connects`: True if it is connecting to the cluster.
     """
 
     text: str
@@ -89,7 +89,7 @@ _TENSORFLOW = (
     ("tensorflow/python/framework/ops.py", "_numpy|_numpy_internal|numpy|__float__|__int__|__bool__",
      _RUNTIME, False),
     (r"tensorflow/python/ops/gen_\w+_ops.py", r"\w+", _RUNTIME, False),
-    ("tensorflow/python/distribute/cross_device_ops.py", r"\w+", _RUNTIME, False),  # threads of a pool communicate
+    ("tensorflow/python/distribute/cross_device_ops.py", r"\w+", _RUNTIME, False),  # run by threads of a pool
 )  # fmt: skip
 _PYTHON = (
     ("subprocess.py", r"wait|_wait|communicate|_communicate", "waits for another process"),
@@ -136,7 +136,7 @@ def other_threads(dump: str) -> tuple[StackFrame, ...]:
 
 
 def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | None:
-    """Describe what a thread does or waits for; None without frames. `source` is the innermost frame's line of code."""
+    """Describe what a thread does or waits for; None if there are no frames. `source` is the innermost line of code."""
     if not frames:
         return None
     place = next((at for at, frame in enumerate(frames) if frame.own), None)

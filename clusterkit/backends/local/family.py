@@ -42,7 +42,7 @@ class Orphans:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # the possible leaders of each orphan (pid, start)
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # possible leaders, by an orphan's (pid, start)
 
     def living(self, leaders: Mapping[int, AttemptChild]) -> Iterator[Orphan]:
         """Yield the living orphans, and reap the dead ones. `leaders` are the first processes of attempts, by pid."""
@@ -55,7 +55,7 @@ class Orphans:
                 yield Orphan(pid, *seen[1:])
 
     def signs(self, leaders: Mapping[int, AttemptChild]) -> dict[int, set[Sign]]:
-        """Return evidence of each orphan's origin, by its pid: pids and pipes of leaders, or a task's name."""
+        """Return evidence of each orphan's origin, by the orphan's pid: pids and pipes of leaders, or a task's name."""
         found = dict[int, set[Sign]]()
         marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
         previous, self._unmarked = self._unmarked, {}
@@ -103,7 +103,7 @@ class PendingStart(NamedTuple):
 class ProcessFamily:
     """Starts and reaps the first processes of attempts, and kills the processes that attempts left behind.
 
-    A lock excludes searches for orphans while a process is started: between fork and exec, the new process looks like
+    A lock prevents searches for orphans while a process is started: between fork and exec, the new process looks like
     an orphan that has every task's pipe open.
     """
 
@@ -159,7 +159,7 @@ class ProcessFamily:
         return unclean
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill an attempt's remaining processes, reap the first one; return how many died. Raises ProcessesSurvived."""
+        """Kill an attempt's processes, reap the first; return how many were killed. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -170,7 +170,7 @@ class ProcessFamily:
         return self._living() is not None
 
     def in_grace(self, child: AttemptChild) -> bool:
-        """Return whether other processes of the attempt still live in the grace period that followed SIGTERM."""
+        """Return whether the attempt is in its grace period after SIGTERM, and has other processes that are alive."""
         if signal.SIGTERM not in child.signals_sent or time.monotonic() >= child.grace_until:
             return False
         try:

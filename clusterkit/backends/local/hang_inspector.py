@@ -25,7 +25,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
-SAMPLES_APART = 0.5  # seconds between two samples, which show which tasks use the CPU and whether a disk wait lasts
+SAMPLES_APART = 0.5  # seconds between the samples, which show which tasks use the CPU, and whether a disk wait lasts
 LONGEST_PROGRAM = 4 << 20  # bytes; larger source files are not read
 STACKS_TIMEOUT = 3.0  # seconds; how long to wait for the tasks to write their stacks
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
@@ -113,7 +113,7 @@ def _add_activities(subjects: Sequence[InspectedAttempt]) -> None:
 
 
 def _source_of(frame: StackFrame) -> str:
-    """Return the frame's line of code, or "" if the file can't be a program: the task may have forged its name."""
+    """Return the frame's line of code, or "" if the file can't be a program: the task may have forged the name."""
     try:
         seen = os.stat(frame.file)
     except (OSError, ValueError):
@@ -141,7 +141,7 @@ def _section(subject: InspectedAttempt, addresses: Mapping[str, Task], endpoints
     frames = main_thread(subject.dump.text) if subject.dump else ()
     stack = [f"    {frame.file}:{frame.line} in {frame.function}" for frame in frames]
     return "\n".join([
-        f"{subject.task} {halted[1] if halted else vitals.doing or 'does not tell what it does'}",
+        f"{subject.task} {halted[1] if halted else vitals.doing or 'reports no stacks'}",
         f"  process      attempt {subject.attempt}, pid {subject.child.pid}, {state} ({vitals.state})",
         f"  CPU          {cpu}",
         f"  endpoint     {subject.endpoint or 'none'}{'' if vitals.listening else ', not listening'}",
@@ -154,7 +154,7 @@ def _section(subject: InspectedAttempt, addresses: Mapping[str, Task], endpoints
 
 
 def _ports_text(subject: InspectedAttempt, endpoints: Mapping[str, Task]) -> str:
-    """Return the ports that the process listens on, with tasks for endpoints, such as `worker:0, port 2222`."""
+    """Return the ports that the process listens on, with endpoints as their tasks, such as `worker:0, port 2222`."""
     host = (subject.endpoint or "").rpartition(":")[0]
     return ", ".join(str(endpoints.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.ports))
 

@@ -1,4 +1,4 @@
-"""Logs: copies the output of tasks to the attempts' log files and then to viewers, and finds steps in the output."""
+"""Copies the output of tasks to the attempts' log files and then to viewers, and finds steps in the output."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from clusterkit.words.model import Task
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
-LAST_READS = 4  # reads of each pipe in `stop`; a single read empties a pipe without writers
+LAST_READS = 4  # the number of reads of each pipe in `stop`; the first one empties a pipe that has no writers
 KEPT_MEMORY = 1 << 24  # bytes; freed memory that the allocator keeps for later chunks
 SWITCH_INTERVAL = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for it
 TAIL_BYTES = 1 << 16
-TAIL_LINES, MOST_TAIL_LINES = 60, 240  # lines of a log's end to keep; up to the second number for a long traceback
+TAIL_LINES, MOST_TAIL_LINES = 60, 240  # the number of last lines of a log to keep; the maximum for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # task, attempt, chunk; an empty chunk marks the end of the output
-SEARCH_LIMIT = 2.0  # seconds of CPU time to search one chunk (≤ 512 KiB), since searches delay the supervisor
+SEARCH_LIMIT = 2.0  # seconds of CPU time; the limit for searching one chunk, since searches delay the supervisor
 _GIVEN_UP = (
     "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
     "read from the logs any more. Start the run again with a simpler regular expression."
@@ -38,7 +38,7 @@ _GIVEN_UP = (
 
 
 class ArrivalsWriter:
-    """Records the order of arriving output, for `clusterkit logs` to merge the files. Raises RunDirectoryError."""
+    """Records the order in which output arrives, so that `clusterkit logs` can merge logs. Raises RunDirectoryError."""
 
     def __init__(self, path: PurePath) -> None:
         self._lines: list[bytes] = []
@@ -94,7 +94,7 @@ class LogPump:
         except OSError:
             os.close(file)
             raise
-        with suppress(OSError):  # the user's limit of pipe memory may be reached
+        with suppress(OSError):  # the user's limit on the memory of pipes may be reached
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
         self._poller.do(partial(self._add, OutputStream(task, attempt, str(task).encode(), source, file)))

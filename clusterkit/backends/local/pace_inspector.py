@@ -15,13 +15,13 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Pace, Vitals
 from clusterkit.words.model import Task
 
-SAMPLES = 16  # samples taken by each inspection
-SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SHORTEST + SPREAD
-SEARCH_EVERY = 60.0  # seconds between two searches for a task's descendants
-GOLDEN_RATIO = 0.6180339887  # multiples modulo 1 are evenly spread, so the samples never coincide with a periodic task
-THREADS = 8  # threads sampled per task: the threads that used the CPU most
+SAMPLES = 16  # the number of samples that each inspection takes
+SHORTEST, SPREAD = 0.04, 0.1  # seconds between samples: from SHORTEST to SHORTEST + SPREAD
+SEARCH_EVERY = 60.0  # seconds between searches for a task's descendants
+GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are spread evenly, so samples never follow the period of a task
+THREADS = 8  # the maximum number of threads sampled per task: those that used the CPU most
 READ_WITHIN = 0.02  # seconds; the limit for reading a task's times
-TRIES = 3  # how often to try if reading takes longer
+TRIES = 3  # how often to read a task's times if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # maps (pid, thread id) to nanoseconds: running, waiting for a CPU
 
@@ -77,7 +77,7 @@ class PaceInspector:
     def _inspect(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
-            with suppress(CannotLook):  # without this inspection: the next one follows soon
+            with suppress(CannotLook):  # skip this inspection; the next one follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
         finally:  # even after an exception: the state machine waits for Inspected to request the next inspection
@@ -96,7 +96,7 @@ class PaceInspector:
 
 def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
-    if seen is None or seen[2] != subject.pid:  # the pid was reused: no leader of a session
+    if seen is None or seen[2] != subject.pid:  # the pid was reused by a process that leads no session
         return
     subject.samples += 1
     if seen[0] in STOPPED:

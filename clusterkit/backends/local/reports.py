@@ -17,13 +17,13 @@ Report = (
     | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
     | ev.EditorAwaited | ev.PhaseReached | ev.StepsUnreported
 )  # fmt: skip
-LONGEST = 1 << 16  # bytes; longer lines are ignored
-MOST = 1 << 63  # the exclusive upper limit of steps, attempts, requests and other counts
+LONGEST = 1 << 16  # bytes; the maximum length of a line; longer lines are ignored
+MOST = 1 << 63  # the exclusive upper limit for steps, attempts, requests and other counts
 LONGEST_PATH = 4096  # characters; the kernel's limit is the same number of bytes
 LONGEST_NAME = 100  # characters; the limit for names of phases, metrics, strategies and functions
-LONGEST_REASON = 1000
-MOST_WORKERS = 1000
-MOST_STRATEGIES = 8
+LONGEST_REASON = 1000  # characters; the maximum length of an error message or a reason
+MOST_WORKERS = 1000  # the maximum number of workers with step times in one report
+MOST_STRATEGIES = 8  # the maximum number of strategies in one report
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:

@@ -1,4 +1,4 @@
-"""The resources of this machine: assigns them to jobs, holds them for runs, and finds those that are insufficient."""
+"""Assigns this machine's resources to jobs, holds them for runs, and finds resources that are insufficient."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:  # the network's modules are imported only if a job needs them
     from clusterkit.network.virtual import VirtualNetwork
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
-ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the driver first has to wake up the GPUs
+ANSWER_WITHIN = 20.0  # seconds; the limit for nvidia-smi, for which the driver may first have to wake up the GPUs
 # After importing TensorFlow, a process has 554 MB resident; with four such processes, 330 MB of each are not shared.
 # A small model and its data need additional memory. Measured with TensorFlow 2.21 on Linux.
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
-DESCRIPTORS_OWN = 40
-LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task, and for the supervisor; measured with the smallest jobs
+DESCRIPTORS_OWN = 40  # the number of descriptors that the supervisor itself needs
+LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task, and for the supervisor itself; measured with small jobs
 GB = 1 << 30
 
 
@@ -144,7 +144,7 @@ def shortages(job: JobSpec) -> list[str]:
 
 
 def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
-    """Check the job, and assign cores and GPUs of this machine. `here`: the tasks of this host, or None for all."""
+    """Check the job, and assign cores and GPUs of this machine. `here` has this host's tasks; None means all tasks."""
     devices = job.devices
     cores = () if devices.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
     found = gpus_here() if devices.gpus else UsableGpus(())

@@ -33,11 +33,11 @@ HOST_ERRNOS = frozenset({
     errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
     errno.EROFS, errno.ETXTBSY,
 })  # fmt: skip
-MOST_STARTING = 4  # attempts that may be starting at the same time
+MOST_STARTING = 4  # the maximum number of attempts that are starting at the same time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
 Started = Callable[[Spawn, float, AttemptChild], None]
 Plans = Callable[[tuple[Task, ...]], Mapping[Task, TaskPlan]]
-Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, the wall time, and its process
+Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, its start's wall time, and its process
 
 
 def plans_for(job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> Plans:
@@ -108,7 +108,7 @@ class Spawner:
         return True
 
     def _begin(self, order: Spawn) -> Starting | None:
-        """Begin to start an attempt. Return None if the start waits for a fork server or failed (which is posted)."""
+        """Begin to start an attempt. Return None if the start has to wait for a fork server, or has failed."""
         task, attempt, resources = order.task, order.attempt, self._resources
         plan = self.plans(order.given_up)[task]
         env = attempt_environment(self._environ, plan, attempt, order.reason, order.restore or "")
@@ -120,7 +120,7 @@ class Spawner:
             output = resources.logs.open(task, attempt, resources.directory.log(task, attempt))
         except OSError as error:
             what = f"its log could not be made: {_error_text(error)}"
-            if not self._on_hosts:  # on hosts, another host's disk may have room
+            if not self._on_hosts:  # with several hosts, another host's disk may have room
                 self._post(StorageFailed(f"{task}: {what}"))
             self._post(SpawnFailed(task, attempt, what, unfit=True))
             return None

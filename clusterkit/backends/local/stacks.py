@@ -17,8 +17,8 @@ from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-READ_EVERY = 0.02  # seconds between two reads of a dump file
-LONGEST = 4 << 20  # bytes read from the end of a dump file; the stacks of 100 threads take a fifth of this
+READ_EVERY = 0.02  # seconds between reads of a dump file
+LONGEST = 4 << 20  # bytes; the maximum read from the end of a dump file; the stacks of 100 threads take a fifth of it
 # Seconds without a new byte after which a dump counts as complete: if its last line looks final, and if not.
 QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
 # The end of a final line: the main thread's outermost frame, or "..." in place of omitted frames and threads.

@@ -15,7 +15,7 @@ from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
-SEARCHES_APART = 0.02  # seconds; the minimum time between two searches for ended orphans
+SEARCHES_APART = 0.02  # seconds; the minimum time between searches for ended orphans
 Post = Callable[[Swept | Crashed], None]
 
 

@@ -19,7 +19,7 @@ Pids = Callable[[], Mapping[Task, int]]
 
 
 class UsageSampler:
-    """A thread that samples until `stop`: every two seconds in the first hour, and then at growing intervals.
+    """A thread that samples until `stop` is called: every two seconds in the first hour, and then at growing intervals.
 
     The thread passes each sample to `take`.
     """
@@ -43,5 +43,5 @@ class UsageSampler:
                 used = meter.sample(self._pids())
             except CannotLook:
                 continue
-            if used or before:  # one sample without tasks once the last task has ended
+            if used or before:  # after the last task has ended, take one sample without tasks
                 self._take(UsageSample(time.time(), used, gpus.sample(), cores))

@@ -17,12 +17,12 @@ from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
-# A pipe "rests" (is not read) between two reads, so that reports are read in batches. The first rest takes REST
+# A pipe "rests" (is not read) between reads, so that reports are read in batches. The first rest takes REST
 # seconds; while reports arrive, rests grow to LONGEST_REST. All are powers of 2, so that pipes are read together.
 REST, LONGEST_REST = 0.03125, 0.25
-GRACE_REST = 0.0625  # seconds between two checks of a process group in its grace period
+GRACE_REST = 0.0625  # seconds between checks of a process group in its grace period
 LARGE_READ = 1 << 13  # bytes; after a read of this size, the pipe rests only briefly, so that it does not fill up
-EVERY = 1.0  # seconds; the minimum time between two posted steps of a task; other reports are posted at once
+EVERY = 1.0  # seconds; the minimum time between posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
 SHORT_REST = 0.0078125  # seconds; the rest of a pipe while a fault waits for a step
@@ -39,7 +39,7 @@ class Channel:
     pending: Progressed | None = None
     posted_at: float = -EVERY
     attempt: int = 0
-    step_prefix: bytes | None = None  # prefix of the attempt's step reports; of several in a row only the last is used
+    step_prefix: bytes | None = None  # the prefix of step reports; of several in a row, only the last report is used
     rest: float = REST
 
 
@@ -53,7 +53,7 @@ class Watcher:
     def __init__(self, post: Post, in_grace: Callable[[AttemptChild], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._read_rested)
-        self._handlers: dict[int, Callable[[float], None]] = {}  # by descriptor; each takes the time
+        self._handlers: dict[int, Callable[[float], None]] = {}  # handlers, by descriptor; each takes the current time
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
         self._rest, self._longest_rest, self._every = REST, LONGEST_REST, EVERY
@@ -93,7 +93,7 @@ class Watcher:
         self._resting = dict.fromkeys(self._resting, 0.0)
 
     def _read_rested(self) -> float | None:
-        """Read the pipes whose rest is over; return the seconds until the next rest ends, or None if no pipe rests."""
+        """Read the pipes whose rest is over; return the seconds until the next rest ends; None if no pipe rests."""
         now, rest = time.monotonic(), self._rest
         moment = now // rest * rest  # when the reads were due, so that steps are posted at regular intervals
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
@@ -136,7 +136,8 @@ class Watcher:
         if data:
             *lines, half = (channel.partial_line + data).split(b"\n")
             channel.partial_line = half[: LONGEST + 1]  # enough to recognize an over-long line
-            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # empty if no line is complete
+            # Not strict, since `lines` may be empty.
+            for line, following in zip(lines, [*lines[1:], b""], strict=False):
                 if not _is_superseded(channel, line, following):
                     self._message(channel, line, now)
         if channel.pending and now - channel.posted_at >= self._every:
@@ -166,7 +167,7 @@ class Watcher:
 
 
 def _is_superseded(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Return whether to skip a line: it is not the first step, and the next line is a step with no fewer metrics."""
+    """Return whether to skip a line: a step report that is followed by another one with at least as many metrics."""
     prefix = channel.step_prefix
     return (
         prefix is not None

@@ -1,4 +1,4 @@
-"""The engine `agents`: users start the agents by hand, or Kubernetes does from manifests; clusterkit starts none."""
+"""The `agents` engine: users start the agents by hand, or Kubernetes starts them; clusterkit starts no agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
 from clusterkit.words.job import JobSpec
 
-MOVED_WITHIN = 15.0  # seconds; the least time that tasks get to end; by default, Kubernetes gives a pod 30 s
+MOVED_WITHIN = 15.0  # seconds; the minimum time that tasks get to end; by default, Kubernetes gives a pod 30 s
 
 
 class ExternalAgents(Allocation):
@@ -20,7 +20,7 @@ class ExternalAgents(Allocation):
     address = "::"
 
     def __init__(self, continues: bool = False, grace: float = 0.0) -> None:
-        """Store the settings. `grace` is the job's grace period; manifests give a pod at least that long to end."""
+        """`continues`: True if the supervisor will be started again. `grace`: the job's grace period in seconds."""
         self._continues, self._grace = continues, max(MOVED_WITHIN, grace)
 
     def start(self, endpoint: str, key: Path) -> None:

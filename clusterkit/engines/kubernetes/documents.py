@@ -82,7 +82,7 @@ def _supervisor(manifest: Manifest) -> Document:
 
 
 def _agents(manifest: Manifest) -> Document:
-    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # the same for each replacement of the pod
+    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # also the name of a pod that replaces this one
     env: list[Document] = [
         {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": pods.SUPERVISOR_HOST, "value": host},
@@ -143,7 +143,7 @@ def volume_claim(manifest: Manifest) -> list[Document]:
 
 
 def network_policy(manifest: Manifest) -> Document:
-    """Return a policy that admits only connections between the run's pods: TensorFlow's servers do not authenticate."""
+    """Return a policy that admits only the run's own pods, since TensorFlow's servers do not authenticate clients."""
     selector: Document = {"matchLabels": pods.run_labels(manifest.name)}
     ingress: Document = {"from": [{"podSelector": selector}]}
     spec: Document = {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": [ingress]}
@@ -184,7 +184,7 @@ def head_lines(manifest: Manifest) -> Iterator[str]:
     yield ""
     at = "" if manifest.flags.namespace is None else f" --namespace {manifest.flags.namespace}"
     if manifest.flags.secret is Secret.OUT:
-        yield f"The Secret {manifest.place.key} is not in here, and the pods wait for it. Make it once:"
+        yield f"The Secret {manifest.place.key} is not included, and the pods wait for it. Create it once:"
         yield f"  clusterkit manifests --only-secret --run-id {manifest.name}{at} | kubectl apply -f -"
         yield ""
     job = f"job/{manifest.name}-{SUPERVISOR}-0"

@@ -29,7 +29,7 @@ _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 class Secret(enum.StrEnum):
-    """Whether the documents include the Secret with the run's key, omit it, or consist of it alone."""
+    """Whether the documents include the Secret with the run's key, omit the Secret, or consist of it alone."""
 
     TOO = "too"
     OUT = "out"
@@ -139,7 +139,7 @@ def flag_problems(flags: ManifestFlags) -> Iterator[str]:
 
 
 def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
-    """Yield all problems except those of the run id."""
+    """Yield all problems except those of the run's id."""
     yield from flag_problems(flags)
     yield from _volume_problems(options, flags)
     yield from _text_problems(job, options)
@@ -149,7 +149,7 @@ def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iter
     if flags.hosts is not None and not 1 <= flags.hosts <= spec.MOST_TASKS:
         yield f"--hosts is {flags.hosts}. It has to be between 1 and {spec.MOST_TASKS}."
     if job.network is Network.VIRTUAL:
-        yield "--network virtual is a network within one machine; pods have that of their cluster. Leave it out."
+        yield "--network virtual is a network within one machine; pods use their cluster's network. Leave it out."
     if flags.secret is Secret.OUT:
         yield from _secret_problems(job)
     yield from _table_problems(job)
@@ -157,7 +157,7 @@ def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iter
 
 def _volume_problems(options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
     if flags.claim is not None and (flags.storage is not None or flags.storage_size is not None):
-        yield "--claim names a volume claim that there is already; --storage and --storage-size are for a new one."
+        yield "--claim names a volume claim that already exists; --storage and --storage-size are for a new one."
     if "resume" in options and flags.claim is None:
         yield "--resume reads the directory of an earlier run. Name the claim of the volume that has it: --claim NAME."
     directory = options.get("checkpoint_dir")

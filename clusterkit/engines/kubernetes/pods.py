@@ -13,7 +13,7 @@ from clusterkit.words.secrets import has_credentials, hidden_in
 PORT = 7077  # the port on which the supervisor listens for agents
 KEY_DIRECTORY, KEY = "/run/clusterkit/key", "agents.pem"
 JOB_DIRECTORY, JOB_FILE = "/etc/clusterkit", "job.toml"
-POD_NAME, SUPERVISOR_HOST = "POD_NAME", "SUPERVISOR_HOST"  # environment variables in the agents' pods
+POD_NAME, SUPERVISOR_HOST = "POD_NAME", "SUPERVISOR_HOST"  # names of environment variables in the agents' pods
 
 
 def supervisor_words(manifest: Manifest) -> list[str]:
@@ -36,7 +36,7 @@ def agent_words() -> list[str]:
 
 
 def job_file(manifest: Manifest) -> str:
-    """Return the pod's job file, with environment variables (which may be secret) and task tables; "" without them."""
+    """Return the pod's job file, with environment variables (perhaps secret) and task tables; "" if there are none."""
     options = {name: value for name, value in manifest.options.items() if name in ("env", "task") and value}
     return job_text(JobOptions(**options), secrets=True).lstrip("\n")  # type: ignore[typeddict-item]
 

@@ -22,7 +22,7 @@ from clusterkit.words.job import JobSpec
 
 def manifest_from(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
     """Check everything that can be checked without the files in the image; return the manifest. Raises BadJob."""
-    # The default number of hosts is not the same as in a run on one machine.
+    # The default number of hosts differs from the default for a run on one machine.
     asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST_TASKS))
     hosts = max(1, manifest.hosts_of(_with_few_tasks(gathered)[0], asked_for))
     on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
@@ -39,7 +39,7 @@ def manifest_from(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
 
 
 def _with_few_tasks(gathered: GivenOptions) -> tuple[JobSpec, list[str]]:
-    """Return the job and its problems. If task counts are invalid, cuts them to 1, since they may be huge."""
+    """Return the job and its problems. If task counts are invalid, reduce them to 1, since they may be huge."""
     job, problems, clear = describe(gathered)
     return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
 
@@ -61,7 +61,7 @@ class CannotWriteManifest(ClusterkitError):
 
 
 def manifest_text(manifest: Manifest, on_terminal: bool) -> str:
-    """Return all documents of a run. Raises BadJob if they contain a secret and would be shown `on_terminal`."""
+    """Return the text of all documents of a run. Raises BadJob if a secret in them would be shown `on_terminal`."""
     if on_terminal and (found := secrets_in(manifest)):
         raise BadJob([_refuse_terminal(listed(found))])
     has_key = manifest.flags.secret is Secret.TOO
@@ -69,7 +69,7 @@ def manifest_text(manifest: Manifest, on_terminal: bool) -> str:
 
 
 def key_text(place: RunMetadata, on_terminal: bool) -> str:
-    """Return only the Secret with a run's key. Raises BadJob if it would be shown `on_terminal`."""
+    """Return only the Secret with a run's key. Raises BadJob if the text would be shown `on_terminal`."""
     if on_terminal:
         raise BadJob([_refuse_terminal("the run's key")])
     return yaml_text(

@@ -1,4 +1,4 @@
-"""The engine `local`: agents as processes of this machine that act as hosts, to try out the loss of a host."""
+"""The `local` engine: its agents are processes of this machine that act as hosts, to try out the loss of a host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clusterkit.engines.base import Engine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
-MOST = 1024  # hosts; an agent takes 15 MB of memory
+MOST = 1024  # the maximum number of hosts; an agent takes 15 MB of memory
 END_WITHIN = 10.0  # seconds; how long to wait for agents that were requested to end
 
 
 class LocalAgents(Allocation):
-    """Agents on this machine, named host0, host1, … They end with the supervisor, and kill the rest of their tasks."""
+    """Agents on this machine, named host0, host1, … When the supervisor ends, they kill their tasks and end."""
 
     def __init__(self, count: int, log: Path) -> None:
         self._count, self._log = count, log
@@ -44,7 +44,7 @@ class LocalAgents(Allocation):
         return None
 
     def stop(self) -> None:
-        """Wait for the agents to end, which the supervisor has requested, and kill those that do not."""
+        """Wait for the agents, which the supervisor has requested to end, and kill those that do not end."""
         end_all(self.agents, END_WITHIN)
         if self._lifeline_end is not None:
             os.close(self._lifeline_end)
@@ -57,7 +57,7 @@ class LocalEngine(Engine):
     def problems(self, job: JobSpec) -> Iterator[str]:
         hosts, interface = job.hosts.count + job.hosts.spare, job.hosts.interface
         if hosts > MOST:
-            yield f"{hosts} hosts are asked for. This machine stands in for {MOST} at most."
+            yield f"{hosts} hosts are requested. This machine stands in for at most {MOST}."
         try:
             if interface is not None:
                 address_on(interface)

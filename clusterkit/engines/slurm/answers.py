@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 
-LONGEST = 100  # characters; longer answers are cut when shown
-# FORMAT adds a suffix to each field, as squeue otherwise pads or cuts it. The reason, which may be any text, is last.
+LONGEST = 100  # characters; longer answers are truncated when shown
+# FORMAT adds a suffix to each field, since squeue would pad or truncate it. The reason, which may be any text, is last.
 FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # times in seconds since 1970, independent of the hosts' time zones
 _NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
@@ -30,7 +30,7 @@ class UnexpectedAnswer(SlurmError):
 
     def __init__(self, command: str, answer: str) -> None:
         shown = printable(answer[:LONGEST].replace("\n", " "))
-        super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper of the site's?")
+        super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper script of your site?")
 
 
 FORMAT = ",".join(f"{name}:|" for name in FIELDS)
@@ -63,7 +63,7 @@ class QueuedJob:
     job: int
     state: str
     restarts: int  # how often the job was requeued
-    start: int | None  # an estimate while the job waits
+    start: int | None  # the start time; an estimate while the job waits
     end: int | None
     preempted: int | None  # the time of a preemption, after which the partition's grace time runs
     time_limit: int | None  # seconds; None means no limit

@@ -12,15 +12,15 @@ from clusterkit.engines.slurm.answers import ControllerUnreachable, QueuedJob, S
 from clusterkit.engines.slurm.script import inside_step, overriding
 from clusterkit.text.printable import printable
 
-ANSWER_WITHIN = 30.0  # seconds; the time limit for a command; without a controller, some commands try for minutes
+ANSWER_WITHIN = 30.0  # seconds; the time limit for a command; some commands retry for minutes if the controller is gone
 KILLED_AGAIN = 3  # how often to repeat a command that a signal has killed: a signal to a job also reaches this command
 # A job that starts again within the second in which it ended, by its host's clock, fails with "Job credential revoked".
 # The hosts' clocks are assumed to differ by less than this delay.
 REVOKED = 5  # seconds from the end of a job until it may start again
-# Environment variables that change the output of the commands, or the selection of jobs.
+# Environment variables that change the output of the commands, or which jobs they select.
 _CHANGING = re.compile(r"(SQUEUE|SCONTROL|SCANCEL|SINFO)_|SLURM_(TIME_FORMAT|DEBUG|CLUSTERS)$|SBATCH_(WAIT|DEBUG)")
 _PREFIX = re.compile(r"^(sbatch|srun|squeue|scontrol|scancel|sinfo|slurm_\w+)(: error| error)?: *")
-_TASK_END_LINE = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # about the end of the command
+_TASK_END_LINE = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # srun's report that a command failed
 _UNKNOWN_JOB = "Invalid job id"
 # Errors while a controller is away, restarts, hands over to its backup, or is overloaded.
 _UNREACHABLE = re.compile(

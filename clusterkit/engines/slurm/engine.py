@@ -1,4 +1,4 @@
-"""The engine `slurm`: a run is a batch job, whose batch script runs the supervisor in the job's allocation."""
+"""The `slurm` engine: a run is a batch job, whose batch script runs the supervisor in the job's allocation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMAND_WITHIN = 600.0  # seconds; the time limit for a command inside the job; 
 END_WITHIN = 20.0  # seconds; how long to wait for srun after its agents have ended
 TERMINATE_WITHIN = 5.0  # seconds; how long to wait for srun after SIGTERM
 ANSWER_WITHIN = 8.0  # seconds; the time limit for Slurm's controller while the job is about to be killed
-QUERY_EVERY = 5.0  # seconds between two queries about a host that may be lost
+QUERY_EVERY = 5.0  # seconds between queries about a host that may be lost
 QUERY_FOR = 1800.0  # seconds; how long to query: Slurm may take minutes to declare a host down (SlurmdTimeout)
 ANY_PORT = 9  # any port will do, since nothing is sent to it
 
@@ -97,12 +97,12 @@ class SlurmAllocation(Allocation):
             others = (other for other in self._hosts if other != name)
             return next((own_address((socket.gethostbyname(other), ANY_PORT)) for other in others), own)
         except (OSError, UnicodeError) as error:
-            raise SlurmError(f"No address is known of this host, {printable(name)}: {error}.") from None
+            raise SlurmError(f"The address of this host, {printable(name)}, is unknown: {error}.") from None
 
     def start(self, endpoint: str, key: Path) -> None:
         """Start the job step with the agents. Raises SlurmError."""
         if not in_job(self._env):
-            raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
+            raise SlurmError("This process does not run in a Slurm job. Use `clusterkit up --engine slurm` or salloc.")
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
         self._logs.mkdir(mode=0o700, exist_ok=True)
         command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
@@ -116,7 +116,7 @@ class SlurmAllocation(Allocation):
         return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
-        """Query Slurm for the cause of a signal; return the event. Without an answer, assume that the run continues."""
+        """Query Slurm for the cause of a signal; return the event. If Slurm does not answer, the run continues."""
         if not self._continues:
             return None
         job = self._query()

@@ -26,11 +26,11 @@ _LINE = re.compile(
 )
 WARNINGS = (23, 10)  # SIGURG, requested by clusterkit's batch script; SIGUSR1, often requested by users' scripts
 SPARE = 20.0  # seconds; the time reserved for the supervisor's work after the tasks have ended
-LEAST = 20.0  # seconds; the shortest grace period; less than KillWait (from SIGTERM to SIGKILL) at most sites
+LEAST = 20.0  # seconds; the minimum grace period; shorter than KillWait (SIGTERM to SIGKILL) at most sites
 
 
 class EndCause(enum.Enum):
-    """The cause of a job's end. Each value completes a sentence that begins "The job ends:", in messages."""
+    """The cause of a job's end. In messages, each value follows "The job ends:"."""
 
     TIME_LIMIT = "its time limit is reached"
     PREEMPTION = "a job of higher priority takes its hosts"
@@ -117,7 +117,7 @@ class WaitReason(NamedTuple):
     ends_by_itself: bool = True
 
 
-# The first row whose text is a prefix of Slurm's reason applies. See https://slurm.schedmd.com/job_reason_codes.html
+# The first row whose text begins Slurm's reason applies. See https://slurm.schedmd.com/job_reason_codes.html
 _WAITS: Sequence[tuple[str, WaitReason]] = (
     ("Resources", WaitReason("no hosts are free for it yet")),
     ("Priority", WaitReason("other jobs come before it")),

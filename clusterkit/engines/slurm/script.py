@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-WARNING = 120  # seconds between Slurm's warning and the time limit; the warning may be 60 s off
+WARNING = 120  # seconds between Slurm's warning and the time limit; Slurm may send the warning 60 s early
 _PLAIN = re.compile(r"[\w@%+=:,./-]")
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f]")
-# sbatch options that users must not set, and clusterkit's options for the same purpose ("" without one).
+# sbatch options that users must not set, and clusterkit's options for the same purpose ("" if there is none).
 TAKEN: Mapping[str, str] = {
     "--nodes": "--hosts",
     "-N": "--hosts",
@@ -35,7 +35,7 @@ _NEVER = ("ARRAY_INX", "ERROR", "INPUT")
 # share memory and CPUs with other steps of the job, and keep other agents running when one agent ends.
 _COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
 _APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
-# All hosts get the same command line, so a shell on each host inserts the host's name, which Slurm sets there.
+# All hosts get the same command line, so a shell on each host inserts the host's name from Slurm's variable.
 _ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
@@ -49,7 +49,7 @@ class BatchRequest:
     output: str  # the file for the supervisor's output
     time: float = 0.0  # seconds; 0 means Slurm's default, as does an empty partition
     partition: str = ""
-    cpus: int = 0  # CPUs on each host; `gpus` is also per host
+    cpus: int = 0  # the number of CPUs on each host; `gpus` is also per host
     gpus: int = 0
     arguments: Sequence[str] = ()  # more sbatch options, each with its value in one word
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def quoted(word: str) -> str:
 
 
 def time_of(seconds: float) -> str:
-    """Format a time limit as `1-02:03:04`. Slurm rounds it up to minutes."""
+    """Format a time limit as `1-02:03:04`. Slurm rounds the limit up to minutes."""
     minutes, rest = divmod(max(1, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -145,7 +145,7 @@ def agents_step(hosts: Sequence[str], cpus: int, log: str, command: Sequence[str
     """Return the srun command that starts an agent on each of these hosts of the current job.
 
     srun runs as long as the agents. `cpus` is the job's number of CPUs per host, which srun does not inherit from the
-    job. `log` is a directory: an agent prints to `<host>.log` in it until it has a connection.
+    job. `log` is a directory: each agent prints to `<host>.log` in it until connected.
     """
     count = len(hosts)
     where = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", f"--nodelist={','.join(hosts)}")

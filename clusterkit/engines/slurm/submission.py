@@ -27,12 +27,12 @@ from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunState
 
-# Variables that the batch script sets, so that the user finds the run directory. Slurm passes on all others.
+# Variables that the batch script sets, so that the user finds the run directory. Slurm passes on the others.
 PASSED = ("CLUSTERKIT_HOME",)
-LOOK_EVERY = 0.5  # seconds between two reads of the output
-ASK_EVERY = 2.0  # seconds between two queries to Slurm's controller
-LOOK_AT_RUN_EVERY = 0.1  # seconds between two checks whether the run is live
-PATIENCE = 4  # queries that must find a suspended run's job to be over, since `up` may still requeue the job
+LOOK_EVERY = 0.5  # seconds between reads of the output
+ASK_EVERY = 2.0  # seconds between queries to Slurm's controller
+LOOK_AT_RUN_EVERY = 0.1  # seconds between checks whether the run is live
+PATIENCE = 4  # the number of queries that have to find a suspended run's job over, since `up` may still requeue it
 CHUNK = 1 << 16
 
 
@@ -102,7 +102,7 @@ def submission(run_id: str) -> Submission:
 
 
 class Following:
-    """Shows the output of a Slurm job as it arrives, and the reason while the job waits."""
+    """Shows the output of a Slurm job as it arrives and, while the job waits, the reason."""
 
     def __init__(self, one: Submission, job: int, say: Announce) -> None:
         self._one, self._job, self._show_user = one, job, say
@@ -113,7 +113,7 @@ class Following:
         self._hastened = 0  # the number of the last requeue whose waiting time was shortened
 
     def to_the_end(self) -> int:
-        """Follow the job to its end; return the run's exit code. Ctrl-C ends the run; a second one cancels the job."""
+        """Follow the job, and return the run's exit code. Ctrl-C ends the run; a second Ctrl-C cancels the job."""
         signal.signal(signal.SIGINT, self._interrupted)
         signal.signal(signal.SIGTERM, self._interrupted)
         known = self._ask()
@@ -122,7 +122,7 @@ class Following:
                 again = " again" if known.restarts else ""
                 self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
             if known.phase is JobPhase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
-                self._hastened = known.restarts  # this process does it, since none of the job's processes runs
+                self._hastened = known.restarts  # done by this process, since none of the job's processes runs
                 self._try(lambda: self._slurm.start_soon(self._job))
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""The engine `ssh`: starts an agent on each host through a separate ssh connection."""
+"""The `ssh` engine: starts an agent on each host through a separate ssh connection."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from clusterkit.words.model import number_of
 
 CONNECT_WITHIN = 10  # seconds; the time limit for ssh to connect to a host
 ANSWER_WITHIN = 40.0  # seconds; the time limit for all hosts to report their versions
-END_WITHIN = 3.0  # seconds; how long to wait for ssh to end with its agent; ssh to a lost host never ends
-MOST_PRINTED = 4 << 20  # bytes; the kernel kills the ssh of a host that prints more
+END_WITHIN = 3.0  # seconds; how long to wait for ssh to end after its agent; an ssh to a lost host never ends
+MOST_PRINTED = 4 << 20  # bytes; the maximum output of a host; the kernel kills the ssh of a host that prints more
 # Options added to the user's ssh configuration: a separate connection for the run, without prompts and forwarding.
 OPTIONS = {
     "BatchMode": "yes",
@@ -43,7 +43,7 @@ OPTIONS = {
 REMOTE_START = Path(__file__).with_name("remote_start.py")
 # An alias in ~/.ssh/config, a host name or an address, without shell metacharacters or a leading dash.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
-MOST_BYTES = 1 << 20  # bytes; the rest of a hosts file is ignored
+MOST_BYTES = 1 << 20  # bytes; the maximum size of a hosts file; the rest is ignored
 
 
 @dataclass
@@ -67,7 +67,7 @@ class SshConnection:
         return bool(self.version)
 
     def send(self, text: bytes) -> None:
-        """Send `text`, the endpoint and the key, and close the input. An empty text ends the process on the host."""
+        """Send `text` (the endpoint and the key), and close the input. An empty text ends the process on the host."""
         assert self.process.stdin is not None
         with suppress(OSError), self.process.stdin as orders:  # a failure shows in ssh's exit code
             orders.write(text)
@@ -97,7 +97,7 @@ class SshAgents(Allocation):
     address = "::"
 
     def __init__(self, hosts: Sequence[str], python: str, place: Path) -> None:
-        """Store the settings. `place` is the directory for the output of ssh."""
+        """`place` is the directory for the output of ssh."""
         self._hosts, self._python, self._place = hosts, python, place
         self._logins: list[SshConnection] = []
         self._orders: tuple[str, bytes] | None = None  # the supervisor's endpoint and the key; None once sent
@@ -156,7 +156,7 @@ class SshAgents(Allocation):
         return True
 
     def _seen_from(self, one: SshConnection) -> str:
-        """Return the address at which a host reaches this machine; instead of a loopback address, another host's."""
+        """Return the address at which a host reaches this machine. Replace a loopback address by another one."""
         peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
         return one.peer if one.peer in peers or not peers else peers[0]
 
@@ -196,7 +196,7 @@ class SshEngine(Engine):
 
 
 def _problems(hosts: list[str], count: int, spare: int) -> Iterator[str]:
-    yield from (f"--host {name!r:.80} can't be a host of ssh's." for name in hosts if not _HOST.fullmatch(name))
+    yield from (f"--host {name!r:.80} is not a valid ssh host." for name in hosts if not _HOST.fullmatch(name))
     yield from (f"--host {name}: it is named twice." for name in sorted({one for one in hosts if hosts.count(one) > 1}))
     if not hosts:
         yield "--engine ssh: name the hosts, with --host NAME for each, or with --hosts-file FILE."
@@ -218,7 +218,7 @@ def _in_file(path: object) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         name = line.partition("#")[0].strip()
         if name and not _HOST.fullmatch(name):
-            raise BadJob([f"The hosts file {path}, line {number}: {name!r:.80} can't be a host of ssh's."])
+            raise BadJob([f"The hosts file {path}, line {number}: {name!r:.80} is not a valid ssh host."])
         yield from [name] if name else []
 
 

@@ -181,7 +181,8 @@ def test_an_agent_of_another_protocol_is_told_both_versions(ends: Ends) -> None:
 def test_an_agent_of_an_earlier_supervisor_is_refused(ends: Ends) -> None:
     answer = says(ends.address, replace(HELLO, welcomed=True).encode(), tls_context(ends.pem, is_server=False))
     (refusal,) = FrameParser().feed(answer)
-    assert refusal.text("why") == "This supervisor does not know the agent on n2: it belongs to an earlier one."
+    why = "This supervisor does not know the agent on n2: the agent belongs to an earlier supervisor."
+    assert refusal.text("why") == why
 
 
 def test_a_hello_that_is_repeated_is_no_second_agent(ends: Ends) -> None:

@@ -32,7 +32,7 @@ PROBLEMS: list[tuple[dict[str, Any], ManifestFlags, str]] = [
     ({}, replace(PLAIN, env_from=("fine", "A")), "--env-from 'A' can't name"),
     ({}, replace(PLAIN, storage_size="10 GB"), "--storage-size '10 GB' is not a size. Write 512Mi"),
     ({}, replace(PLAIN, memory="0Gi"), "--memory '0Gi' is not a size"),
-    ({}, replace(PLAIN, claim="a", storage="b"), "--claim names a volume claim that there is already"),
+    ({}, replace(PLAIN, claim="a", storage="b"), "--claim names a volume claim that already exists"),
     ({}, replace(PLAIN, hosts=0), "--hosts is 0. It has to be between 1 and 4096."),
     ({"resume": "old"}, PLAIN, "--resume reads the directory of an earlier run. Name the claim"),
     ({"checkpoint_dir": "/data"}, PLAIN, "the directory that all pods share is /var/lib/clusterkit"),

@@ -110,5 +110,5 @@ def test_a_host_whose_name_is_a_loopback_address_is_told_by_the_one_that_leads_t
 def test_a_host_without_an_address_is_one_sentence() -> None:
     """Its name is nobody's."""
     lost = SlurmAllocation(Path("/nowhere"), env={"SLURMD_NODENAME": "no-such-host.invalid"})
-    with pytest.raises(SlurmError, match=r"^No address is known of this host, no-such-host\.invalid: .*\.$"):
+    with pytest.raises(SlurmError, match=r"^The address of this host, no-such-host\.invalid, is unknown: .*\.$"):
         _ = lost.address

@@ -53,7 +53,7 @@ def test_a_job_file_names_hosts() -> None:
 )  # fmt: skip
 def test_a_hostile_name_is_refused(name: str) -> None:
     """Whatever may mean something to ssh, to a shell or to a terminal."""
-    with pytest.raises(BadJob, match=r"--host .* can't be a host of ssh's") as found:
+    with pytest.raises(BadJob, match=r"--host .* is not a valid ssh host") as found:
         completed(host=["a", name])
     assert str(found.value).isprintable()
 
