@@ -90,7 +90,7 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
 
 
 def _is_scaled(node: ast.AST) -> bool:
-    """Return whether the node divides something other than a row count by the number of replicas or the global batch."""
+    """Return whether a value other than a row count is divided by the number of replicas or the global batch."""
     match node:
         case ast.BinOp(left=left, op=ast.Div(), right=by) | ast.AugAssign(target=left, op=ast.Div(), value=by):
             return _SCALES.search(ast.unparse(by)) is not None and not _ROWS.search(ast.unparse(left))
