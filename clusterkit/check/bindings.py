@@ -80,7 +80,7 @@ class Bindings:
             return None
         scope, statement, deferred = found
         bound = self._bound[scope, name]
-        if len(bound) == 1 and not isinstance(scope, ast.ClassDef):  # above it, code in a class sees the outer name
+        if len(bound) == 1 and not isinstance(scope, ast.ClassDef):  # above the binding, a class sees the outer name
             return bound[0].value
         here = _start(statement)
         after = bisect_left(bound, here, key=lambda binding: binding.start)
@@ -92,7 +92,7 @@ class Bindings:
         return None if deferred and self._loops[last.statement] else last.value
 
     def scope(self, node: ast.AST, name: str) -> ast.AST | None:
-        """Return the function, class, comprehension or module whose name a node sees; None if the name is unbound."""
+        """Return the scope (function, class, comprehension or module) that binds a name for a node, or None."""
         return next((scope for scope, _, _ in self._outward(node) if (scope, name) in self._bound), None)
 
     def _outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt, bool]]:

@@ -20,7 +20,7 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OWN_PACKAGE = "clusterkit"  # not followed: it sets no variables, and imports TensorFlow only if the program does
+OWN_PACKAGE = "clusterkit"  # not followed: imports TensorFlow only if the program does, and sets no variables
 MOST_FILES = 300  # the maximum number of files that are followed
 
 

@@ -69,7 +69,7 @@ def gpus_by_name(case: Case) -> Iterator[Hit]:
 
 
 def cluster_without_chief(case: Case) -> Iterator[Hit]:
-    """Find clusters without the chief in programs whose workers read data from Python code in the chief."""
+    """Find clusters without a chief, in programs whose workers read data that Python code in the chief produces."""
     served = case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed and case.names({PARAMETER_SERVER})
     if not served or not _is_spread(case.job):  # on one machine, workers find the chief at localhost
         return

@@ -14,13 +14,16 @@ from clusterkit.words.model import Shape, number_of
 MIRRORED = "tensorflow.distribute.MirroredStrategy"
 
 _MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
-REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")  # names of the number of replicas
+REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")  # names for the number of replicas
 _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
 _LOGICAL_DEVICES = re.compile("(?:Logical|Virtual)DeviceConfiguration")
 
 
 class Replicas(NamedTuple):
-    """The replicas in messages: `worker` or `device`; a text such as `2 devices`; their number as text, perhaps `n`."""
+    """Texts about the replicas for messages.
+
+    `noun` is `worker` or `device`. `text` is a text such as `2 devices`. `times` is the number of replicas, or `n`.
+    """
 
     noun: str
     text: str

@@ -14,7 +14,7 @@ from clusterkit.check.source import Source, argument
 from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape, TaskType, number_of
 
-_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # in code that tells tasks apart
+_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for one task type
 _REPEATS = (*COMPREHENSIONS, ast.Lambda)  # may run the calls in them several times
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
     "TFRecordDataset",
@@ -68,7 +68,7 @@ def finite_data(case: Case) -> Iterator[Hit]:
 
 
 def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
-    """Find `shard` by the index of the input pipeline: with parameter servers, each worker has the only pipeline.
+    """Find calls of `shard` by the index of the input pipeline: with parameter servers, each worker has only one.
 
     Programs that shuffle are ignored: there, each worker at least has an order of its own, as in TensorFlow's tutorial.
     """

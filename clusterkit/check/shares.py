@@ -13,9 +13,10 @@ from clusterkit.check.source import DISTRIBUTES, Source, argument
 
 _TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
 _DISTRIBUTES = re.compile(r"experimental_(?:distribute|make_numpy)|_from_function|distribute_values")
-_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # in code that divides the data
-_PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")  # in code for a task's rows
-_SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")  # in functions that select a task's rows
+_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # words in code that divides the data
+# Words in a program, or in a function that creates a dataset, that selects one task's part of the rows.
+_PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")
 _ROWS = re.compile(r"\.from_tensor_slices\(|RecordDataset\(|TextLineDataset\(|list_files\(|tfds\.load\(")
 
 
@@ -200,7 +201,7 @@ def _is_dataset(source: Source, node: ast.AST | None) -> bool:
 
 
 def _distributed(source: Source) -> Iterator[tuple[str, str]]:
-    """Yield (distributed, original): the names of a distributed dataset and of the dataset that is distributed."""
+    """Yield (distributed, original): the names of a distributed dataset and of the original dataset."""
     made = [node for node in source.nodes if isinstance(node, ast.Assign) and DISTRIBUTES in ast.dump(node.value)]
     results = {
         each.id for node in made for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)

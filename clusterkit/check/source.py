@@ -241,7 +241,7 @@ class Source:
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_exit_block(self, statement: ast.stmt) -> bool:
-        """Return whether the statements below may not be reached: the statement may return, raise, exit or serve."""
+        """Return whether the statement may return, raise, exit or serve, so that the code below it is not reached."""
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:

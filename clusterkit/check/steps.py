@@ -25,7 +25,7 @@ _SCALED = re.compile(r"(?i)batch|(?<!st)rate|\blr\b")
 
 
 def mean_of_parts(case: Case) -> Iterator[Hit]:
-    """Find means over the replicas of losses that each replica has already divided by the global batch size."""
+    """Find losses that each replica divides by the global batch size, and that are then averaged over the replicas."""
     replicas = replicas_of(case)
     if replicas is None:
         return
