@@ -89,7 +89,7 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
 
 
 def crowding(job: JobSpec) -> str | None:
-    """Return a sentence about tasks that share cores although each should have its own; None if there are none."""
+    """Return a sentence about tasks that share cores although each should have its own, or None."""
     on = dict[int, list[str]]()
     for task, share in sorted(shares_of(job).items()):
         for core in share.cores or ():

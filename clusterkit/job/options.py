@@ -1,4 +1,4 @@
-"""The table of options, which is built from type hints. Options are merged, and written as flags."""
+"""The table of options, which is built from type hints, and functions that merge options and write them as flags."""
 
 from __future__ import annotations
 

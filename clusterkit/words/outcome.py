@@ -144,7 +144,7 @@ class FailureRole:
 
 
 class AttemptEnded(AttemptEvent):
-    """An attempt has ended, with what is known about the attempt. Times are in seconds since the run began.
+    """An attempt has ended. The fields describe the attempt; times are in seconds since the run began.
 
     When more is decided, the event is recorded again, and replaces the earlier record. `exit` is None if nobody saw the
     end. `fault` is the number of the injected fault that explains the failure. `role` is set when the following
@@ -163,7 +163,7 @@ class AttemptEnded(AttemptEvent):
 
 
 def diverged(step: int) -> str:
-    """Return a warning that the loss was NaN or infinite, for the first time at this step."""
+    """Return a warning that the loss became NaN or infinite at this step."""
     return f"The loss is not a number, first at step {step}."
 
 

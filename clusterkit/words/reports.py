@@ -104,7 +104,7 @@ class Checkpointed(AttemptEvent):
 
 
 class Resumed(AttemptEvent):
-    """The program restored the checkpoint `path` of `step`. Without a checkpoint, they are 0 and None."""
+    """The program restored the checkpoint `path` of `step`. Without one, `step` is 0 and `path` None."""
 
     step: int
     path: str | None
