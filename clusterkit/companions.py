@@ -1,4 +1,4 @@
-"""Companions: processes that accompany a run, such as TensorBoard. Has their main program and the supervisor's side."""
+"""Companions: processes that accompany a run, such as TensorBoard. Their main program, and the supervisor's side."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class RunId(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value:
-            self.fail(f"{self.what} is not empty.", param, ctx)
+            self.fail(f"{self.what} can't be empty.", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

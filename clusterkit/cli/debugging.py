@@ -98,7 +98,7 @@ class DebuggerPrompt:
         self._interrupts = 0  # the number of Ctrl-C presses since the task's last message
 
     def run(self) -> bool:
-        """Run the prompt; return whether to wait for the next task. Raises ClusterkitError if it is taken."""
+        """Run the prompt; return whether to wait for the next task. Raises ClusterkitError if the task is taken."""
         set_completer(self._connection)
         signal.signal(signal.SIGINT, self._interrupted)
         try:

@@ -31,7 +31,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState
 
 READY_WITHIN = 5.0  # seconds; the time for tasks to open their ports or to report anything
-READY_WITHIN_IMPORTING = 60.0  # seconds; the same if the program first imports TensorFlow, in many tasks on few cores
+READY_WITHIN_IMPORTING = 60.0  # seconds; the same if tasks import TensorFlow, perhaps many tasks on few cores
 CHECK_EVERY = 0.05  # seconds between reads of the journal while tasks start
 OUTPUT_TAIL = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
 MOST_LINES = 60  # the maximum number of lines of output that are shown if the run ends before it is ready

@@ -91,7 +91,7 @@ def command(
     """Run PROGRAM many times, break something different each time, and check that it recovers.
 
     Takes every option of `up` that describes a job. The first run is without faults. Each other run has to succeed at
-    the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
+    the same step with nearly the same metric, lose only steps since the last checkpoint, leave nothing behind, and name
     what was broken as the cause. If a run does not, its faults are reduced to the fewest that still make it fail.
     """
     from clusterkit.chaos.invariants import Measure

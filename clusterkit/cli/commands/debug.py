@@ -1,4 +1,4 @@
-"""`clusterkit debug`."""
+"""`clusterkit debug`: connects the terminal to a task that waits in the debugger."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
 
 def _info(run: RunDirectory) -> RunInfo | None:
-    """Return a run's info, which its supervisor writes soon after the start; None if the run ended without it."""
+    """Return a run's info, which its supervisor writes soon after the start; None if the run ended before."""
     while (info := run.info()) is None and run.is_live():
         time.sleep(LOOK_EVERY)
     return info

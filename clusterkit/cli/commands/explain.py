@@ -1,4 +1,4 @@
-"""`clusterkit explain`."""
+"""`clusterkit explain`: says why a run failed, and what to do about it."""
 
 from __future__ import annotations
 

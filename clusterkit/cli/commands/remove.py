@@ -36,7 +36,7 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 
 def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
-    """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
+    """Return the run or campaign with this id, or this prefix if --prefix or the user permits. Raises NoSuchRun."""
     found = store.find_any(name)
     whole = _id(found)
     question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"

@@ -1,4 +1,4 @@
-"""`clusterkit report`."""
+"""`clusterkit report`: writes a run or a campaign to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clusterkit up`."""
+"""`clusterkit up`: runs a job as a cluster."""
 
 from __future__ import annotations
 
