@@ -47,8 +47,8 @@ class ShapeOptions(TypedDict, total=False):
         Path, Option("Read the job from a file; flags override it.", metavar="JOB.TOML", short="-f", in_file=False)
     ]
     module: Annotated[str, Option("Run a module, as `python -m NAME`, instead of PROGRAM.", metavar="NAME", short="-m")]
-    workers: Annotated[int, Option("The number of workers.", default="1 if no task is requested")]
-    ps: Annotated[int, Option("The number of parameter servers. They add a chief, the coordinator.")]
+    workers: Annotated[int, Option("How many workers.", default="1 if no task is requested")]
+    ps: Annotated[int, Option("How many parameter servers; adds a chief (coordinator).")]
     chief: Annotated[bool, Option("A chief in addition to the workers. Without one, worker:0 is the chief.")]
     evaluator: Annotated[bool, Option("An evaluator in addition to the training tasks.")]
 
@@ -76,11 +76,11 @@ class RestartOptions(TypedDict, total=False):
     restart: Annotated[
         Literal["never", "on-failure", "always"], Option("When a task that ended is restarted.", "restart.policy")
     ]
-    restart_budget: Annotated[int, Option("The number of restarts before the job fails.", "restart.budget")]
+    restart_budget: Annotated[int, Option("How many restarts before the job fails.", "restart.budget")]
     restart_backoff: Annotated[
         Duration,
         Option(
-            "The wait before a restart, doubled each time. The first restart after progress does not wait.",
+            "The wait before a restart, doubled each time. After progress, the first restart does not wait.",
             "restart.backoff",
         ),
     ]
@@ -188,7 +188,7 @@ class DebugOptions(TypedDict, total=False):
 class ProgressOptions(TypedDict, total=False):
     """Progress"""
 
-    dashboard: Annotated[bool, Option("Show the run in a browser, on a page that this machine serves.", "dashboard")]
+    dashboard: Annotated[bool, Option("Serve a page that shows the run in a browser.", "dashboard")]
     dashboard_control: Annotated[bool, Option("The same, and the page can control the run.", "dashboard_control")]
     tensorboard: Annotated[bool, Option("Run TensorBoard during the job.", "tensorboard")]
     progress_regex: Annotated[

@@ -22,7 +22,7 @@ from clusterkit.words.model import number_of
 
 @click.command("rm", cls=Command, examples=[("rm 20261122-080115-c2ea mine", "")])
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
-@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. By default, you are asked.")
+@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. Otherwise, ask on a terminal.")
 @json_option
 def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
     """Remove finished runs with everything in their directories, or the records of campaigns, unless they are live."""
