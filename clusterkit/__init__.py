@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Imported when they are used: every module of clusterkit imports this one first, and the command has to be instant.
+# These names are imported on use: every module of clusterkit imports this one first, and commands must start instantly.
 _NAMES = {
     "api": ("Attempt", "Cluster", "ClusterFailed", "Result", "RunEnded", "StillRunning", "TaskHandle", "WaitTimeout"),
     "store.control": ("Refused",),

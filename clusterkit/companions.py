@@ -1,4 +1,4 @@
-"""Companions: processes that accompany a run, such as TensorBoard. The main program and the supervisor's side."""
+"""Companions: processes that accompany a run, such as TensorBoard. Their main program, and the supervisor's side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clusterkit.words.events import Crashed
 
 
 def main() -> None:
-    """Call the module's `serve`, which returns once the channel is closed. Then use `os._exit`, which is faster."""
+    """Call the module's `serve`, which returns once the channel is closed; then exit with `os._exit`, which is fast."""
     module, run, descriptor, niceness, parent, *arguments = sys.argv[1:]
     channel = socket.socket(fileno=int(descriptor))
     channel.set_inheritable(False)
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def tell(channel: socket.socket, message: object) -> None:
-    """Send a line of JSON to the supervisor. Ignored if the supervisor has closed the channel."""
+    """Send a line of JSON to the supervisor. Do nothing if the supervisor has closed the channel."""
     with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")
 
@@ -52,7 +52,7 @@ def tell_lost(channel: socket.socket, error: BaseException) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How a companion is started. Its log is named after `name`; the `serve` of `module` is called with `arguments`."""
+    """How to start a companion. Its log is named after `name`; `serve` in `module` is called with `arguments`."""
 
     name: str
     module: str
@@ -60,7 +60,7 @@ class Script:
     arguments: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)  # added to this process's environment
     niceness: int = 0
-    tied: bool = True  # kill the companion when this process ends
+    tied: bool = True  # True to kill the companion when this process ends
 
     def argv(self, channel: int) -> Sequence[str]:
         parent = os.getpid() if self.tied else 0
@@ -110,9 +110,9 @@ class Companion:
 
 
 class ServerProcess:
-    """A companion that serves an address. Calls `ready` with the address, or `lost` with the reason of a failure.
+    """A companion that listens on an address. Calls `ready` with the address, or `lost` with the reason for a failure.
 
-    Both are called in a thread, except `lost` if the process can't be started.
+    Both are called in another thread, except that `lost` is called in this one if the process can't be started.
     """
 
     def __init__(

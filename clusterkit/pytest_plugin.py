@@ -28,12 +28,12 @@ if TYPE_CHECKING:  # imported late at runtime, since most test sessions start no
 P = TypeVar("P")
 TIMEOUT = "2m"  # the default of --cluster-timeout
 ENDING = 15.0  # seconds; waits end this long after the run's timeout, since the run's own report is more informative
-KEPT = "clusterkit-runs"  # the user property of a test report with the path of kept run directories
-MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the fixture `cluster` starts."
+KEPT = "clusterkit-runs"  # the user property of a test report that holds the path of kept run directories
+MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the `cluster` fixture starts."
 
 
 class Clusters:
-    """The value of the fixture `cluster`: call it with the arguments of `clusterkit.Cluster` to start a cluster."""
+    """The value of the `cluster` fixture: call it with the arguments of `clusterkit.Cluster` to start a cluster."""
 
     def __init__(self, home: Path, defaults: Keywords, places: Sequence[Path]) -> None:
         self.home = home
@@ -45,7 +45,7 @@ class Clusters:
     def __call__(self, program: Program | None = None, **options: Unpack[Keywords]) -> Cluster:
         """Start a cluster, which ends after the test at the latest. The marker's options are the defaults.
 
-        Relative paths of programs and job files are searched in the test's directory, pytest's rootdir and the current
+        Relative paths of programs and job files are looked up in the test's directory, pytest's rootdir and the current
         directory, in this order.
         """
         from clusterkit.api import Cluster
@@ -124,11 +124,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
     """Start clusters: `cluster("train.py", workers=2)` returns a running `clusterkit.Cluster`.
 
-    For the test, CLUSTERKIT_HOME is a temporary directory, which also applies to runs that are started in other ways.
+    During the test, CLUSTERKIT_HOME is a temporary directory, also for runs that the test starts in other ways.
     """
     from clusterkit.api.supervisor import session
 
-    session()  # before CLUSTERKIT_HOME changes, since it names the place of the user's warm servers
+    session()  # before CLUSTERKIT_HOME changes, since it determines the directory of the user's warm servers
     keep = request.config.getoption("--cluster-keep")
     home = _home(request.node.name, keep, tmp_path_factory)
     places = dict.fromkeys([request.path.parent, request.config.rootpath])
@@ -168,7 +168,7 @@ def pytest_runtest_makereport(
         started = clusters.started if (clusters := item.stash.get(CLUSTERS, None)) else []
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, ClusterkitError) and (crash := getattr(report.longrepr, "reprcrash", None)):
-            crash.message = crash.message.partition("\n")[0]  # for the summary; CI shows whole messages
+            crash.message = crash.message.partition("\n")[0]  # in CI, pytest's summary has whole messages
         for cluster in started:
             from clusterkit.api.sections import sections
 
@@ -195,7 +195,7 @@ def _defaults(request: pytest.FixtureRequest) -> Keywords:
 
 
 def _never_injected(started: list[Cluster]) -> list[str]:
-    """Return the faults that were never injected into jobs that succeeded. Runs that the test ended are left out."""
+    """Describe the faults that were never injected, for runs that succeeded. Runs that the test ended are left out."""
     done = _succeeded(started)
     return [f"{one.fault}: {one.why}. The run: {result.directory}" for result in done for one in result.not_injected]
 
@@ -216,7 +216,7 @@ def _succeeded(started: list[Cluster]) -> list[Result]:
 
 def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:
     name = re.sub(r"\W", "_", test)[:30]
-    if keep:  # not in pytest's base directory, which keeps only three sessions
+    if keep:  # not in pytest's base directory, where the directories of only three sessions are kept
         return Path(tempfile.mkdtemp(prefix=f"clusterkit-{name}-"))
     return factory.mktemp(f"cluster-{name}")
 

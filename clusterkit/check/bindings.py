@@ -1,4 +1,4 @@
-"""The places at which a file binds its names, and the binding that a use of a name gets its value from."""
+"""Finds where a file binds its names, and which binding determines the value of a name where the name is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _Position = tuple[int, int]  # a line and a column
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)  # may run after their statement
+_DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)  # may run after their whole statement
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
@@ -18,9 +18,9 @@ _NEVER_SWALLOWS = {"scope", "device", "open", "GradientTape"}  # context manager
 
 
 class Binding(NamedTuple):
-    """A binding of a name. Code up to the position `end` runs only after the binding, unless it precedes the binding.
+    """A binding of a name. All code between the binding and the position `end` runs only after the binding.
 
-    `value` is None if it is unknown. `is_last` is True if the statement binds the name after everything else it does.
+    `value` is None if it is unknown. `is_last` is True if binding the name is the last thing that the statement does.
     """
 
     start: _Position
@@ -46,7 +46,7 @@ class Bindings:
         self._imported = imported
         self._scopes: dict[ast.AST, ast.AST] = {}
         self._statements: dict[ast.AST, ast.stmt] = {}  # the innermost statement that contains a node
-        self._loops: dict[ast.stmt, ast.stmt | None] = {}  # the innermost loop around a statement in its scope
+        self._loops: dict[ast.stmt, ast.stmt | None] = {}  # the innermost loop around a statement, within its scope
         self._ends: dict[ast.stmt, _Position] = {}  # the end of the code that is reached only through a statement
         self._bound: defaultdict[tuple[ast.AST, str], list[Binding]] = defaultdict(list)
         self._known: dict[ast.Name, ast.AST | None] = {}
@@ -61,7 +61,7 @@ class Bindings:
         return {name for names in (self.values, self.imports) for name, how in names.items() if how} | self.declared
 
     def only(self, name: str) -> ast.AST | None:
-        """Return the only value, function or class to which the file binds the name; None if there is no single one."""
+        """Return the only value, function or class to which the file binds the name; None if it binds several."""
         values = self.values[name]
         return values[0] if len(values) == 1 and not self.imports[name] else None
 
@@ -80,7 +80,7 @@ class Bindings:
             return None
         scope, statement, deferred = found
         bound = self._bound[scope, name]
-        if len(bound) == 1 and not isinstance(scope, ast.ClassDef):  # above it, a class still has the outer name
+        if len(bound) == 1 and not isinstance(scope, ast.ClassDef):  # above the binding, a class sees the outer name
             return bound[0].value
         here = _start(statement)
         after = bisect_left(bound, here, key=lambda binding: binding.start)
@@ -92,13 +92,13 @@ class Bindings:
         return None if deferred and self._loops[last.statement] else last.value
 
     def scope(self, node: ast.AST, name: str) -> ast.AST | None:
-        """Return the function, class, comprehension or module that binds the name that a node sees; None if unbound."""
+        """Return the scope (function, class, comprehension or module) that binds a name for a node, or None."""
         return next((scope for scope, _, _ in self._outward(node) if (scope, name) in self._bound), None)
 
     def _outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt, bool]]:
-        """Yield the scopes whose names a node sees, with the statement around the node, and if the node is deferred.
+        """Yield `(scope, statement, deferred)` for each scope whose names a node sees, the innermost scope first.
 
-        A deferred node may be evaluated later than that statement.
+        `statement` contains the node. `deferred` is True if the node may be evaluated later than this statement.
         """
         statement, scope, deferred = self._statements[node], self._scopes[node], False
         yield scope, statement, deferred
@@ -109,7 +109,7 @@ class Bindings:
                 yield scope, statement, deferred
 
     def _precedes(self, following: Binding, statement: ast.stmt, last: Binding) -> bool:
-        """Return whether a binding further down may come before the statement, but after the binding `last`."""
+        """Return whether `following`, which is below the statement in the file, may run before it, but after `last`."""
         if following.start == _start(statement) and not following.is_last:
             return True
         loop = statement if isinstance(statement, ast.While) else self._loops[statement]
@@ -120,7 +120,7 @@ class Bindings:
         return False
 
     def _place_children(self, node: ast.AST) -> None:
-        """Record the scopes and statements of a node's children, and what surrounds the statements in its blocks."""
+        """Record the scope and statement of each child of a node, and the loop and end of each statement in it."""
         scope, statement = self._scopes.get(node, node), self._statements.get(node)
         for child in ast.iter_child_nodes(node):
             self.parents[child] = node
@@ -131,13 +131,13 @@ class Bindings:
         for field in ("body", "orelse", "finalbody"):
             found = getattr(node, field, None)
             block: list[ast.stmt] = found if isinstance(found, list) else []
-            passes = field == "body" and self.passes(node)
+            completes = field == "body" and self.always_completes(node)
             for each in block:
                 self._loops[each] = node if isinstance(node, LOOPS) else loop
-                self._ends[each] = self._ends[node] if passes and isinstance(node, ast.stmt) else _end(block[-1])
+                self._ends[each] = self._ends[node] if completes and isinstance(node, ast.stmt) else _end(block[-1])
 
-    def passes(self, node: ast.AST) -> bool:
-        """Return whether code below a block runs only after the block: no condition, no swallowed exception."""
+    def always_completes(self, node: ast.AST) -> bool:
+        """Return whether a block always completes before the code below it: no condition, no swallowed exception."""
         match node:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
                 return not self._imported
@@ -186,7 +186,7 @@ class Bindings:
 
     def _bind(self, name: str, node: ast.AST, value: ast.AST | None) -> None:
         statement, scope, parent = self._statements[node], self._scopes[node], self.parents[node]
-        if isinstance(node, ast.arg):  # its scope is that of the function, which contains the list of arguments
+        if isinstance(node, ast.arg):  # belongs to the scope of the function that contains the list of arguments
             scope = self.parents[parent] if isinstance(parent, ast.arguments) else scope
         while isinstance(parent, ast.NamedExpr) and isinstance(scope, COMPREHENSIONS):
             scope = self._scopes[scope]
@@ -195,7 +195,7 @@ class Bindings:
 
 
 def _opens_scope(node: ast.AST, child: ast.AST) -> bool:
-    """Return whether the child of the node is in a scope of the node, unlike the defaults of a function."""
+    """Return whether the child is in the scope that the node opens. A function's defaults, for example, are not."""
     if isinstance(node, _DEFINITIONS):
         return isinstance(child, ast.stmt)
     return isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.Lambda) and child is node.body)

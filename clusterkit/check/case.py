@@ -1,4 +1,4 @@
-"""What the rules of `clusterkit check` examine (a program with its job), and the places to which a rule applies."""
+"""The input of the rules of `clusterkit check`, a program with its job, and their output, the places of mistakes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from clusterkit.words.model import Shape, TaskType
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
-OUR_STRATEGY = "clusterkit.training.strategy"  # a function that returns a strategy for the job
+OUR_STRATEGY = "clusterkit.training.strategy"  # the function that returns a strategy for the job
 
 
 class HidingFile(NamedTuple):
-    """A file that hides a module, as `random.py` hides `random`. `whose` describes the module in messages."""
+    """A file that hides a module, as `random.py` hides `random`. `whose` precedes the module in messages."""
 
     file: str
     module: str
@@ -39,8 +39,8 @@ class Hit(NamedTuple):
 class Case(NamedTuple):
     """The subject of the rules: the sources of a program, with the program's own file first, and its job.
 
-    If `strict` is True, rules ignore code that a run may not reach, such as branches. It is False for the explanation
-    of a failure, since such code may have failed.
+    If `strict` is True, rules ignore code that a run may not reach, such as branches. `strict` is False when a
+    failure is explained, since such code may have failed.
     """
 
     sources: Sequence[Source]
@@ -65,7 +65,7 @@ class Case(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Return whether the strategy certainly gets the job's cluster: the program does not mention TF_CONFIG."""
+        """Return whether the strategy certainly joins the job's cluster: the program does not mention TF_CONFIG."""
         return self.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in self.sources)
 
     def severity(self, is_certain: bool = True) -> Severity:
@@ -80,14 +80,14 @@ class Case(NamedTuple):
                     yield source, call
 
     def calls(self, *names: str) -> Iterator[tuple[Source, str, ast.Call]]:
-        """Yield the calls of these functions and classes to which the rules apply."""
+        """Yield those calls of the named functions and classes to which the rules apply."""
         for source in self.sources:
             for name, call in source.calls():
                 if name in names and self.applies(source, call):
                     yield source, name, call
 
     def applies(self, source: Source, node: ast.AST) -> bool:
-        """Return whether rules apply to the node: every run evaluates it, or `strict` is False."""
+        """Return whether the rules apply to the node: every run evaluates the node, or `strict` is False."""
         main, names = self.sources[0], (source.module, f".{source.module}")
         imported = source is main or any(main.is_certain(each) for each in main.nodes if _imports(each, names))
         return not self.strict or (imported and source.is_certain(node))

@@ -11,7 +11,7 @@ from clusterkit.text.printable import printable
 
 
 class Severity(enum.StrEnum):
-    """ERROR is for a line at which every run of the job fails. WARNING is for a line with which runs may succeed.
+    """ERROR marks a line at which every run of the job fails; WARNING marks a line with which a run may succeed.
 
     `up` refuses only programs that are not valid Python. It starts programs with other errors, since the check knows
     neither the packages that a program imports nor the program's intention.
@@ -51,7 +51,7 @@ class Finding:
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """Format the findings, each in one line as in a compiler's output, and a summary line."""
+    """Format the findings like a compiler's output: one line for each finding, and a summary line."""
     return "".join(f"{line}\n" for line in [*(printable(str(finding)) for finding in findings), _summary(findings)])
 
 

@@ -20,7 +20,7 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OWN_PACKAGE = "clusterkit"  # not followed, since it sets no variables, and imports TensorFlow only if the program does
+OWN_PACKAGE = "clusterkit"  # not followed: imports TensorFlow only if the program does, and sets no variables
 MOST_FILES = 300  # the maximum number of files that are followed
 
 
@@ -53,7 +53,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
         file: the program; if `file` is None or missing, no files are returned.
         root: the directory from which the program imports its own modules.
         packages: files to follow as well, such as those of `packages_of`.
-        most: the size limit in bytes of all files together; a file that exceeds it is skipped.
+        most: the maximum total size of the files in bytes; a file that would exceed it is skipped.
         others: more directories to import from.
     """
     files, left_out = list[ProgramFile](), list[Path]()

@@ -1,4 +1,4 @@
-"""Finds options of `up` after the program, as in `up train.py --workers 2`: the program receives them instead."""
+"""Finds options of `up` that follow the program, as in `up train.py --workers 2`, and so are passed to the program."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from clusterkit.check.parsing import has_own_python, is_text, syntax_error
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 8 << 20  # bytes; the limit for the total size of the files that are read
+MOST = 8 << 20  # bytes; the maximum total size of the files that are read
 LONGEST_LINE = 100  # characters; longer lines are cut in messages
 _PACKAGES = {"site-packages", "dist-packages"}
 
@@ -52,7 +52,7 @@ class OwnFiles:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
-        """Return the directories of these files, and all directories between these and the program's directory."""
+        """Return the directories that contain these files, and the directories above, up to the program's directory."""
         directories = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
         for path in [path for path in directories if path.is_relative_to(self.root)]:
             directories.update(place for place in path.parents if place.is_relative_to(self.root))
@@ -78,7 +78,7 @@ def own_files(job: JobSpec) -> OwnFiles:
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
-    """Return a clause if the program can't run any more, since a file is missing or not valid Python; otherwise "".
+    """Return a clause if the program can no longer run, since a file is missing or not valid Python; otherwise "".
 
     `before` are the files with which the program could last run. Files that have not changed since are not checked.
     """

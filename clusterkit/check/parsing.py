@@ -1,4 +1,4 @@
-"""Checks that a program is valid Python. This is the only check of the program before `up` starts tasks."""
+"""Checks that a program is valid Python. This is the only finding for which `up` refuses to start a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return the syntax error of a source; None if this interpreter, or possibly that of the tasks, can compile it."""
+    """Return the syntax error in a source; None if this interpreter, or perhaps that of the tasks, can compile it."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)
@@ -40,12 +40,12 @@ def syntax_error(text: bytes) -> SyntaxError | None:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether tasks run with another interpreter than clusterkit, which may accept another syntax."""
+    """Return whether some tasks do not use clusterkit's interpreter. Their own may accept a different syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:
-    """Return whether the file is Python source, not an archive or compiled code, which Python also runs."""
+    """Return whether the file is Python source, and not an archive or compiled code, which Python can run, too."""
     return path.suffix in (".py", ".pyw") or b"\0" not in text
 
 

@@ -24,8 +24,8 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST_AT_START = 100_000  # bytes; a run's start waits for the check of a program, which takes half a second for so many
-# Modules that Python loads before the program, so that a file with such a name does not hide the module.
+MOST_AT_START = 100_000  # bytes; the maximum size of a program that is checked before a run, in about 0.5 s
+# Modules that Python loads before the program. A file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
@@ -36,7 +36,7 @@ class NotChecked(ClusterkitError):
 
 
 def doubts_of(job: JobSpec) -> list[Finding]:
-    """Return the findings with which a run of the job succeeds, but does not train as meant.
+    """Return the findings about mistakes that let a run of the job succeed, but not train as intended.
 
     If the program can't be checked, return an empty list: a run does not depend on this check.
     """
@@ -45,7 +45,7 @@ def doubts_of(job: JobSpec) -> list[Finding]:
         followed = follow(file, root, packages=(), most=MOST_AT_START)
         if not followed.left_out:
             return _checked(job, root, followed.files, strict=True, rules=SILENT)
-    return []  # files that were not read may make a finding wrong
+    return []  # since some files were not read, findings might be wrong
 
 
 def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:

@@ -26,9 +26,9 @@ _CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
-LONGEST_NAME = 1000  # characters; a hostile file may chain thousands of attributes
-MOST_TEXTS = 10_000  # in a constant value; a hostile file may double a list again and again
-MOST_LINKS = 100  # names and methods through which a value is followed; a hostile file may chain thousands of them
+LONGEST_NAME = 1000  # characters; the maximum length of a full name; a hostile file may chain thousands of attributes
+MOST_TEXTS = 10_000  # the maximum number of texts in a constant value; a hostile file may double a list repeatedly
+MOST_LINKS = 100  # the maximum number of names and methods between a node and its value, against hostile files
 
 
 class Source:
@@ -43,7 +43,7 @@ class Source:
         self.file, self.module, self.nodes = file, module, list(ast.walk(tree))
         self.bindings = Bindings(self.nodes, imported)
         self._parents, self._values, self._imports = self.bindings.parents, self.bindings.values, self.bindings.imports
-        self._same: defaultdict[ast.AST | str, list[ast.Name]] = defaultdict(list)  # uses by value, or by name
+        self._same: defaultdict[ast.AST | str, list[ast.Name]] = defaultdict(list)  # the uses of a value, or of a name
         self._texts: dict[ast.AST | None, list[str] | None] = {}
         self._names: dict[ast.AST | None, str] = {}
         self._certain: dict[ast.AST, bool] = {}
@@ -62,7 +62,7 @@ class Source:
         return None
 
     def chain(self, node: ast.AST | None) -> Iterator[ast.AST]:
-        """Yield a value, and those of which it is made by methods: for `rows.batch(8)`, also the value of `rows`."""
+        """Yield a value, and the objects whose methods create it: for `rows.batch(8)`, also the value of `rows`."""
         for _ in range(MOST_LINKS):
             if (node := self.value(node)) is None:
                 return
@@ -93,7 +93,7 @@ class Source:
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
     def other_uses(self, use: ast.Name) -> list[ast.Name]:
-        """Return the other places at which a name has the same value, or this name an unknown one."""
+        """Return the other uses of the same value under any name, and of this name with an unknown value."""
         if not self._same:
             for each in (each for uses in self.bindings.uses.values() for each in uses):
                 self._same[self.value(each) or each.id].append(each)
@@ -111,7 +111,7 @@ class Source:
         return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
 
     def _imported_name(self, node: ast.AST | None) -> str:
-        """Return the import that a node's name begins with, with the attributes after it; empty if it has none."""
+        """Return the full name of an imported object or of its attribute; empty if the node is neither."""
         passed: dict[ast.AST | None, None] = {}
         while node not in self._names and node not in passed:
             passed[node] = None
@@ -200,7 +200,7 @@ class Source:
         return None if named else function
 
     def nodes_before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield nodes that every run evaluates before `node`: those of simple statements above it in its blocks."""
+        """Yield nodes that every run evaluates before `node`: the nodes of simple statements above it in its blocks."""
         for earlier in self._statements_before(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
@@ -227,7 +227,7 @@ class Source:
         """Return whether the contents of the parent are evaluated each time that the parent is evaluated."""
         match parent:
             case ast.If() | ast.With():
-                return self.bindings.passes(parent)
+                return self.bindings.always_completes(parent)
             case ast.Try(handlers=[]):
                 return True
             case ast.FunctionDef(name=name, decorator_list=[]):
@@ -241,7 +241,7 @@ class Source:
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_exit_block(self, statement: ast.stmt) -> bool:
-        """Return whether the statements below may not be reached: the statement may return, raise, exit or serve."""
+        """Return whether the statement may return, raise, exit or serve, so that the code below it is not reached."""
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:

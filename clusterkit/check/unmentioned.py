@@ -10,7 +10,7 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 300_000  # bytes; the limit for the total size of a program and its modules
+MOST = 300_000  # bytes; the maximum total size of a program and its modules
 
 
 def unmentioned(job: JobSpec) -> str | None:

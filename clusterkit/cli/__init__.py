@@ -54,7 +54,7 @@ SECTIONS = {
         "exam": ("exam", "Examine a program: is it right when distributed, does it survive?"),
     },
     "Break": {
-        "fault": ("fault", "Inject a fault into a live run, or end it."),
+        "fault": ("fault", "Inject faults into a live run, or end them."),
         "chaos": ("chaos", "Run a job many times with random faults."),
     },
     "Maintain": {
@@ -104,10 +104,10 @@ def cli() -> None:
 
 
 def _drop_mark() -> None:
-    """Restart this process without the mark of a run, if the command was started from within that run.
+    """Restart this process without the variable that marks the processes of a run, if a run started this process.
 
-    `clusterkit reap` finds the processes of a lost run by this mark. It reads the mark from /proc, which shows the
-    environment with which a process was started.
+    `clusterkit reap` finds the processes of a lost run by this variable. It reads the variable from /proc, which shows
+    the environment with which a process was started.
     """
     if MARK in os.environ and Path(sys.argv[0]).name in ("clusterkit", "__main__.py"):
         del os.environ[MARK]

@@ -32,7 +32,7 @@ FIRST = "clusterkit.run"  # key in a click context's meta; set if the first word
 
 
 class NoSuchTask(ClusterkitError):
-    """The run has no task of that name."""
+    """Raised if the run has no task of that name."""
 
     exit_code = 2
 
@@ -45,7 +45,7 @@ class RunId(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value:
-            self.fail(f"{self.what} is not empty.", param, ctx)
+            self.fail(f"{self.what} can't be empty.", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -103,7 +103,7 @@ class OnRun(Command):
             ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
 
     def error_hint(self, word: str) -> str:
-        """Return the end of the error about a first word that names no run, such as why the word is not a task."""
+        """Return the text to append to the error about a first word that names no run."""
         return ""
 
     def set_run(self, ctx: click.Context, run: str) -> None:
@@ -182,9 +182,10 @@ def _names_in(run: str | None) -> list[str]:
 
 
 def live_run(run: str | None) -> RunDirectory:
-    """Return the live run to act on. If its supervisor is on an engine's host, run this command there and exit.
+    """Return the live run that the command is for. Raises ClusterkitError.
 
-    This opens no port: the engine starts the command and admits only the run's user. Raises ClusterkitError.
+    If the run's supervisor is on an engine's host, run the command there and exit. No port is opened for this: the
+    engine starts the command, and admits only the run's user.
     """
     chosen = choose(run, finished=False)
     info = chosen.info()

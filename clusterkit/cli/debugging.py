@@ -20,13 +20,13 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
-CHECK_EVERY = 0.1  # seconds between two checks for a task that waits in the debugger
-LONGEST_HISTORY = 1000
+CHECK_EVERY = 0.1  # seconds between checks for a task that waits in the debugger
+LONGEST_HISTORY = 1000  # the maximum number of lines
 DELIMITERS = " \t\n`@#$%^&*()=+[{]}\\|;:'\",<>?"  # characters that separate words for completion, as in pdb
 
 
 class DebugConsole:
-    """Connects to one task after the other, until the user leaves or the run is over."""
+    """Connects to one task after another, until the user leaves or the run is over."""
 
     def __init__(self, run: RunDirectory, tasks: Sequence[Task]) -> None:
         self._run = run
@@ -35,7 +35,7 @@ class DebugConsole:
         self._has_told = False
 
     def serve(self) -> int:
-        """Run the session; return the exit code. Raises ClusterkitError if no user can choose among several tasks."""
+        """Run the session; return the exit code. Raises ClusterkitError if several tasks wait and nobody can choose."""
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # `read_line` rejects input that is not UTF-8
         with history():
@@ -95,7 +95,7 @@ class DebuggerPrompt:
     def __init__(self, task: Task, connection: DebuggerConnection) -> None:
         self._task = task
         self._connection = connection
-        self._interrupts = 0  # number of Ctrl-C presses since the task's last message
+        self._interrupts = 0  # the number of Ctrl-C presses since the task's last message
 
     def run(self) -> bool:
         """Run the prompt; return whether to wait for the next task. Raises ClusterkitError if the task is taken."""
@@ -143,7 +143,7 @@ class DebuggerPrompt:
         """Read a line from the user and send it; return False if the user leaves with Ctrl-D."""
         while True:
             try:
-                self._connection.is_prompting = True  # set before reading `is_over`, which the connection sets first
+                self._connection.is_prompting = True  # first: the connection sets `is_over` before it reads this
                 if self._connection.is_over:
                     return True
                 line = read_line(f"{self._task} {printable(prompt)}")

@@ -31,10 +31,10 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState
 
 READY_WITHIN = 5.0  # seconds; the time for tasks to open their ports or to report anything
-READY_WITHIN_IMPORTING = 60.0  # seconds; the same if the program first imports TensorFlow, in many tasks on few cores
-CHECK_EVERY = 0.05  # seconds between two reads of the journal while tasks start
+READY_WITHIN_IMPORTING = 60.0  # seconds; the same if tasks import TensorFlow, perhaps many tasks on few cores
+CHECK_EVERY = 0.05  # seconds between reads of the journal while tasks start
 OUTPUT_TAIL = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
-MOST_LINES = 60  # lines of output that are shown if the run ends before it is ready
+MOST_LINES = 60  # the maximum number of lines of output that are shown if the run ends before it is ready
 
 
 def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int | None) -> int:
@@ -153,7 +153,7 @@ class ReadinessCheck(NamedTuple):
     """The result of one inspection of the tasks.
 
     `new` tasks became ready since the previous inspection. `silent` tasks have run for too long without opening a port
-    or reporting anything. `over` is True if no task is waited for any more.
+    or reporting anything. `over` is True if there is no task left to wait for.
     """
 
     new: tuple[Task, ...]
@@ -172,7 +172,7 @@ class Readiness:
     job: JobSpec
     patience: float
     _ready: set[Task] = field(default_factory=set)
-    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time of its first inspection
+    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time of its first look
 
     def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> ReadinessCheck:
         """Inspect the tasks. `now` is in seconds of any clock."""

@@ -72,7 +72,7 @@ class Command(click.Command):
                 raise
 
     def is_short(self, ctx: click.Context) -> bool:
-        """Whether the help omits options or commands."""
+        """Return whether the help omits options or commands."""
         return bool(self.usual) and EVERYTHING not in ctx.meta
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -127,7 +127,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 class Parsed(click.ParamType[Any]):
-    """A type whose values `parse` makes of texts. It raises ValueError, with a sentence, for an invalid text."""
+    """A parameter type that converts texts with `parse`. For an invalid text, `parse` raises ValueError."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
@@ -162,10 +162,10 @@ Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its modu
 
 
 class LazyGroup(Group):
-    """A group of commands by `sections`, the headings of the help. `others` maps names in other tools to commands.
+    """A group that imports a command when it is used. `sections` holds the commands, by the headings of the help.
 
-    A module in `cli/commands/` defines its command as `command`, or under the name after a colon. `clusterkit train.py`
-    runs `up`.
+    `others` maps the names of commands in other tools to clusterkit's names. A module in `cli/commands/` defines its
+    command as `command`, or under the name after a colon. `clusterkit train.py` runs `up`.
     """
 
     def __init__(

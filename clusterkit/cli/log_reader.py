@@ -19,14 +19,14 @@ from clusterkit.text.noise import NoiseFilter
 from clusterkit.views.loglines import LineMaker, LogLine
 from clusterkit.words.model import Task
 
-MOST_NOISE = 1000  # lines to read in addition to --tail, since some lines may be noise
+MOST_NOISE = 1000  # the number of lines to read in addition to --tail, since some lines may be noise
 
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads the wanted lines of a run's logs; `since` is a wall time, `quiet` leaves out TensorFlow's noise.
+    """Reads the wanted lines of a run's logs; `since` is a wall-clock time. `quiet` leaves out TensorFlow's noise.
 
-    `hides` is True once a line of noise was left out.
+    `hides` is True once a line of noise has been left out.
     """
 
     run: RunDirectory

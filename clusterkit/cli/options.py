@@ -1,4 +1,4 @@
-"""Options of commands: job options, made from the table of options, and display options; and commands on a job."""
+"""Options that commands share: job options, built from the table of options, and display options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clusterkit.words.model import tasks_named
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 DISPLAY = "Output"  # heading of the display options in the help
-PROBLEMS = "clusterkit.problems"  # key in a click context's meta; holds the problems of each option by its name
+PROBLEMS = "clusterkit.problems"  # key in a click context's meta; holds the problems by the options' names
 USUAL_FILE = "job.toml"
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
 
@@ -49,7 +49,7 @@ class CollectingType(click.ParamType[Any]):
 
 
 def _variable(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`, or `NAME` to pass on its value here, which keeps the value out of the command line."""
+    """Parse `NAME=VALUE` or `NAME`. The value of `NAME` comes from this process, and stays off the command line."""
     name, equals, value = text.partition("=")
     if not name:
         raise ValueError(f"{text!r} is not of the form NAME=VALUE or NAME.")
@@ -68,7 +68,7 @@ only_option = option(
     type=CollectingType(Parsed("task", tasks_named)),
     multiple=True,
     group=DISPLAY,
-    help="Show only these tasks; the logs keep all.",
+    help="Show only these tasks; the logs contain all tasks.",
 )
 program_argument = click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
 
@@ -99,7 +99,7 @@ def display_options(command: Function) -> Function:
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
                group=DISPLAY, help="Which of clusterkit's own messages to show."),
-        option("-q", "--quiet", is_flag=True, group=DISPLAY, help="Show no task's output, only problems and the end."),
+        option("-q", "--quiet", is_flag=True, group=DISPLAY, help="Show no task output, only problems and the end."),
         color_in(group=DISPLAY),
     ])(command)  # fmt: skip
 
@@ -128,12 +128,12 @@ def given(values: Mapping[str, object]) -> GivenOptions:
 
 
 def _valid(value: object) -> object:
-    """Return the valid values of an option; None without any."""
+    """Return the valid values of an option; None if there are none."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value
 
 
 class JobCommand(Command):
-    """Also accepts a job file in place of the program; without a program, reads ./job.toml. Both print a message."""
+    """A command on a job. Accepts a job file as the program, and reads ./job.toml without a program, with a message."""
 
     usual = frozenset(USUAL_OPTIONS.split())
     allow_interspersed_args = False  # options after the program are the program's own
@@ -166,7 +166,7 @@ class JobCommand(Command):
         return words
 
     def _with_hint(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
-        """Return the error; if options of another launcher precede the program, with an explanation of each."""
+        """Return the error. If options of another launcher precede the program, the error explains each of them."""
         from clusterkit.job.other_launchers import hint_for  # imported here, for errors only
 
         own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
@@ -180,7 +180,7 @@ class JobCommand(Command):
 
 
 def _is_wanted(ctx: click.Context) -> bool:
-    """Whether to read ./job.toml: ask the user on a terminal; otherwise print a message and return True."""
+    """Return whether to read ./job.toml. On a terminal, ask the user; otherwise, print a message and return True."""
     if can_ask():
         return click.confirm(f"No program is given. Read {USUAL_FILE}?", default=True, err=True)
     say(f"No program is given, so {USUAL_FILE} is read: clusterkit {ctx.info_name} -f {USUAL_FILE}")

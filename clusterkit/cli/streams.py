@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 
 class Unwritten(OSError):
-    """Standard output can't be written, for example because the disk is full."""
+    """Raised if standard output can't be written, for example because the disk is full."""
 
 
 class _Output(io.FileIO):

@@ -81,7 +81,7 @@ def show_frame(text: str) -> None:
 
 
 def can_ask() -> bool:
-    """Whether a user can be asked: standard input and standard error are a terminal."""
+    """Return whether a user can be asked: standard input and standard error are terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr)
 
 
@@ -92,7 +92,7 @@ def status_group(quiet: bool) -> int | None:
 
 
 def use_color(asked: bool | None, detached: bool = False) -> bool:
-    """Whether to print colors; `asked` is the value of --color or --no-color."""
+    """Return whether to print colors; `asked` is the value of --color or --no-color."""
     return wants_color(asked, os.environ, sys.stdout.isatty() and not detached)
 
 

@@ -14,7 +14,7 @@ QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"  # silences debugpy's warning about the
 
 
 def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
-    """Return the variables for task/debugger.py, or no variables if the task has no debugger."""
+    """Return the variables for task/debugger.py; empty if the task has no debugger."""
     debug, port = job.debug, job.debug.editor_port(task)
     if job.hosts.count:
         return {DEBUGGER: "hosts"}

@@ -12,7 +12,7 @@ from clusterkit.words.model import Shape, Task, TaskType
 CORES = "CLUSTERKIT_CORES"  # the task's entry pins its process to these cores before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
-LEAST_INTER = 2  # inter-op threads; with one, a parameter-server worker hangs (TensorFlow 2.21)
+LEAST_INTER = 2  # the minimum number of inter-op threads; with one, a parameter-server worker hangs (TensorFlow 2.21)
 MOST_NAMED = 4  # the maximum number of tasks, and of groups of tasks, that a warning lists
 
 
@@ -46,7 +46,7 @@ def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, 
 
 
 def usual_env(devices: Devices) -> dict[str, str]:
-    """Return variables that adapt TensorFlow to a task's share. A fork server must import with these variables.
+    """Return variables that adapt TensorFlow to a task's share. A fork server needs them when it imports TensorFlow.
 
     The user can override these variables.
     """
@@ -89,7 +89,7 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
 
 
 def crowding(job: JobSpec) -> str | None:
-    """Return a sentence about tasks that share cores although each should have its own; None without such tasks."""
+    """Return a sentence about tasks that share cores although each should have its own, or None."""
     on = dict[int, list[str]]()
     for task, share in sorted(shares_of(job).items()):
         for core in share.cores or ():
@@ -125,7 +125,7 @@ def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, s
 
 
 def _dealt(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
-    """Return the cores for the task number `turn`, dealing `each` cores to every task and starting over at the end."""
+    """Return the cores for task number `turn`: tasks get `each` cores in turn, starting over after the last core."""
     return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
 
 

@@ -16,7 +16,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
-TASK = "task"  # the key whose tables hold the options of one task type each
+TASK = "task"  # the key of the tables of options for single task types
 _PROGRAM = (OptionEntry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
 IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file)
 _KNOWN = {entry.key: entry for entry in IN_FILE}
@@ -144,7 +144,7 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def job_text(options: JobOptions, secrets: bool = False) -> str:
     """Write the options as TOML, with paths unchanged. Raises BadJob if a value can't be written as TOML.
 
-    Unless `secrets`, hidden variables become comments, and credentials are removed from URLs.
+    Unless `secrets` is True, hidden variables become comments, and credentials are removed from URLs.
     """
     given = cast(Mapping[str, object], options)
     hide = None if secrets else partial(_without_secrets, show=bool(options.get("show_env")))

@@ -16,13 +16,13 @@ PHASES = "CLUSTERKIT_PHASES"  # phases that task/patches/phases.py waits for
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
-    """Return the variables that select a Keras for TensorFlow and the patches that the task applies."""
+    """Return the variables that select the version of Keras and the patches that the task applies."""
     found = {PATCHES: patches_of(job, task), PHASES: phases_of(job, task)}
     return {**chosen_env(job), **{name: value for name, value in found.items() if value}}
 
 
 def chosen_env(job: JobSpec) -> dict[str, str]:
-    """Return the variable that selects a Keras for TensorFlow, or nothing if the job does not choose."""
+    """Return the variable that selects the version of Keras; empty if the job does not select one."""
     return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
 
 

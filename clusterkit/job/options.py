@@ -1,4 +1,4 @@
-"""The table of options, built from type hints; merging options; and writing options as flags."""
+"""The table of options, which is built from type hints, and functions that merge options and write them as flags."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Options(
     words.HookOptions,
     total=False,
 ):
-    """The job without its program: the flags of `clusterkit up`, under the same names."""
+    """The options of a job without its program, under the names of the flags of `clusterkit up`."""
 
 
 class JobOptions(Options, total=False):
@@ -240,7 +240,7 @@ def _shown_flags(entry: OptionEntry, value: Any) -> list[str]:
 
 
 def command_of(job: JobSpec) -> str:
-    """Return a command line to show for the job. It names a job file if task types have their own settings."""
+    """Return a command line that shows the job. The command names a job file if task types have their own settings."""
     options = cast(dict[str, Any], options_of(without_secrets(replace(job, part_of=None))))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():

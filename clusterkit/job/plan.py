@@ -19,7 +19,7 @@ Endpoints = Mapping[Task, str]  # task -> "host:port"
 
 
 def cluster_spec(job: JobSpec, endpoints: Endpoints) -> dict[str, list[str]]:
-    """Return the endpoints by task type, sorted by index, without the evaluator: the other tasks would wait for it."""
+    """Return the endpoints by task type, sorted by index, without the evaluator, for which the others would wait."""
     spec: dict[str, list[str]] = {}
     for task in job.tasks:
         if task.type is not TaskType.EVALUATOR:
@@ -46,7 +46,7 @@ def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
 
 
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"
-# Variables for the addresses, the number of processes and the process's index. JAX itself reads only the first.
+# The variables for the addresses, the number of processes and the process's index. JAX itself reads only its first one.
 VARIABLES: Mapping[Convention, tuple[str, ...]] = {
     Convention.TENSORFLOW: (),
     Convention.KERAS: (
@@ -99,12 +99,12 @@ BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_
 
 # gRPC uses the first of these variables that is set, even to reach 127.0.0.1, and ignores upper-case names.
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first that is set lists hosts to reach without a proxy
+NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first variable that is set lists hosts to reach without a proxy
 
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder/recorder.py
-_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if the job needs them
+_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if needed
 _PATH_VARIABLES: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,

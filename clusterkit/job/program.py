@@ -1,4 +1,4 @@
-"""The program of a job: finds out its kind, checks that it can run, and removes a leading `python`."""
+"""Finds out the kind of a job's program, checks that the program can run, and removes a leading `python`."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def without_interpreter(given: GivenOptions) -> GivenOptions:
 
 
 def _is_this_interpreter(python: str) -> bool | None:
-    """Whether a name of Python means clusterkit's own interpreter; None if it is not found.
+    """Return whether the command `python` runs clusterkit's own interpreter; None if the command is not found.
 
-    `python` and `python3` mean clusterkit's interpreter if PATH has no other.
+    If PATH has no `python` or `python3`, these commands mean clusterkit's interpreter.
     """
     path = shutil.which(python)
     if path is None:
@@ -127,7 +127,7 @@ def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
 
 
 def _nearest(path: Path) -> str:
-    """Return a question that suggests a program with a similar name in the same directory, or "" without one."""
+    """Return a question that suggests a program with a similar name in the same directory, or "" if there is none."""
     with suppress(OSError, ValueError):
         names = [file.name for file in path.parent.iterdir() if file.suffix in (".py", ".sh")]
         if found := closest(path.name, names) or closest(f"{path.name}.py", names):
@@ -144,7 +144,7 @@ def _searched_directory(path: Path) -> str:
 
 def _module_problems(job: JobSpec) -> list[str]:
     if any(setup.python for setup in job.every_setup.values()):
-        return []  # another interpreter finds other modules, so don't check
+        return []  # another interpreter may find other modules, so the module is not checked
     module = job.program.target
     top = module.partition(".")[0]
     here = str(Path(job.setup.cwd or ".").absolute())

@@ -24,9 +24,9 @@ UNFIT_CHARACTERS = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 MOST_TASKS = 4096  # the maximum number of tasks on one machine; with a mistyped number, the plans could fill the memory
 MOST_TASKS_ON_HOSTS = 16_384  # the maximum number of tasks in all; a message with all endpoints is at most 1 MiB
-LONGEST_COMMAND = 30_000  # characters; the system limits an argument to 128 KiB
+LONGEST_COMMAND = 30_000  # characters; the maximum length of a hook, since the system limits an argument to 128 KiB
 
-# See task/patches/recorder/recorder.py.
+# The entries of --record, which task/patches/recorder/recorder.py reads.
 _RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide which other options are valid. If one is invalid, reports about the others would mislead.
@@ -64,7 +64,7 @@ def describe(given: GivenOptions) -> Described:
 
 
 def _faults(options: JobOptions) -> tuple[list[Fault], list[str]]:
-    """Return the faults, and the problems of faults that are not valid."""
+    """Return the valid faults, and the problems of the invalid ones."""
     if not (texts := options.get("fault", ())):
         return [], []
     from clusterkit.words.grammar import parse_all  # imported here, since most jobs have no faults

@@ -30,7 +30,7 @@ def problem_of(regex: str) -> str | None:
 
 
 def step_in(regex: re.Pattern[str], line: str) -> int | None:
-    """Return the step in a line, which is the first group that matched a number; None without a step."""
+    """Return the step in a line, which is the first group that matched a number; None if none did."""
     if match := regex.search(line, 0, LONGEST):
         for found in match.groups():
             if found and found.isdecimal() and len(found) <= _DIGITS and (step := int(found)) < 1 << 63:
@@ -57,12 +57,12 @@ def _groups(pattern: Any) -> list[Any]:
 
 
 def _may_be_digits(pattern: Any) -> bool:
-    """Whether the whole match of a parsed pattern may be a number."""
+    """Return whether the whole match of a parsed pattern may be a number."""
     return pattern.getwidth()[1] > 0 and all(_item_may(str(op), value) for op, value in pattern)
 
 
 def _item_may(op: str, value: Any) -> bool:
-    """Whether an item of a parsed pattern may match only digits or the empty string."""
+    """Return whether an item of a parsed pattern may match only digits or the empty string."""
     if op == "LITERAL":
         return chr(value).isdecimal()
     if op == "IN":

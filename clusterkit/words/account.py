@@ -47,7 +47,7 @@ class Recovery:
 
     | field | meaning |
     | --- | --- |
-    | at | the time of the injection that caused the failure; otherwise, of the first death or of the request |
+    | at | the time of the injection that caused the failure; or else of the first death or of the request |
     | asked | True if the restart was requested; `cause` may be None then |
     | allocation | the number of the new allocation, if the run continued in another one; `cause` may be None then |
     | same | other tasks' independent failures with the same error as the cause |
@@ -60,7 +60,7 @@ class Recovery:
     | last_step | the last step that the restarted training tasks reported before the restart |
     | resumed_step, checkpoint | the reported step and checkpoint at which training resumed; None if unreported |
     | lost | the number of repeated steps; if `resumed_step` is None, at least this number was repeated |
-    | ended | when the first new step was made; if no training task restarted, when the last restarted task was up |
+    | ended | when the first new step was reported; if no training task restarted, when the last restarted task was up |
     | files | with --watch: the files of the program that were changed, which caused the restart |
     | host | the host that was about to leave, which caused the restart |
     | given_up, left | the workers without which the job continues, and the number of other workers (None: all) |
@@ -95,7 +95,7 @@ class Recovery:
 
     @property
     def up(self) -> float | None:
-        """Return the time at which the last restarted task was up; None unless all of them were up."""
+        """Return the time at which the last restarted task was up; None unless all restarted tasks were up."""
         times = [one.up for one in self.returns if one.up is not None]
         return max(times) if times and len(times) == len(self.returns) else None
 
@@ -141,7 +141,7 @@ class RecoveryReport:
     faults: tuple[InjectedFault, ...] = ()
 
     def beginnings(self) -> tuple[list[tuple[Recovery, list[InjectedFault]]], list[InjectedFault]]:
-        """Return each recovery with the faults that began it, and the faults that began none."""
+        """Return each recovery with the faults that caused it, and the faults that caused no recovery."""
         left = {fault.number: fault for fault in self.faults}
         begun = [(one, [left.pop(number) for number in one.faults if number in left]) for one in self.recoveries]
         return begun, list(left.values())
@@ -182,7 +182,7 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The start-up of a run: each task's first attempt, and the critical chain, which determined its duration.
+    """The start-up of a run: each task's first attempt, and the critical chain, which determined the duration.
 
     The links of the chain follow each other from the beginning of the run to its first step. The chain is empty until a
     step is reported.
@@ -211,11 +211,11 @@ class Parts:
     | training | training whose steps no later attempt had to repeat |
     | lost | training whose steps a later attempt repeated |
     | checkpointing | training waited for a checkpoint |
-    | evaluating | training waited for another phase that makes no steps, such as an evaluation |
+    | evaluating | training waited for another phase without steps, such as an evaluation |
     | recovering | training had stopped because of a failure or a requested restart, until the next new step |
     | stalled | training had stopped without a failure |
     | stopped | training had stopped because a task was paused |
-    | ending | the job had made its last step, or the run was ending after a failure or a request to stop |
+    | ending | the job had finished its last step, or the run was ending after a failure or a request to stop |
     | unseen | tasks ran, but no task reported a step in the whole run |
     """
 

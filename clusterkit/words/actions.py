@@ -112,7 +112,7 @@ class Avoid(Tagged):
 class Refresh(Tagged):
     """Drop the caches of changed program files, so that later attempts run the new program.
 
-    `files` are relative to the program's directory. If `fresh` is True, move the checkpoints away: train from step 0.
+    `files` are relative to the program's directory. If `fresh` is True, move the checkpoints away, to begin at step 0.
     """
 
     files: tuple[str, ...]

@@ -18,7 +18,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """The campaign's run without faults: its seconds, its checkpoints' steps, and the last values of metrics."""
+    """The campaign's run without faults: its duration in seconds, its checkpoints' steps, and its last metrics."""
 
     duration: float
     last_step: int | None = None
@@ -37,7 +37,7 @@ class TallyRow:
     type: str | None = None
     injected: int
     recovered: int
-    restarts: int  # recoveries whose duration is known
+    restarts: int  # the number of recoveries whose duration is known
     p50: float | None = None
     p90: float | None = None
     p100: float | None = None
@@ -80,7 +80,7 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShrunkRecord:
-    """The smallest set of faults that still makes the run fail, as far as the search has found."""
+    """The smallest set of faults that the search has found to make the run fail."""
 
     faults: tuple[str, ...]
     violations: tuple[str, ...]

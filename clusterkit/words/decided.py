@@ -52,9 +52,9 @@ class TrainAlone(Tagged):
 class RestartPlanned(Tagged):
     """These tasks restart `delay` seconds from now. So far, `charged` of `budget` restarts are used.
 
-    If `cause` is None, the restart was requested, a `host` is about to leave, or `files` of the program changed. Only
-    for changed files, `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other
-    tasks' independent failures with the same error.
+    If `cause` is None, the restart was requested, a `host` is about to leave, or `files` of the program changed. If
+    files changed, `step` is the step of the newest checkpoint, or 0 to train from the start; otherwise, `step` is None.
+    `same` are other tasks' independent failures with the same error.
     """
 
     tasks: tuple[Task, ...]
@@ -70,7 +70,7 @@ class RestartPlanned(Tagged):
 
 
 class EditTrains(Tagged):
-    """The changed program has made its first new step, `seconds` after the change was saved."""
+    """The changed program has finished its first new step, `seconds` after the change was saved."""
 
     step: int
     seconds: float
@@ -125,9 +125,10 @@ class Paused(AttemptEvent):
 
 
 class FaultInjected(Tagged):
-    """A fault was injected into `tasks`; a network fault, between `tasks` and `others`. `number` identifies the fault.
+    """A fault was injected into `tasks` or, if it is a network fault, between `tasks` and `others`.
 
-    `seconds` is the fault's duration; None if it does not end by itself. `step` is the newest reported step.
+    `number` identifies the fault. `seconds` is the fault's duration; None if the fault does not end by itself. `step`
+    is the newest reported step.
     """
 
     number: int

@@ -56,4 +56,4 @@ class CannotLook(ClusterkitError):
 
 
 class ImpossibleTransition(Exception):
-    """Raised for a bug in clusterkit: a transition that the state table forbids. The text is the task's history."""
+    """Raised for a bug in clusterkit: a transition that the state table forbids. The message is the task's history."""

@@ -67,7 +67,7 @@ from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
 
 NEVER_STARTED = "it was ended before it had started"
 
-# The events below are posted to the run's inbox by threads, by the backend and for requests of the user.
+# The events below are posted to the run's inbox by threads, by the backend, and on requests of the user.
 
 
 class Began(Tagged):
@@ -87,9 +87,9 @@ class Ticked(Tagged):
 
 
 class Spawned(AttemptEvent):
-    """The process of an attempt exists. `where` describes the process, as `pid 4711`. `forked` means a warm start.
+    """The process of an attempt exists. `where` describes the process, for example as `pid 4711`.
 
-    In older journals, `checkpoint` is set instead of a separate event CheckpointFound.
+    `forked` is True for a warm start. In older journals, `checkpoint` is set, and CheckpointFound does not follow.
     """
 
     where: str = ""
@@ -143,8 +143,8 @@ class Exited(AttemptEvent):
 class Swept(AttemptEvent):
     """Every process of the attempt is certainly dead, except those in `stuck`, which SIGKILL did not end.
 
-    `left` is the number of processes that outlived the first one. `unseen` is the reason if the processes could not be
-    listed, and empty otherwise.
+    `left` is the number of processes that outlived the first one. `unseen` is the reason why the processes could not
+    be listed; empty if they could.
     """
 
     left: int = 0
@@ -195,7 +195,7 @@ class Verb(enum.StrEnum):
 
 
 class Requested(Tagged):
-    """A client's request on the control socket. The action Answer with the same `request` answers the client.
+    """A client's request on the control socket. An Answer action with the same `request` answers the client.
 
     If `tasks` is empty, all tasks are meant. `signal` is for KILL; `force` skips the grace period of DOWN; `fault` is
     the text of a FAULT; `steps` and `seconds` limit a PROFILE.
@@ -217,7 +217,7 @@ class FaultTook(Tagged):
     number: int
     detail: str
     done: bool = True
-    file: str | None = None  # path of the damaged checkpoint file, relative to the checkpoint directory
+    file: str | None = None  # the path of the damaged file, relative to the checkpoint directory
 
 
 class LifelineLost(Tagged):

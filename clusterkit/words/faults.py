@@ -57,11 +57,11 @@ ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
 ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # actions without a target
-AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # no duration
+AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # without a duration
 
 
 def no_action(word: str) -> str:
-    """Return an error message for a word that is not an action. It names the action that is meant, or all actions."""
+    """Return an error message for a word that is not an action. It names the similar action, or all actions."""
     if word.lower() in SYNONYMS:
         return f"{word} is called {SYNONYMS[word.lower()]} here."
     close = closest(word.lower(), [*FaultAction, *SYNONYMS])
@@ -123,8 +123,8 @@ class Phase(enum.StrEnum):
 class Trigger:
     """When a fault happens: at a time or step, or at the nth checkpoint, restart, readiness or `phase` of its target.
 
-    With `every`, the fault is repeated every `at` seconds or steps, or at each checkpoint or restart. Each time, it
-    happens with `probability`, `after` seconds later. Times are relative to the run's start, or to a client's request.
+    With `every`, the fault is repeated every `at` seconds or steps, or at each checkpoint or restart. Each time, the
+    fault happens with `probability`, `after` seconds later. Times are relative to the run's start or a client request.
     """
 
     moment: Moment

@@ -32,7 +32,7 @@ EXAMPLE = "kill worker:1 @ step=100"
 TRIGGERS = "20s, step=100, ready, checkpoint, restart, phase=saving or every=10s"
 LATE = 5.0  # seconds; the default delay of hang-start
 HOW = ("flip", "truncate")
-MOST_STEPS = 10**15  # the highest number of a step, checkpoint or restart; a float can represent it exactly
+MOST_STEPS = 10**15  # the maximum number of a step, checkpoint or restart; a float can represent this number exactly
 MOST_BYTES = 1e18
 _RANDOM = re.compile(r"random\((\d+)\)", re.ASCII)
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
@@ -147,7 +147,7 @@ class _FaultParser:
 
 
 def parse_target(name: str) -> Target:
-    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
+    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError."""
     if name in ("any", "all"):
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):

@@ -38,7 +38,7 @@ class HostRequest:
     count: int = 0  # the number of hosts for tasks, without spare hosts
     spare: int = 0  # the number of additional hosts, which get tasks only when another host is lost
     place: tuple[str, ...] = ()  # placement rules, such as `ps=host0`
-    interface: str | None = None  # the tasks' network interface; None: that of the route to the supervisor
+    interface: str | None = None  # the tasks' network interface; None: the interface of the route to the supervisor
     timeout: float = 30.0  # seconds; a host is treated as lost if its connection is lost for longer
     listen: str | None = None  # the address for agents to connect to, with or without a port; None: the engine chooses
     key: str | None = None  # the path of the file with the run's key; None: clusterkit creates a key
@@ -67,7 +67,7 @@ class Debugging:
     wait: bool = False
 
     def editor_port(self, task: Task) -> int | None:
-        """Return debugpy's port in the task: 0 for any free port or an invalid port, None for no debugpy."""
+        """Return debugpy's port in the task: 0 for any free port or an invalid port, None without debugpy."""
         for text in self.editors:
             name, _, port = text.partition("=")
             if name in (str(task), str(task.type)):
@@ -91,7 +91,7 @@ class Hook(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The shell command for each hook, which `/bin/sh -c` executes; None without a command."""
+    """The shell command for each hook, which `/bin/sh -c` executes; None if the hook has no command."""
 
     failure: str | None = None
     recovery: str | None = None
@@ -211,7 +211,7 @@ class JobSpec:
     convention: Convention = Convention.TENSORFLOW
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
-    keras: int | None = None  # the major version of Keras that `tf.keras` is; None: TensorFlow's default
+    keras: int | None = None  # the major version of Keras behind `tf.keras`; None: TensorFlow's default
     patches: bool = True  # True to patch Keras where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
     hosts: HostRequest = field(default_factory=HostRequest)
@@ -252,17 +252,17 @@ class JobSpec:
 
     @cached_property
     def training(self) -> tuple[Task, ...]:
-        """Return the tasks that train or coordinate: all but ps and evaluator."""
+        """Return the tasks that train or coordinate: all except ps and evaluator."""
         return tuple(task for task in self.tasks if task.trains)
 
     @cached_property
     def steppers(self) -> tuple[Task, ...]:
-        """Return the tasks that make steps: all training tasks of a gang, or the coordinator."""
+        """Return the tasks that report steps: all training tasks of a gang, or the coordinator."""
         return tuple(task for task in self.training if not self.is_server(task))
 
     @cached_property
     def cluster(self) -> frozenset[Task]:
-        """Return all tasks but the evaluator, which is not part of the cluster."""
+        """Return all tasks except the evaluator, which is not part of the cluster."""
         return frozenset(task for task in self.tasks if task.type is not TaskType.EVALUATOR)
 
     @property

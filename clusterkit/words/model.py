@@ -64,7 +64,7 @@ class Task:
 
 
 def tasks_named(word: str) -> str:
-    """Check that a word is a task type such as `worker`, or a task such as `worker:1`; return it. Raises ValueError."""
+    """Return the word if it names a task type (`worker`) or a task (`worker:1`). Raises ValueError otherwise."""
     return word if word in set(TaskType) else str(Task.parse(word))
 
 

@@ -47,26 +47,27 @@ class ShapeOptions(TypedDict, total=False):
         Path, Option("Read the job from a file; flags override it.", metavar="JOB.TOML", short="-f", in_file=False)
     ]
     module: Annotated[str, Option("Run a module, as `python -m NAME`, instead of PROGRAM.", metavar="NAME", short="-m")]
-    workers: Annotated[int, Option("Worker tasks.", default="1, if no task is asked for")]
-    ps: Annotated[int, Option("Parameter servers. They add a chief, the coordinator.")]
-    chief: Annotated[bool, Option("A chief beside the workers. Without one, worker:0 is the chief.")]
-    evaluator: Annotated[bool, Option("An evaluator beside the training tasks.")]
+    workers: Annotated[int, Option("How many workers.", default="1 if no task is requested")]
+    ps: Annotated[int, Option("How many parameter servers; adds a chief (coordinator).")]
+    chief: Annotated[bool, Option("A chief in addition to the workers. Without one, worker:0 is the chief.")]
+    evaluator: Annotated[bool, Option("An evaluator in addition to the training tasks.")]
 
 
 class ProcessOptions(TypedDict, total=False):
     """Processes"""
 
-    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes yours on.", "setup.env")]
-    show_env: Annotated[bool, Option("Show the values of these variables: in files, reports and pages.", "show_env")]
+    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes on yours.", "setup.env")]
+    show_env: Annotated[bool, Option("Show the values of these variables in files, reports and pages.", "show_env")]
     cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
     python: Annotated[Path, Option("The interpreter of the tasks.", "setup.python", "PATH", "clusterkit's own")]
     start: Annotated[
         Literal["auto", "warm", "cold"],
         Option(
-            "Fork tasks from a process that has imported TensorFlow (warm), where it is safe (auto), or not.", "start"
+            "warm: fork tasks from a process that has imported TensorFlow; cold: do not; auto: fork if it is safe.",
+            "start",
         ),
     ]
-    preload: Annotated[Sequence[str], Option("A module that warm starts have imported, too.", "preload", "MODULE")]
+    preload: Annotated[Sequence[str], Option("Another module to import before tasks are forked.", "preload", "MODULE")]
 
 
 class RestartOptions(TypedDict, total=False):
@@ -75,11 +76,11 @@ class RestartOptions(TypedDict, total=False):
     restart: Annotated[
         Literal["never", "on-failure", "always"], Option("When a task that ended is restarted.", "restart.policy")
     ]
-    restart_budget: Annotated[int, Option("Restarts before the job fails.", "restart.budget")]
+    restart_budget: Annotated[int, Option("How many restarts before the job fails.", "restart.budget")]
     restart_backoff: Annotated[
         Duration,
         Option(
-            "The wait before a restart, doubled each time. The first, if training had made steps, has none.",
+            "The wait before a restart, doubled each time. After progress, the first restart does not wait.",
             "restart.backoff",
         ),
     ]
@@ -88,8 +89,8 @@ class RestartOptions(TypedDict, total=False):
         Literal["auto", "task", "job"],
         Option("Which tasks restart together; auto: what the strategy needs.", "restart.scope"),
     ]
-    watch: Annotated[bool, Option("Restart all tasks when the program, or a module of its own, changes.", "watch")]
-    watch_fresh: Annotated[bool, Option("The same, but train from the start then.", "watch_fresh")]
+    watch: Annotated[bool, Option("Restart all tasks when the program or one of its own modules changes.", "watch")]
+    watch_fresh: Annotated[bool, Option("The same, but train from step 0 again.", "watch_fresh")]
     min_workers: Annotated[
         int,
         Option(
@@ -105,16 +106,14 @@ class TimeOptions(TypedDict, total=False):
     """Time limits"""
 
     grace_period: Annotated[Duration, Option("The time from SIGTERM to SIGKILL.", "limits.grace")]
-    startup_timeout: Annotated[
-        Duration, Option("The time for all tasks to be connected; 0: no limit.", "limits.startup")
-    ]
+    startup_timeout: Annotated[Duration, Option("The time for all tasks to connect; 0: no limit.", "limits.startup")]
     stall_warning: Annotated[
-        Duration, Option("The time without progress before a warning; 0: none.", "limits.stall_warning")
+        Duration, Option("The time without progress before a warning; 0: no warning.", "limits.stall_warning")
     ]
     stall_timeout: Annotated[
         Duration, Option("The time without progress before the stuck task is killed.", "limits.stall")
     ]
-    timeout: Annotated[Duration, Option("The time for the whole job; then exit code 124.", "limits.job")]
+    timeout: Annotated[Duration, Option("The time limit for the whole job; then exit code 124.", "limits.job")]
 
 
 class RunOptions(TypedDict, total=False):
@@ -132,7 +131,7 @@ class FaultOptions(TypedDict, total=False):
 
     fault: Annotated[str | Sequence[str], Option("Break something: 'kill worker:1 @ step=100'.", metavar="FAULT")]
     seed: Annotated[
-        int, Option("The seed of everything random; the same one repeats a run's faults.", "seed", most=2**64 - 1)
+        int, Option("The seed for all random choices; the same seed repeats a run's faults.", "seed", most=2**64 - 1)
     ]
     network: Annotated[
         Literal["host", "virtual"],
@@ -146,7 +145,7 @@ class LibraryOptions(TypedDict, total=False):
 
     convention: Annotated[
         Literal["tensorflow", "keras", "jax"],
-        Option("For Keras on JAX, or for JAX: set the variables that it reads, too.", "convention"),
+        Option("keras, jax: also set the variables that Keras on JAX, or JAX, reads.", "convention"),
     ]
     tf_config: Annotated[
         Literal["program", "ours"], Option("Whose TF_CONFIG the tasks use if the program sets its own.", "tf_config")
@@ -158,9 +157,7 @@ class LibraryOptions(TypedDict, total=False):
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
-    strict: Annotated[
-        bool, Option("Exit with code 1 if the tasks did not train together, but each for itself.", "strict")
-    ]
+    strict: Annotated[bool, Option("Exit with code 1 if each task trained by itself.", "strict")]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
 
 
@@ -191,14 +188,14 @@ class DebugOptions(TypedDict, total=False):
 class ProgressOptions(TypedDict, total=False):
     """Progress"""
 
-    dashboard: Annotated[bool, Option("Show the run in a browser, on a page of this machine.", "dashboard")]
-    dashboard_control: Annotated[bool, Option("The same, and the page can act on the run.", "dashboard_control")]
-    tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
+    dashboard: Annotated[bool, Option("Serve a page that shows the run in a browser.", "dashboard")]
+    dashboard_control: Annotated[bool, Option("The same, and the page can control the run.", "dashboard_control")]
+    tensorboard: Annotated[bool, Option("Run TensorBoard during the job.", "tensorboard")]
     progress_regex: Annotated[
-        str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
+        str, Option("Finds the step in the log of a program that reports no steps.", "progress_regex", "RE")
     ]
     part_of: Annotated[
-        str, Option("The campaign or the exam that the run is a part of.", "part_of", "KIND/NAME", hidden=True)
+        str, Option("The campaign or exam that the run belongs to.", "part_of", "KIND/NAME", hidden=True)
     ]
     record: Annotated[
         str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)
@@ -209,7 +206,7 @@ class HookOptions(TypedDict, total=False):
     """Hooks"""
 
     on_failure: Annotated[
-        str, Option("Run when a task has failed; the event is JSON on its standard input.", "hooks.failure", "COMMAND")
+        str, Option("Run when a task has failed, with the event as JSON on standard input.", "hooks.failure", "COMMAND")
     ]
     on_recovery: Annotated[str, Option("Run when the run has recovered from a failure.", "hooks.recovery", "COMMAND")]
     on_stall: Annotated[str, Option("Run when training has stalled.", "hooks.stall", "COMMAND")]

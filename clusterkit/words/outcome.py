@@ -103,8 +103,8 @@ class Failure:
 
     `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
     `step` is the newest step that the task reported. If the failure is the cause and its task reported no step, `step`
-    is the newest of all training tasks. `fault` is the number of the injected fault that explains the failure. `paused`
-    are the peers whose pause explains the failure.
+    is the newest step of all training tasks. `fault` is the number of the injected fault that explains the failure.
+    `paused` are the peers whose pause explains the failure.
     """
 
     task: Task
@@ -144,9 +144,9 @@ class FailureRole:
 
 
 class AttemptEnded(AttemptEvent):
-    """An attempt has ended: what is known and decided about the attempt. Times are in seconds since the run began.
+    """An attempt has ended. The fields describe the attempt; times are in seconds since the run began.
 
-    When more is decided, the event is recorded again and replaces the earlier record. `exit` is None if nobody saw the
+    When more is decided, the event is recorded again, and replaces the earlier record. `exit` is None if nobody saw the
     end. `fault` is the number of the injected fault that explains the failure. `role` is set when the following
     restart, or the end of the run, is decided.
     """
@@ -163,7 +163,7 @@ class AttemptEnded(AttemptEvent):
 
 
 def diverged(step: int) -> str:
-    """Return a warning that the loss was NaN or infinite, for the first time at this step."""
+    """Return a warning that the loss became NaN or infinite at this step."""
     return f"The loss is not a number, first at step {step}."
 
 
@@ -191,11 +191,12 @@ class RunResult:
 
     | field | meaning |
     | --- | --- |
-    | same | other tasks' own failures with the same error as the cause |
+    | same | other tasks' independent failures with the same error as the cause |
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
     | usage_error | True if a restart is useless: the program, an argument, a path or the configuration is wrong |
     | not_injected | requested faults that were never injected; if the job succeeded, `exit_code` is 3 |
-    | explanations, finding | why the run failed, or did not train as meant, and what to do; the first as text |
+    | explanations | why the run failed, or did not train as intended, and what to do |
+    | finding | the first of the explanations, as text |
     | lost | True if the run was cut off, as when its supervisor was killed; `--continue` may continue the run |
     | given_up | the workers without which the run continued |
     | undistributed | the tasks that trained alone although they have peers |
@@ -246,12 +247,12 @@ class RunResult:
 
     @property
     def exact(self) -> tuple[Explanation, ...]:
-        """Return the explanations that say more than that tasks trained alone."""
+        """Return the explanations without the one that only says that tasks trained alone."""
         return tuple(one for one in self.explanations if one.means != str(self.undistributed))
 
     @property
     def doubts(self) -> tuple[Explanation, ...]:
-        """Return the explanations of a run that succeeded without a failure of its own, but did not train as meant."""
+        """Return the explanations if the run succeeded without a failure of its own, but did not train as intended."""
         return self.exact if self.state is RunState.SUCCEEDED and not self.overcome else ()
 
     @property

@@ -36,7 +36,7 @@ class Look(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an attempt spent its time. `stopped` and `busy` are numbers of samples, of `samples` in all.
+    """How an attempt spent its time. Of `samples` samples, it was stopped in `stopped`, and busy in `busy`.
 
     In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU time, and waited
     `delayed` seconds for a CPU.
@@ -70,7 +70,7 @@ class Vitals:
 
 
 MOST_METRICS = 100  # the maximum number of metrics of a task
-EDITOR = "an editor"  # what is shown instead of a line of code for a task to which an editor is attached
+EDITOR = "an editor"  # the text shown instead of a line of code for a task to which an editor is attached
 
 
 class Progressed(AttemptEvent):
@@ -104,7 +104,7 @@ class Checkpointed(AttemptEvent):
 
 
 class Resumed(AttemptEvent):
-    """The program restored the checkpoint `path` of `step`. If there was no checkpoint: step 0, and no path."""
+    """The program restored the checkpoint `path` of `step`. Without one, `step` is 0 and `path` None."""
 
     step: int
     path: str | None
@@ -156,7 +156,7 @@ class TrainsWith(AttemptEvent):
 class Profiled(AttemptEvent):
     """The task's answer to BeginProfile: the profile's path and number of steps, or the reason why profiling failed.
 
-    `steps` is None for a server, which makes no steps.
+    `steps` is None for a server, which reports no steps.
     """
 
     request: int

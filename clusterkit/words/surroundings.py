@@ -8,7 +8,7 @@ from clusterkit.words.model import Tagged, Task
 
 
 class Placed(Tagged):
-    """Tasks were placed on hosts: `hosts` and `endpoints` are those of each task. `others` are the hosts without tasks.
+    """Tasks were placed on hosts, as `hosts` and `endpoints` map them. `others` are the hosts without tasks.
 
     `readmitted` are avoided hosts that get tasks again, since the other hosts have no room for all tasks.
     """

@@ -44,7 +44,7 @@ LASTING = {  # what shows, waits for or ends a run, until it is over or Ctrl-C: 
 }
 SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of what is said
     ("fault",): (2, "No fault given. Write one, such as 'kill worker:1', or use --heal."),
-    ("fault", ""): (2, "A run id or a fault is not empty."),
+    ("fault", ""): (2, "A run id or a fault can't be empty."),
     ("fault", "--run", "live"): (2, "No fault given."),
     ("fault", "live"): (2, "No fault given."),
     ("fault", "live", " "): (2, "it begins with an action, as in 'kill worker:1 @ step=100'"),
@@ -56,7 +56,7 @@ SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of 
     ("fault", "over", "--heal"): (1, "The run over is not live."),
     ("fault", "nosuch", "--heal"): (2, "There is no run 'nosuch'"),
     ("fault", "over", "kill worker:0"): (1, "The run over is not live."),
-    ("fault", "--run", "", "kill worker:0"): (2, "A run id is not empty."),
+    ("fault", "--run", "", "kill worker:0"): (2, "A run id can't be empty."),
     ("kill", "--run", "live", "worker:9"): (2, "has no task worker:9."),
     ("kill", "--run", "live", "evaluator"): (2, "has no task of the type evaluator"),
     ("kill", "--run", "over", "worker:0"): (1, "The run over is not live."),

@@ -58,7 +58,7 @@ def test_the_other_options_have_no_field() -> None:
     [
         ("grace_period", "10s"), ("startup_timeout", "2m"), ("timeout", "off"), ("restart", "on-failure"),
         ("restart_budget", "3"), ("patches", "yes"), ("tensorboard", ""), ("seed", ""), ("workers",
-        "1, if no task is asked for"), ("python", "clusterkit's own"),
+        "1 if no task is requested"), ("python", "clusterkit's own"),
     ],
 )  # fmt: skip
 def test_the_help_shows_the_default_of_the_job(name: str, default: str) -> None:

@@ -55,7 +55,7 @@ _SAVED = re.compile(r".*\.(?:keras|h5)")
 # Maps callbacks that write files to their argument for the path. In Keras 2, the callbacks support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
-# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). Those of Keras do this only in Keras 3.
+# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). Calls of Keras do so only in Keras 3.
 _INITIALIZES = re.compile(
     r"tensorflow\.(?:constant|Variable|zeros|ones|fill|eye|range|linspace|cast|convert_to_tensor|identity|reshape|stack"
     r"|concat|expand_dims|squeeze|transpose|matmul|one_hot|print|(?:math\.)?reduce_\w+|random\.(?:normal|uniform"
@@ -122,7 +122,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
-    """Find the program's only strategy if that strategy does not fit the job."""
+    """Find the program's strategy, if it has only one and that strategy does not fit the job."""
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]
@@ -143,7 +143,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
 
 
 def shared_file(case: Case) -> Iterator[Hit]:
-    """Find calls by which all workers write to the same path."""
+    """Find calls with which all workers write to the same path."""
     is_shared = case.job.shape is Shape.MULTI_WORKER and not case.names({"os.chdir"})
     for source in case.sources if is_shared and case.names({MULTI_WORKER, OUR_STRATEGY}) else ():
         for name, call in source.calls():
@@ -181,7 +181,7 @@ def no_scope(case: Case) -> Iterator[Hit]:
 
 
 def uncalled_main(case: Case) -> Iterator[Hit]:
-    """Find a main() that is never called in a program that only defines functions."""
+    """Find a main() that nothing calls, in a program that consists only of definitions and imports."""
     main = case.sources[0]
     if (function := main.uncalled_function("main")) is not None:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
@@ -241,8 +241,8 @@ RULES = {
     "counting-schedule": counting_schedule,
 }
 
-# The rules about mistakes with which a run succeeds, but does not train as meant. explain/rows/silent.py has rows with
-# the same ids, which explain such a run at its end.
+# The rules about mistakes that let a run succeed, but not train as intended. explain/rows/silent.py has rows with the
+# same ids, which explain such a run when it has ended.
 SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),

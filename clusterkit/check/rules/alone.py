@@ -1,4 +1,4 @@
-"""Rules about training in which the replicas of a strategy do not take part."""
+"""A rule about training that bypasses the replicas of the program's strategy."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from clusterkit.check.case import Case, Hit
 from clusterkit.check.rules.replicas import is_gang, replicas_of
 
-_USES = re.compile(r"scope|experimental_distribute|_from_function")  # attributes in code that uses its strategy
+_USES = re.compile(r"scope|experimental_distribute|_from_function")  # attributes that show the use of a strategy
 _RUNS = re.compile("run|experimental_run_v2|call_for_each_replica|schedule|fit|train_on_batch")
 
 
 def one_device_alone(case: Case) -> Iterator[Hit]:
-    """Find training outside of the replicas: a model that is not in the scope, and steps without strategy.run."""
+    """Find training that bypasses the replicas: a model outside the scope, or steps that do not run in strategy.run."""
     replicas = replicas_of(case)
     if replicas is None:
         return

@@ -1,4 +1,4 @@
-"""Rules about averages over the rows of one worker that have to be averages over the whole batch."""
+"""Rules about averages over one worker's rows where an average over the whole batch is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.check.source import Source, argument
 _SCALE = "Add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
-_FULL = re.compile(r"repeat|divide_no_nan")  # in code without an empty share of a batch, or without a division by 0
+_FULL = re.compile(r"repeat|divide_no_nan")  # names in code without empty shares or divisions by 0
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
 _SCALES = re.compile(
     r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss|all_reduce"
@@ -23,7 +23,7 @@ _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*ba
 
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
-    """Find custom training steps whose loss is the mean over one replica's rows, or has all of the regularization."""
+    """Find custom training steps in which each replica averages over its own rows, or adds the whole regularization."""
     replicas = replicas_of(case)
     if replicas is None or any(_is_scaled(node) for source in case.sources for node in source.nodes):
         return
@@ -51,13 +51,13 @@ def _advice(source: Source, step: ast.FunctionDef) -> str:
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find batches of one replica's size in data that the strategy divides among the replicas."""
+    """Find datasets with the batch size of one replica whose batches the strategy divides among the replicas."""
     replicas = replicas_of(case)
     if replicas is None or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # a function that creates a worker's dataset has to use the size of one worker's batch
+            continue  # in a function that creates one worker's dataset, the batch size of one worker is right
         for _, call in source.calls():
             method = getattr(call.func, "attr", "")
             size = argument(call, 0 if method == "batch" else 9, "batch_size") if method in ("batch", "fit") else None
@@ -69,7 +69,7 @@ def batch_per_replica(case: Case) -> Iterator[Hit]:
 
 
 def division_by_no_rows(case: Case) -> Iterator[Hit]:
-    """Find divisions by a sum over a replica's rows, if its last batch may be too small to give each replica a row."""
+    """Find divisions by a sum over a replica's rows, if the last batch may be too small to give each replica a row."""
     mirrored = case.names({MULTI_WORKER, OUR_STRATEGY, MIRRORED})
     batches = any(getattr(call.func, "attr", "") == "batch" for source in case.sources for _, call in source.calls())
     if not mirrored or not batches or any(source.mentions(_FULL) or _drops(source) for source in case.sources):
@@ -90,7 +90,7 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
 
 
 def _is_scaled(node: ast.AST) -> bool:
-    """Return whether the node divides by the number of replicas or the global batch, and not a number of rows."""
+    """Return whether a value other than a row count is divided by the number of replicas or the global batch."""
     match node:
         case ast.BinOp(left=left, op=ast.Div(), right=by) | ast.AugAssign(target=left, op=ast.Div(), value=by):
             return _SCALES.search(ast.unparse(by)) is not None and not _ROWS.search(ast.unparse(left))
@@ -98,9 +98,9 @@ def _is_scaled(node: ast.AST) -> bool:
 
 
 def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
-    """Return the call under a gradient tape that averages over rows: a mean, or a loss with a reduction; else None.
+    """Return the call under a gradient tape that averages over rows (a mean, or a loss with a reduction), or None.
 
-    Losses of Keras 3 divide their mean by the number of replicas themselves.
+    Losses of Keras 3 are ignored, since they divide their mean by the number of replicas.
     """
     for each in _under_tape(step):
         node: ast.AST | None = each
@@ -131,7 +131,7 @@ def _under_tape(step: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def _is_mean(source: Source, call: ast.Call) -> bool:
-    """Return whether the call is that of a mean over all rows."""
+    """Return whether the call computes a mean over all rows."""
     return source.dotted(call.func) in _MEANS and argument(call, 1, "axis") is None
 
 
@@ -141,7 +141,7 @@ def _name(node: ast.AST) -> str:
 
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:
-    """Return whether the call is that of a Keras loss that the file creates without the argument `reduction`."""
+    """Return whether the called object is a Keras loss that the file creates without the argument `reduction`."""
     loss = source.value(call.func)
     if not isinstance(loss, ast.Call) or not _LOSS.fullmatch(source.dotted(loss.func)):
         return False
@@ -149,7 +149,7 @@ def _is_reduced(source: Source, call: ast.Call) -> bool:
 
 
 def _drops(source: Source) -> bool:
-    """Return whether a dataset of the file drops its last batch if that is not full."""
+    """Return whether a dataset of the file drops its last batch if that batch is not full."""
     return any(keyword.arg == "drop_remainder" for _, call in source.calls() for keyword in call.keywords)
 
 

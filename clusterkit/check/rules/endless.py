@@ -1,4 +1,4 @@
-"""A rule about data without an end, over which training never comes to the end of an epoch."""
+"""A rule about infinite datasets, with which the first epoch never ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS = {"take", "as_numpy_iterator"}
 
 
 def endless_epoch(case: Case) -> Iterator[Hit]:
-    """Find calls of `fit` without steps, and loops without an exit, over datasets that repeat for ever."""
+    """Find calls of `fit` without a number of steps, and loops without an exit, over infinite datasets."""
     for source in case.sources:
         for node in source.nodes:
             match node:
@@ -39,10 +39,10 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
 
 
 def _is_endless(source: Source, data: ast.AST) -> ast.AST | bool:
-    """Return whether a dataset repeats without a count. If it is as endless as another value, return that value.
+    """Return whether a dataset is infinite; if this depends on another value, return that value.
 
-    This may be a value that a function of the file returns, or a dataset before it was distributed. A loop may also
-    number the batches, or show its progress.
+    The other value may be what a function of the file returns, the dataset before it was distributed, or the dataset
+    inside a call such as `enumerate` or `tqdm`.
     """
     match data:
         case ast.Call(func=ast.Attribute(attr="repeat"), args=args, keywords=keywords):
@@ -53,19 +53,19 @@ def _is_endless(source: Source, data: ast.AST) -> ast.AST | bool:
             return inner
         case ast.Call(func=func) if (function := function_of(source, func)) is not None:
             if any(isinstance(each, ast.Yield) for each in ast.walk(function)):
-                return _yields_for_ever(function)
+                return _yields_endlessly(function)
             returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)]
             return returned[0] or False if len(returned) == 1 else False
         case ast.Call(func=ast.Attribute(attr="from_generator"), args=[made, *_]):
             generator = function_of(source, made)
-            return generator is not None and _yields_for_ever(generator)
+            return generator is not None and _yields_endlessly(generator)
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr not in _ENDS:
             return owner
     return False
 
 
-def _yields_for_ever(generator: ast.FunctionDef) -> bool:
-    """Return whether a generator yields in a loop `while True` that nothing leaves."""
+def _yields_endlessly(generator: ast.FunctionDef) -> bool:
+    """Return whether a generator yields in a `while True` loop that it never leaves."""
     for loop in ast.walk(generator):
         if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and loop.test.value:
             inside = [*ast.walk(loop)]

@@ -1,4 +1,4 @@
-"""A rule about processes that the program forks: a copy of a process has none of the threads that TensorFlow needs."""
+"""A rule about forked processes, which lack the threads that TensorFlow needs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from clusterkit.check.source import Source
 
 _STARTS = {"multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"}
 _TAKERS = ("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit")
-_OTHERWISE = re.compile("spawn|forkserver|get_context")  # in code that starts processes in another way
+_OTHERWISE = re.compile("spawn|forkserver|get_context")  # words in code that starts processes in another way
 _USES = re.compile(r"\b(?:tf|tensorflow|keras)\.|\.(?:predict|fit|evaluate)\(|\bmodel\(")
 
 
 def forks(case: Case) -> Iterator[Hit]:
-    """Find processes that the program forks, and that run TensorFlow or the data of `fit`."""
+    """Find processes that the program forks, and that use TensorFlow or load the data for `fit`."""
     for source in case.sources if not any(source.mentions(_OTHERWISE) for source in case.sources) else ():
         for name, call in source.calls():
             named = {keyword.arg: keyword.value for keyword in call.keywords}
             several = named.get("use_multiprocessing")
-            if isinstance(several, ast.Constant) and several.value is True and not case.strict:  # it may succeed
+            if isinstance(several, ast.Constant) and several.value is True and not case.strict:  # a run may succeed
                 what = "This forks processes for the data, which have none of the threads that TensorFlow started."
                 yield Hit(source.location(call), what, "Use threads: workers=4, without use_multiprocessing.")
             elif name in _STARTS and "mp_context" not in named and _runs_tensorflow(source, named.get("target")):
@@ -35,7 +35,7 @@ def forks(case: Case) -> Iterator[Hit]:
 
 
 def _runs_tensorflow(source: Source, target: ast.AST | None) -> bool:
-    """Return whether the function for the process, or one that the file gives to a pool, uses TensorFlow."""
+    """Return whether the process's function, or a function that the file passes to a pool, uses TensorFlow."""
     given = (
         [call.args[0] for _, call in source.calls() if call.args and getattr(call.func, "attr", "") in _TAKERS]
         if target is None

@@ -1,4 +1,4 @@
-"""Rules about metrics: which values the strategy adds up over the replicas."""
+"""Rules about metrics whose values are wrong with several replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _METRICS = {"keras.metrics.Metric", "keras.metrics.Mean"}
 
 
 def metric_of_one_worker(case: Case) -> Iterator[Hit]:
-    """Find metrics that the steps of a gang update, and that are created outside the scope of the strategy."""
+    """Find metrics that a gang's steps update, but that are created outside the scope of the strategy."""
     for source in case.sources if is_gang(case) else ():
         updated = {
             ast.unparse(call.func.value)
@@ -35,7 +35,7 @@ def metric_of_one_worker(case: Case) -> Iterator[Hit]:
 
 
 def assigned_metric(case: Case) -> Iterator[Hit]:
-    """Find metrics that set their variables to a value, which the strategy adds up over all replicas."""
+    """Find metrics that assign values to their variables, although the strategy adds these up over all replicas."""
     replicas = replicas_of(case)
     if replicas is None:
         return

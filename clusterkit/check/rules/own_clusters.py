@@ -1,4 +1,4 @@
-"""Rules about clusters, servers and devices that a program names itself, beside those that its strategy uses."""
+"""Rules about clusters, servers and devices that a program specifies explicitly."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from clusterkit.words.model import Shape, TaskType, number_of
 
 SERVER = "tensorflow.distribute.Server"
 _CLUSTER = "tensorflow.train.ClusterSpec"
-_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # in a text, also in one of JSON
+_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address that is a whole text or a string in JSON
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
 _HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
 _DEVICE_OF_A_TASK = re.compile(r"/job:\w+(?:/replica:\d+)?/task:\d+.*")
-_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # in a condition for tasks that run no training
+_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # words in a condition for tasks that do not train
 _GPU = re.compile("(?i)gpu:")
 _CHIEF = re.compile(r"== ['\"](?:chief|master)['\"]")
 _OR_A_WORKER = re.compile("worker|index|task_id|rank")
@@ -27,7 +27,7 @@ _RUNS_PYTHON = {"from_generator", "py_function", "numpy_function"}
 
 
 def server_beside_strategy(case: Case) -> Iterator[Hit]:
-    """Find servers that a worker starts at its own address, where its strategy starts one."""
+    """Find servers that a worker starts at its own address, although its strategy starts a server there."""
     for source, _, call in case.calls(SERVER) if is_gang(case) else ():
         of_others = any(_OTHERS.search(test) and "worker" not in test for test in _tests(source, call))
         if (
@@ -54,7 +54,7 @@ def device_of_another_worker(case: Case) -> Iterator[Hit]:
 
 
 def gpus_by_name(case: Case) -> Iterator[Hit]:
-    """Find strategies that get GPUs by name, for the explanation of a hang on a machine without them."""
+    """Find strategies that request GPUs by name, to explain a hang on a machine without GPUs."""
     for source, _, call in case.calls(MIRRORED) if not case.strict else ():
         value = source.value(argument(call, 0, "devices"))
         if value is not None and _GPU.search(ast.unparse(value)):
@@ -69,7 +69,7 @@ def gpus_by_name(case: Case) -> Iterator[Hit]:
 
 
 def cluster_without_chief(case: Case) -> Iterator[Hit]:
-    """Find clusters without the chief in programs whose workers read data from Python code in the chief."""
+    """Find clusters without a chief, in programs whose workers read data that Python code in the chief produces."""
     served = case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed and case.names({PARAMETER_SERVER})
     if not served or not _is_spread(case.job):  # on one machine, workers find the chief at localhost
         return
@@ -89,7 +89,7 @@ def cluster_without_chief(case: Case) -> Iterator[Hit]:
 
 
 def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
-    """Find code that sets a TF_CONFIG with tasks that the job does not have, or at which no task can be reached."""
+    """Find code that sets a TF_CONFIG with tasks that the job does not have, or with unreachable addresses."""
     if case.job.tf_config is TfConfig.OURS or not case.names({MULTI_WORKER, PARAMETER_SERVER}):
         return
     for source in case.sources:
@@ -103,7 +103,7 @@ def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
 
 
 def chief_without_a_chief(case: Case) -> Iterator[Hit]:
-    """Find training that only a chief does, in a job that has no chief."""
+    """Find training code that only a chief runs, in a job without a chief."""
     if case.job.counts.get(TaskType.CHIEF) or not case.is_distributed:
         return
     for source in case.sources:
@@ -119,7 +119,7 @@ def chief_without_a_chief(case: Case) -> Iterator[Hit]:
 
 
 def _trains(source: Source, statements: list[ast.stmt]) -> bool:
-    """Return whether statements make a strategy for several tasks, or call fit, perhaps in functions of the file."""
+    """Return whether the statements, or functions of the file that they call, create a strategy or call `fit`."""
     for statement in statements:
         for node in ast.walk(statement):
             inner = function_of(source, node.func) if isinstance(node, ast.Call) else None
@@ -145,7 +145,7 @@ def writes_tf_config(source: Source, node: ast.AST) -> bool:
 
 
 def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield why tasks with these addresses wait for each other for ever, if they do, and what to do instead."""
+    """If tasks with these addresses can't all find each other, yield the reason and what to do instead."""
     own = "The TF_CONFIG that the program sets"
     remove = "Remove it, since clusterkit sets TF_CONFIG in each task, or run with --tf-config ours, which ignores it."
     away = [address for address in addresses if not _is_spread(job) and not _HERE.fullmatch(address.rpartition(":")[0])]
@@ -192,12 +192,12 @@ def _tests(source: Source, node: ast.AST) -> list[str]:
 
 
 def _is_spread(job: JobSpec) -> bool:
-    """Return whether localhost is not the same machine for all tasks."""
+    """Return whether the tasks do not share one localhost, since they run on several hosts or the virtual network."""
     return job.network is Network.VIRTUAL or job.hosts.count > 1
 
 
 def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
-    """Return the value from which a cluster is made, perhaps with the class ClusterSpec."""
+    """Return the value that specifies a cluster, without a call of ClusterSpec around it."""
     match made := source.value(node):
         case ast.Call(func=func) if source.dotted(func) == _CLUSTER:
             return source.value(argument(made, 0, "cluster"))

@@ -14,13 +14,16 @@ from clusterkit.words.model import Shape, number_of
 MIRRORED = "tensorflow.distribute.MirroredStrategy"
 
 _MODELS = {"keras.Model", "keras.models.Model", "keras.Sequential", "keras.models.Sequential"}
-REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")  # in an expression with their number
+REPLICAS = re.compile(r"num_replicas|n_replicas|num_workers|world_size")  # names for the number of replicas
 _GLOBAL_BATCH = re.compile(r"(?i)global_?batch(?:_?size)?")
 _LOGICAL_DEVICES = re.compile("(?:Logical|Virtual)DeviceConfiguration")
 
 
 class Replicas(NamedTuple):
-    """The replicas as words for messages: `worker` or `device`, their number as in `2 devices`, and a factor."""
+    """Texts about the replicas for messages.
+
+    `noun` is `worker` or `device`. `text` is a text such as `2 devices`. `times` is the number of replicas, or `n`.
+    """
 
     noun: str
     text: str
@@ -59,7 +62,7 @@ def replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
 
 
 def is_model(source: Source, node: ast.AST | None) -> bool:
-    """Return whether the node is a subclass of a Keras model."""
+    """Return whether the node defines a class that is derived from a Keras model."""
     return isinstance(node, ast.ClassDef) and not _MODELS.isdisjoint(map(source.dotted, node.bases))
 
 
@@ -76,7 +79,7 @@ def function_of(source: Source, node: ast.AST | None) -> ast.FunctionDef | None:
 
 
 def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """Return the function and those functions of the file that it calls, also indirectly."""
+    """Return the function and all functions of the file that it calls, directly or indirectly."""
     found = [function]
     for each in found:  # the loop also visits the functions that it appends
         calls = (node.func for node in ast.walk(each) if isinstance(node, ast.Call))
@@ -85,7 +88,7 @@ def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
 
 
 def is_global_batch(source: Source, node: ast.AST) -> bool:
-    """Return whether the node has the name of a global batch size, or that of a product with the number of replicas."""
+    """Return whether the node is a global batch size: by its name, or as a product with the number of replicas."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     certain = source.value(node) if isinstance(node, ast.Name) else None
     values = [certain] if certain is not None else [value for value in source.values(name) if value is not None]

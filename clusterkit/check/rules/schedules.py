@@ -1,4 +1,4 @@
-"""A rule about schedules of the learning rate that count their calls in Python."""
+"""A rule about learning-rate schedules that count their calls in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EAGER = re.compile(r"run_eagerly|run_functions_eagerly|disable_eager_execution|
 
 
 def counting_schedule(case: Case) -> Iterator[Hit]:
-    """Find schedules that ignore their step and change an attribute instead, in a program that compiles its steps."""
+    """Find schedules that ignore the step and count in an attribute instead, in a program that compiles its steps."""
     if any(map(_is_eager, case.sources)):
         return
     if not any(map(_compiles, case.sources)) and not any(True for _ in case.fits()):
@@ -37,7 +37,7 @@ def counting_schedule(case: Case) -> Iterator[Hit]:
 
 
 def _change(method: ast.FunctionDef) -> ast.AST | None:
-    """Return the first statement of a `__call__` that adds to an attribute; None if it uses `step`."""
+    """Return the first statement such as `self.n += 1` in a `__call__` that ignores the step; otherwise None."""
     names = [argument.arg for argument in method.args.args]
     if method.name != "__call__" or len(names) != 2 or "locals" in ast.dump(method):
         return None
@@ -51,7 +51,7 @@ def _change(method: ast.FunctionDef) -> ast.AST | None:
 
 
 def _compiles(source: Source) -> bool:
-    """Return whether a function with the decorator tf.function applies gradients, perhaps in functions it mentions."""
+    """Return whether a tf.function, or a function that it mentions, applies gradients."""
     functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
     found = [each for each in functions if any(_is_function(source, one) for one in each.decorator_list)]
     for each in found:  # the loop also visits the functions that it appends
@@ -62,7 +62,7 @@ def _compiles(source: Source) -> bool:
 
 
 def _is_eager(source: Source) -> bool:
-    """Return whether the file may run steps eagerly, or without TensorFlow's graphs of functions."""
+    """Return whether the file may run steps eagerly, or switch to the behavior of TensorFlow 1."""
     return source.mentions(_EAGER) or any(getattr(node, "arg", None) == "run_eagerly" for node in source.nodes)
 
 

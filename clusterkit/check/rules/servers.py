@@ -1,4 +1,4 @@
-"""Rules about programs with parameter servers: about the tasks that run the code, and about the use of `fit`."""
+"""Rules about programs for jobs with parameter servers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clusterkit.check.source import Source, argument
 from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape, TaskType, number_of
 
-_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for certain tasks
-_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # may run their calls several times
+_SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for one task type
+_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # may run the calls in them several times
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
     "TFRecordDataset",
     "TextLineDataset",
@@ -68,9 +68,9 @@ def finite_data(case: Case) -> Iterator[Hit]:
 
 
 def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
-    """Find shards by the number of an input pipeline: on parameter servers, each worker has the only one.
+    """Find calls of `shard` by the index of the input pipeline: with parameter servers, each worker has only one.
 
-    With shuffle, each worker at least has an order of its own, as in TensorFlow's tutorial.
+    Programs that shuffle are ignored: there, each worker at least has an order of its own, as in TensorFlow's tutorial.
     """
     for source in case.sources if _has_servers(case) and case.names({PARAMETER_SERVER, OUR_STRATEGY}) else ():
         calls = [call for _, call in source.calls()]
@@ -86,7 +86,7 @@ def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
 
 
 def one_step_at_a_time(case: Case) -> Iterator[Hit]:
-    """Find loops that wait for each scheduled step before they schedule the next one: a single worker trains."""
+    """Find loops that wait for each step before they schedule the next one, so that workers train one at a time."""
     workers = case.job.counts.get(TaskType.WORKER, 0)
     for source in case.sources if _has_servers(case) and workers > 1 else ():
         for loop in (node for node in source.nodes if isinstance(node, ast.For | ast.While)):
@@ -128,7 +128,7 @@ def _is_fit(call: ast.Call) -> bool:
 def _scoped_calls(case: Case, *methods: str) -> Iterator[tuple[Source, ast.Call]]:
     """Yield the calls of these methods on models that the program creates or compiles in a strategy's scope.
 
-    It does not matter whether every task reaches the calls, since servers leave the program before.
+    Calls that not every task reaches are included, since servers leave the program before it trains.
     """
     if not _has_servers(case) or not case.names({PARAMETER_SERVER, OUR_STRATEGY}):
         return
@@ -152,7 +152,7 @@ def _in_scope(source: Source, node: ast.AST) -> bool:
 
 
 def _is_finite(source: Source, node: ast.AST) -> ast.AST | bool:
-    """Return whether the value is a finite dataset. If it is as finite as another value, return that value."""
+    """Return whether the value is a finite dataset; if this depends on another value, return that value."""
     match node:
         case ast.Call(func=func) if source.dotted(func).startswith("tensorflow.data."):
             return source.dotted(func).removeprefix("tensorflow.data.") in _FINITE

@@ -1,4 +1,4 @@
-"""Rules about the data of several replicas: how their batches and rows are divided, and how many steps an epoch has."""
+"""Rules about data for several replicas: how batches and rows are divided, and how many steps an epoch has."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from clusterkit.check.source import DISTRIBUTES, Source, argument
 
 _TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
 _DISTRIBUTES = re.compile(r"experimental_(?:distribute|make_numpy)|_from_function|distribute_values")
-_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # in code that divides by itself
-_PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")  # names in such code
-_SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")  # in code for one part of the rows
+_DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # words in code that divides the data
+# Words in a program, or in a function that creates a dataset, that selects one task's part of the rows.
+_PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")
 _ROWS = re.compile(r"\.from_tensor_slices\(|RecordDataset\(|TextLineDataset\(|list_files\(|tfds\.load\(")
 
 
 def undistributed_batches(case: Case) -> Iterator[Hit]:
-    """Find loops that pass the batches of a dataset that is not distributed to the replicas."""
+    """Find loops over a dataset that is not distributed, if the loop passes its batches to the replicas."""
     replicas = replicas_of(case)
     if replicas is None:
         return
@@ -39,7 +40,7 @@ def undistributed_batches(case: Case) -> Iterator[Hit]:
 
 
 def shard_twice(case: Case) -> Iterator[Hit]:
-    """Find datasets that the program divides among the workers, and that the strategy divides once more."""
+    """Find datasets that the program divides among the workers, and that the strategy then divides again."""
     if not is_gang(case) or any(source.mentions(_DIVIDES) for source in case.sources):
         return
     for source in case.sources:
@@ -56,7 +57,7 @@ def shard_twice(case: Case) -> Iterator[Hit]:
 
 
 def steps_of_one_replica(case: Case) -> Iterator[Hit]:
-    """Find numbers of steps for `fit` that fit the batch of one replica, if the data has larger, global batches."""
+    """Find step counts for `fit` that are computed with the batch size of one replica, if batches are global."""
     replicas = replicas_of(case)
     if replicas is None:
         return
@@ -75,7 +76,7 @@ def steps_of_one_replica(case: Case) -> Iterator[Hit]:
 
 
 def undivided_function(case: Case) -> Iterator[Hit]:
-    """Find functions that make a worker's dataset, and data without auto-sharding, if nothing divides the rows."""
+    """Find functions that create a worker's dataset, and data without auto-sharding, if nothing divides the rows."""
     if is_gang(case):
         yield from _without_sharding(case)
     for source, call, function in _dataset_functions(case) if is_gang(case) else ():
@@ -103,7 +104,7 @@ def _without_sharding(case: Case) -> Iterator[Hit]:
 
 
 def undivided_batch(case: Case) -> Iterator[Hit]:
-    """Find functions that make a worker's dataset in batches of the global batch size."""
+    """Find functions that create a worker's dataset with the global batch size."""
     replicas = replicas_of(case)
     if replicas is None:
         return
@@ -159,14 +160,14 @@ def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
 
 
 def _number(source: Source, node: ast.AST | None) -> int | None:
-    """Return a constant, or the only constant to which the file binds a name, which may be that of a parameter, too."""
+    """Return an integer constant, or the only one to which the file binds a name, even if a parameter has that name."""
     values = source.values(node.id) if isinstance(node, ast.Name) else [node]
     found = [each.value for each in values if isinstance(each, ast.Constant) and type(each.value) is int]
     return found[0] if len(found) == 1 else None
 
 
 def _dataset_functions(case: Case) -> Iterator[tuple[Source, ast.Call, ast.FunctionDef]]:
-    """Yield the functions of which a strategy makes datasets, each with the call that gets it."""
+    """Yield each function from which a strategy creates datasets, with its file and the call that receives it."""
     for source in case.sources:
         for _, call in source.calls():
             made = getattr(call.func, "attr", "").endswith("distribute_datasets_from_function")
@@ -200,7 +201,7 @@ def _is_dataset(source: Source, node: ast.AST | None) -> bool:
 
 
 def _distributed(source: Source) -> Iterator[tuple[str, str]]:
-    """Yield (distributed, original): the names of a distributed dataset and of the dataset that is distributed."""
+    """Yield (distributed, original): the names of a distributed dataset and of the original dataset."""
     made = [node for node in source.nodes if isinstance(node, ast.Assign) and DISTRIBUTES in ast.dump(node.value)]
     results = {
         each.id for node in made for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)

@@ -1,4 +1,4 @@
-"""Rules about shuffles that have a different order in each worker of a gang, so that rows are lost."""
+"""Rules about shuffles whose order differs between the workers of a gang, so that rows are lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 
 
 def unseeded_rows(case: Case) -> Iterator[Hit]:
-    """Find rows that are shuffled without a seed, by another package than TensorFlow, and divided among the workers."""
+    """Find rows that a package other than TensorFlow shuffles without a seed, if they are divided among the workers."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and case.is_distributed and case.names({MULTI_WORKER, OUR_STRATEGY})
     if not is_gang or any(source.mentions(_SHARDS) for source in case.sources):
         return
@@ -57,13 +57,13 @@ def unseeded_rows(case: Case) -> Iterator[Hit]:
 
 
 def _sets_seed(name: str, call: ast.Call) -> bool:
-    """Return whether the call seems to seed NumPy or Python. It may be the call of another package's function."""
+    """Return whether the call seems to seed NumPy or Python's `random`, perhaps through another package."""
     last = getattr(call.func, "attr", getattr(call.func, "id", ""))
     return "seed" in last.lower() and name != "tensorflow.random.set_seed"
 
 
 def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
-    """Return how to seed a call that shuffles rows; "" if the call does not shuffle, or has a seed.
+    """Return advice on seeding a call that shuffles rows; "" if the call does not shuffle, or has a seed.
 
     `seeds` is True if the program seeds the global generators of NumPy and Python. Other generators are independent.
     """
@@ -89,7 +89,7 @@ def _takes_all(call: ast.Call) -> bool:
 
 
 def _maker_of(source: Source, owner: ast.AST) -> ast.Call | None:
-    """Return the call that creates a generator, given the call, or a name or attribute that is bound once to it."""
+    """Return the call that creates a generator: `owner` itself, or the value of the name or attribute `owner`."""
     value = source.value(owner)
     if isinstance(owner, ast.Attribute):
         values = [node.value for node in source.nodes if isinstance(node, ast.Assign) and _binds(node, owner)]
@@ -126,7 +126,7 @@ class _ShuffledRows:
         return self._source.bindings.scope(node, name), name
 
     def _bind(self, node: ast.Assign | ast.Return) -> None:
-        """Record the shuffle that orders a value for the variables to which it is assigned, or its function."""
+        """If a shuffle orders a value, record the shuffle for the variables that get the value, or for its function."""
         if (call := self.origin(node.value)) is None:
             return
         function = next((each for each in self._source.enclosing(node) if isinstance(each, ast.FunctionDef)), None)
@@ -138,7 +138,7 @@ class _ShuffledRows:
                     self._origins.setdefault(self._variable(name, name.id), call)
 
     def origin(self, value: ast.AST | None) -> ast.Call | None:
-        """Return the shuffle that determines the order of a value's rows, or None. The size of rows has no order."""
+        """Return the shuffle that determines the order of a value's rows, or None. Sizes do not depend on the order."""
         match value:
             case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
                 return None
@@ -157,7 +157,7 @@ def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
 
 
 def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names of the generators and batch classes that contain a call, and so execute it in each epoch."""
+    """Yield the names of the generators and batch classes that contain a call, and so execute it once per epoch."""
     for node in source.enclosing(call):
         yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
         if isinstance(node, ast.FunctionDef) and any(yields):
@@ -167,7 +167,7 @@ def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
 
 
 def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
-    """Yield the rows of each call in which a strategy divides them among the workers."""
+    """Yield the rows that are passed to each call in which a strategy divides them among the workers."""
     fits = [call for origin, call in case.fits() if origin is source]
     methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == DISTRIBUTES)
     for call in (*fits, *(method for method in methods if case.applies(source, method))):

@@ -1,4 +1,4 @@
-"""Rules about the reduction of losses: what replicas divide and add up."""
+"""Rules about losses that are divided too often, and about results of only one worker."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from clusterkit.check.source import Source, argument
 
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum"}
 _COLLECTS = {"append", "extend", "concat", "concatenate", "stack", "vstack"}
-_GATHERS = re.compile(r"gather|all_reduce|task_i|rank|TF_CONFIG")  # in code that puts the parts of workers together
+_GATHERS = re.compile(r"gather|all_reduce|task_i|rank|TF_CONFIG")  # words in code that combines all workers' results
 # Names of values that may be multiplied by the number of replicas: batch sizes and learning rates.
 _SCALED = re.compile(r"(?i)batch|(?<!st)rate|\blr\b")
 
 
 def mean_of_parts(case: Case) -> Iterator[Hit]:
-    """Find means over the replicas of losses that each replica has already divided by the global batch size."""
+    """Find losses that each replica divides by the global batch size, and that are then averaged over the replicas."""
     replicas = replicas_of(case)
     if replicas is None:
         return
@@ -63,9 +63,9 @@ def results_of_one_worker(case: Case) -> Iterator[Hit]:
 
 
 def loss_divided_twice(case: Case) -> Iterator[Hit]:
-    """Find losses for `fit` that divide by the global batch size: Keras 2 divides them by the number of replicas.
+    """Find losses for `fit` that are divided by the global batch size, since Keras 2 divides by the number of replicas.
 
-    Keras 3 leaves a loss without rows as it is.
+    Keras 3 does not divide a scalar loss.
     """
     for source in case.sources if case.keras == 2 and replicas_of(case) is not None else ():
         for call in source.model_calls("compile"):

@@ -14,7 +14,7 @@ from clusterkit.text.spelling import closest
 
 _KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or tools
 _DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # these may define any name
-_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # by these attributes, code may define any name
+_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # through these, code may define any name
 _HANDLERS = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
 _VERSION_TESTS = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
 

@@ -1,1 +1,1 @@
-"""The commands, each group of them in a file that is imported only when one of its commands is used."""
+"""The commands. Each file holds related commands, and is imported only when one of them is used."""

@@ -39,17 +39,17 @@ def _endpoint(text: str) -> tuple[str, int]:
     "--timeout",
     type=DURATION,
     default=PATIENCE,
-    help="How long to look for the supervisor, whose name is resolved anew each time.",
+    help="How long to try to connect to the supervisor, whose name is resolved for each try.",
 )
 @click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the agent must not outlive.")
-@click.option("--engine", hidden=True, help="The engine that is to learn that the supervisor is lost.")
+@click.option("--engine", hidden=True, help="The engine to notify if the supervisor is lost.")
 def command(
     connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None, engine: str | None
 ) -> None:
     """Run the tasks of this host for a supervisor elsewhere.
 
-    Engines, and the manifests for Kubernetes, start agents by themselves. With `--engine agents` a run waits for those
-    that you start.
+    Engines, and the manifests for Kubernetes, start agents by themselves. With `--engine agents`, a run waits for
+    agents that you start.
     """
     from pathlib import Path
 

@@ -17,8 +17,8 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import FaultAction, no_action
 from clusterkit.words.job import JobSpec
 
-MOST_RUNS = 100_000  # runs; all of them are planned in one list when the campaign begins
-MOST_SIDE_BY_SIDE = 1000  # parallel runs; each of them uses a thread
+MOST_RUNS = 100_000  # the maximum number of runs, which are all planned in one list when the campaign begins
+MOST_SIDE_BY_SIDE = 1000  # the maximum number of parallel runs; each run uses a thread
 
 
 class Number(click.FloatRange):
@@ -59,7 +59,7 @@ def _fault_actions(text: str) -> tuple[FaultAction, ...]:
     type=click.IntRange(1, MOST_SIDE_BY_SIDE),
     metavar="N",
     help="Runs side by side.",
-    show_default="half as many as cores; with TensorFlow a quarter",
+    show_default="half the number of cores; with TensorFlow, a quarter",
 )
 @option(
     "--metric", metavar="NAME", help="What is compared with a run without faults.", show_default="accuracy, else loss"
@@ -69,7 +69,7 @@ def _fault_actions(text: str) -> tuple[FaultAction, ...]:
     type=Number(min=0),
     metavar="X",
     help="By how much the metric may differ.",
-    show_default="0.05; of a loss, half of it",
+    show_default="0.05; for a loss, half of its value",
 )
 @option(
     "--shrink",
@@ -91,8 +91,8 @@ def command(
     """Run PROGRAM many times, break something different each time, and check that it recovers.
 
     Takes every option of `up` that describes a job. The first run is without faults. Each other run has to succeed at
-    the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
-    what was broken as the cause. The faults of a run that does not are reduced to the fewest that still make it fail.
+    the same step with nearly the same metric, lose only steps since the last checkpoint, leave nothing behind, and name
+    what was broken as the cause. If a run does not, its faults are reduced to the fewest that still make it fail.
     """
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings

@@ -25,9 +25,9 @@ _JOB = (  # the options that change what the rules find
 @program_argument
 @json_option
 def check(as_json: bool, **values: object) -> None:
-    """Find mistakes in PROGRAM for this job. Starts nothing, and imports nothing of it.
+    """Find mistakes in PROGRAM for this job. The program is neither started nor imported.
 
-    Exits with 1 if it finds an error: every run of the job fails there. `up` refuses only invalid Python.
+    Exits with 1 if there is an error, a line at which every run of the job fails. `up` refuses only invalid Python.
     """
     from clusterkit.check.findings import Severity, as_text
     from clusterkit.check.findings import as_json as document
@@ -48,20 +48,20 @@ def check(as_json: bool, **values: object) -> None:
     cls=Command,
     examples=(
         ("doctor", "Examine this machine."),
-        ("doctor --workers 8 --ps 2", "And whether such a job fits."),
+        ("doctor --workers 8 --ps 2", "Also say whether such a job fits."),
         ("doctor --python ~/venv/bin/python", "With the packages of another interpreter."),
     ),
 )
 @job_options("file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "network",
              "cpus_per_task", "gpus_per_task")  # fmt: skip
-@option("--deep", is_flag=True, help="Run a small job too, of two workers: ten to thirty seconds.")
+@option("--deep", is_flag=True, help="Also run a small job with two workers, in ten to thirty seconds.")
 @json_option
 @color_option
 def doctor(as_json: bool, deep: bool, color: bool | None, **values: object) -> None:
-    """Examine Python, its packages, the machine and the environment, and say what to do where something is wrong.
+    """Examine Python, its packages, the machine and the environment, and say what to do if something is wrong.
 
     With the options of a job, or a job file, it also says whether the machine has enough for it.
-    Exits with 1 where something is wrong.
+    Exits with 1 if something is wrong.
     """
     from clusterkit.doctor.diagnosis import Rating, as_text
     from clusterkit.doctor.diagnosis import as_json as document

@@ -1,4 +1,4 @@
-"""`clusterkit completion`."""
+"""`clusterkit completion`: prints the completion script for a shell."""
 
 from __future__ import annotations
 

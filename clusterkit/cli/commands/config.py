@@ -33,10 +33,10 @@ from clusterkit.supervisor.prepare import Prepared, gather, prepare
 )
 @json_option
 def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
-    """Print the job as a job file, with absolute paths, that `up -f` accepts. Starts nothing.
+    """Print the job as a job file with absolute paths, which `up -f` accepts. Starts nothing.
 
-    With --json, print everything that is known of the job and of its tasks. The batch script that `up` submits to an
-    engine is added, as comments.
+    With --json, print everything that is known about the job and its tasks. If `up` would submit a batch script to an
+    engine, the script is added as comments.
     """
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
     from clusterkit.words.secrets import without_secrets
@@ -86,7 +86,7 @@ def _batch_script(prepared: Prepared) -> str:
 @option("--storage-size", metavar="SIZE", help="The size of the volume.", show_default="10Gi")
 @option("--claim", metavar="NAME", help="A volume claim that exists, instead of a new one.")
 @option("--memory", metavar="SIZE", help="Memory of each pod that runs tasks.")
-@option("--env-from", metavar="SECRET", multiple=True, help="A Secret whose keys are variables of all pods.")
+@option("--env-from", metavar="SECRET", multiple=True, help="A Secret whose keys become variables in all pods.")
 @click.option("--no-secret", "secret", flag_value="out", default="too", help="Leave out the Secret of the run's key.")
 @click.option("--only-secret", "secret", flag_value="only", help="Print only that Secret, for the run of --run-id.")
 @option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
@@ -95,9 +95,9 @@ def _batch_script(prepared: Prepared) -> str:
 def manifests(secret: str, output: str | None, **values: Any) -> None:
     """Print the job as Kubernetes objects. Starts nothing, and talks to no cluster.
 
-    A JobSet has a pod in which `up` supervises the run, and pods with an agent each, which start the tasks: --hosts
-    many, or one for each task that computes. PROGRAM and all paths are those of the image. The documents contain the
-    run's key: see --no-secret.
+    The JobSet has one pod in which `up` supervises the run, and pods with agents, which start the tasks. There are as
+    many of these as --hosts, or one for each task that computes. PROGRAM and all paths are in the image. The documents
+    contain the run's key: see --no-secret.
     """
     from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
     from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private

@@ -20,14 +20,14 @@ from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
     "dashboard",
     cls=OnRun,
     usual="the list of all runs",
-    examples=(("dashboard", "All runs."), ("dashboard --control 2026", "One run, which the page can act on.")),
+    examples=(("dashboard", "All runs."), ("dashboard --control 2026", "One run, which the page can control.")),
 )
 @port_option
-@option("--control", is_flag=True, help="Let the page act on runs: kill, pause, restart, break and end them.")
+@option("--control", is_flag=True, help="Let the page control runs: kill, pause, restart, break and end them.")
 def dashboard(run: str | None, port: int, control: bool) -> None:
     """Show live and finished runs in a browser until Ctrl-C is pressed.
 
-    It listens on 127.0.0.1 only. Whoever opens the page needs the token in the address that is printed.
+    The server listens on 127.0.0.1 only. To open the page, use the printed address, which contains a token.
     """
     chosen = None if run is None else choose(run, finished=True)
     if problems := dashboard_problems():
@@ -49,7 +49,7 @@ def tensorboard(run: str | None, port: int) -> None:
     """Show a live or finished run in TensorBoard until Ctrl-C is pressed.
 
     In addition to what the tasks wrote, it shows what clusterkit recorded: steps, steps per second, reported metrics
-    and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers programs of yours only.
+    and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers only your programs.
     """
     from clusterkit.tensorboard.companion import start_tensorboard
 

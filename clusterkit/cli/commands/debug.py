@@ -1,4 +1,4 @@
-"""`clusterkit debug`."""
+"""`clusterkit debug`: connects the terminal to a task that waits in the debugger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.cli.addressing import OnTasks, choose, tasks_shown
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.words.errors import ClusterkitError
 
-LOOK_EVERY = 0.05  # seconds between two checks whether a starting run has written its job file
+LOOK_EVERY = 0.05  # seconds between checks for the job file of a starting run
 
 
 @click.command(
@@ -24,8 +24,8 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
     """Connect this terminal to a task that waits in the debugger, at a breakpoint or after an exception.
 
     The prompt takes pdb's commands. `c` continues the task, and this command waits for the next one in the debugger;
-    `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts what a command
-    has begun. If no task waits, this command waits for one; Ctrl-C ends it.
+    `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts a command of
+    the prompt. If no task waits in the debugger, this command waits for one, until Ctrl-C is pressed.
     """
     from clusterkit.cli.debugging import DebugConsole
 
@@ -38,7 +38,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
 
 def _info(run: RunDirectory) -> RunInfo | None:
-    """Return a run's info, which its supervisor writes soon after the start; None if the run ended without it."""
+    """Return a run's info, which its supervisor writes soon after the start; None if the run ended before."""
     while (info := run.info()) is None and run.is_live():
         time.sleep(LOOK_EVERY)
     return info

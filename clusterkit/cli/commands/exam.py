@@ -1,4 +1,4 @@
-"""`clusterkit exam`: whether a program is right when it is distributed, and whether it survives."""
+"""`clusterkit exam`: examines whether a program is right when it is distributed, and whether it survives faults."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def _cell(text: str) -> str:
     help="Start no new cell after this time.",
     show_default="6m, or 1m with --quick",
 )
-@option("--wide", is_flag=True, help="Compare one worker with twice as many as asked for, too.")
+@option("--wide", is_flag=True, help="Also compare one worker with twice the requested number of workers.")
 @option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine this cell alone.")
-@option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML, and its runs beside it.")
+@option("-o", "--output", metavar="FILE", help="Also write the exam as an HTML page, and its runs to a file beside it.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
-@option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")
+@option("--keep", is_flag=True, help="Keep the directories of all runs, including those that passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
 @job_options()
 @program_argument
@@ -72,8 +72,8 @@ def command(
     examined passed, 1 if not, 4 if the program could not be examined.
 
     The program is not edited. Where it sets no seed, TensorFlow and Keras get the same seed in all tasks, and NumPy and
-    Python's random another one in each worker of a gang; TensorFlow's operations are made deterministic, and dropout is
-    off where one worker is compared with several.
+    Python's random get a different seed in each worker of a gang. TensorFlow's operations are made deterministic, and
+    dropout is off where one worker is compared with several.
     """
     from clusterkit.cli.commands.report import STDOUT, check_output
     from clusterkit.exam.setup import make_examiner
@@ -94,7 +94,7 @@ def command(
 
 
 def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:
-    """Return the report of the runs, which is written beside `path`, or raise ClusterkitError if that is impossible."""
+    """Return the report of the runs, to be written beside `path`. Raises ClusterkitError if that is impossible."""
     from clusterkit.cli.commands.report import check_output
     from clusterkit.page.report_file import RunsReport
 
@@ -108,7 +108,7 @@ def _beside(path: Path) -> Path:
 
 
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
-    """Run the exam, print each cell when it has ended, and return the exit code. `pages` gets the run of each cell."""
+    """Run the exam, print each cell when it has ended, and return the exit code. `pages` collects the cells' runs."""
     from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError

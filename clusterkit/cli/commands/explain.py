@@ -1,4 +1,4 @@
-"""`clusterkit explain`."""
+"""`clusterkit explain`: says why a run failed, and what to do about it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ USUAL = 80  # columns, if standard output is not a terminal
 
 
 class NotExplained(ClusterkitError):
-    """A run or log that can't be explained: a live run, a run that never began, or an unreadable log."""
+    """Raised for a run or log that can't be explained: a live run, a run that never began, or an unreadable log."""
 
     exit_code = 2
 
@@ -55,7 +55,7 @@ class NotExplained(ClusterkitError):
 @click.argument("what", metavar="[RUN|FILE|-]", required=False, type=RunId())
 @json_option
 def command(what: str | None, as_json: bool) -> None:
-    """Say why a run failed and what to do about it: the last one that failed, RUN, or the run that wrote a log.
+    """Say why a run failed and what to do about it: the last run that failed, RUN, or the run that wrote a log.
 
     A log is a FILE or standard input (-). It may come from anywhere, such as `kubectl logs`, and its lines may name
     their tasks.
@@ -69,7 +69,7 @@ def command(what: str | None, as_json: bool) -> None:
 
 
 def _is_redirected() -> bool:
-    """Whether standard input is a file or a pipe."""
+    """Return whether standard input is a file or a pipe."""
     try:
         return _has_an_end(sys.stdin.fileno())
     except (OSError, ValueError, AttributeError):  # standard input is closed
@@ -77,7 +77,7 @@ def _is_redirected() -> bool:
 
 
 def _has_an_end(descriptor: int) -> bool:
-    """Whether a descriptor is a regular file or a pipe, not a terminal or device."""
+    """Return whether a descriptor is a regular file or a pipe, not a terminal or device."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
@@ -139,7 +139,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
-    """Return the explanations recorded in the run's result; without any, look them up in the present table."""
+    """Return the explanations in the run's result or, if it has none, those that the current table has for the run."""
     from clusterkit.explain.explaining import explained
 
     info = run.info()

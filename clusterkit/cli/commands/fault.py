@@ -19,7 +19,7 @@ from clusterkit.words.grammar import EXAMPLE, parse_all
 
 
 class BadFault(ClusterkitError):
-    """Faults that cannot be injected; the command has injected none of its faults."""
+    """Raised if some faults can't be injected. The command then injects none of its faults."""
 
     exit_code = 2
 
@@ -57,7 +57,7 @@ class OnFaults(OnRun):
         ("fault 'kill worker:1'", "Now."),
         ("fault 'stop any for=10s @ step=500'", "Freeze a task for a while."),
         ("fault 2026 'partition worker:0 | ps:0'", "Cut off two tasks of a run from each other."),
-        ("fault --heal", "End what is still open."),
+        ("fault --heal", "End all open faults."),
     ),
 )
 @option("--heal", is_flag=True, help="End every open fault now.")
@@ -77,10 +77,10 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
       corrupt-checkpoint [how=flip|truncate], disk-full
     Targets:
       worker:1, worker (one at random), worker:*, any, all, random(2)
-    Triggers, without one now:
+    Triggers (without one, the fault happens now):
       20s, step=100, ready, checkpoint, restart, restart=2 (the second),
       every=10s, every=50steps, every=checkpoint; with a probability: p=0.5;
-      for `up --fault` alone, phase=saving, phase=restoring:2 and others
+      with `up --fault` only: phase=saving, phase=restoring:2 and others
     """
     faults = _parse(texts)
     if not faults and not heal:

@@ -24,11 +24,11 @@ from clusterkit.words.errors import ClusterkitError
 STARTER = Path(__file__).parents[2] / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")
 PACKAGES = {"sklearn": "scikit-learn"}  # maps module names to package names, if the two differ
-_RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # in an example's docstring
+_RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # a command in an example's docstring
 
 
 class CannotWriteFiles(ClusterkitError):
-    """Files that can't be written; the command has written none of them."""
+    """Raised if the files can't be written. The command then leaves none of them behind."""
 
     exit_code = 2
 
@@ -79,7 +79,7 @@ def command(given: str, example: str | None) -> None:
 
 
 def examples() -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each example program, and the commands that its docstring shows for it."""
+    """Yield the name of each example program, and the commands in its docstring."""
     for path in sorted(example_directory().glob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_bytes()), clean=False) or ""
         if commands := [before + after for before, after in _RUN.findall(text)]:

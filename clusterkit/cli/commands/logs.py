@@ -54,12 +54,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 )
 @option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
 @option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
-@option("--since", type=Parsed("time", _since), help="Only output since then: 30s ago, or a time.")
-@option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged.")
+@option("--since", type=Parsed("time", _since), help="Only output since this time, or this long ago, as in 30s.")
+@option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines: of each task, or merged.")
 @option("--grep", type=Parsed("RE", _pattern), help="Only lines that match this regular expression.")
 @option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
 @option("--all-output", is_flag=True, help="Show TensorFlow's noise, too, as --grep and --json do.")
-@option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
+@option("--merge", is_flag=True, help="Show the lines of all tasks in chronological order.")
 @color_option
 @json_option
 def logs(
@@ -96,7 +96,7 @@ def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
 @option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
 @json_option
 def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
+    """Show a run's journal: its events and decisions. With TASKs, show only what concerns them."""
     chosen = choose(run, finished=True)
     names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
     journal = JournalReader(chosen)

@@ -71,7 +71,7 @@ def top(run: str | None, interval: float, count: int | None, as_json: bool) -> N
 
 
 def _head(look: RunSnapshot) -> str:
-    """A line about the run, and what it does now, with its first metrics, as `ps` says it."""
+    """Return a line about the run, and its current activity with its first metrics, as `ps` prints them."""
     status = look.status
     restarts = f", {number_of('restart', status.restarts)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
@@ -86,7 +86,7 @@ def _head(look: RunSnapshot) -> str:
     examples=[("ls --live", "Only the runs that are live."), ("ls --campaigns", "What `clusterkit chaos` has done.")],
 )
 @option("-l", "--live", is_flag=True, help="Only live runs.")
-@option("--campaigns", is_flag=True, help="List campaigns in place of runs.")
+@option("--campaigns", is_flag=True, help="List campaigns instead of runs.")
 @option("-q", "--quiet", is_flag=True, help="Only the ids.")
 @json_option
 def ls(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:

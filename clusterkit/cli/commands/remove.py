@@ -22,10 +22,10 @@ from clusterkit.words.model import number_of
 
 @click.command("rm", cls=Command, examples=[("rm 20261122-080115-c2ea mine", "")])
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
-@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. Without it, a terminal is asked.")
+@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. Otherwise, ask on a terminal.")
 @json_option
 def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
-    """Remove finished runs with everything in their directories, or the records of campaigns. Live ones are refused."""
+    """Remove finished runs with everything in their directories, or the records of campaigns, unless they are live."""
     store, found, problems = RunStore(), list[RunDirectory | CampaignFile](), list[ClusterkitError]()
     for name in dict.fromkeys(runs):
         try:
@@ -36,7 +36,7 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 
 def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
-    """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
+    """Return the run or campaign with this id, or this prefix if --prefix or the user permits. Raises NoSuchRun."""
     found = store.find_any(name)
     whole = _id(found)
     question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"
@@ -50,15 +50,15 @@ def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFi
     cls=Command,
     examples=(
         ("prune --older-than 7d", "Runs that ended more than a week ago."),
-        ("prune --keep 20 --dry-run", "Show what would go if 20 stayed."),
+        ("prune --keep 20 --dry-run", "Show what would be removed if 20 runs were kept."),
     ),
 )
 @option("--older-than", type=DURATION, metavar="AGE", help="Runs that ended longer ago than this, such as 7d.")
-@option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs but the newest N.")
+@option("--keep", type=click.IntRange(min=0), metavar="N", help="All finished runs except the newest N.")
 @option("--dry-run", is_flag=True, help="Only print which runs would be removed.")
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove old finished runs, selected by --older-than, --keep, or both, and the records of campaigns likewise."""
+    """Remove old finished runs, and the records of old campaigns, selected by --older-than, --keep, or both."""
     if older_than is None and keep is None:
         raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
     now, store = time.time(), RunStore()

@@ -1,4 +1,4 @@
-"""`clusterkit report`."""
+"""`clusterkit report`: writes a run or a campaign to a file."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class OnRunOrCampaign(OnRun):
 )  # fmt: skip
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 def command(run: str | None, output: str | None, kind: str | None, force: bool) -> None:
-    """Write a run or a campaign to one file that needs no server, no network, and not the run's directory.
+    """Write a run or a campaign to one file, which needs neither a server, nor a network, nor the run's directory.
 
-    A page opens from disk, and has everything that the dashboard shows: of long logs, the end of each attempt and the
-    lines around incidents.
+    A page opens from disk, and has everything that the dashboard shows. Of long logs, it has the end of each attempt
+    and the lines around incidents.
     """
     from clusterkit.page.report_file import Format, report
 
@@ -110,14 +110,14 @@ def check_output(output: str, force: bool) -> None:
 
 
 def _is_other_file(path: Path) -> bool:
-    """Whether the path is a file that contains anything other than a report."""
+    """Return whether the path is a file that contains anything other than a report."""
     with suppress(OSError):
         if not stat.S_ISREG(path.stat().st_mode):
             return False
         with path.open("rb") as file:
             begin = file.read(1000)
         return bool(begin) and MARK not in begin
-    return path.is_file()  # a file that can't be read is treated as foreign
+    return path.is_file()  # a file that can't be read is not taken for a report
 
 
 def write_output(path: Path, data: bytes) -> None:

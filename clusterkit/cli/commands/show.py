@@ -37,7 +37,7 @@ from clusterkit.words.secrets import without_secrets
 @json_option
 @option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
 def show(run: str | None, as_json: bool, startup: bool) -> None:
-    """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
+    """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline; or show a live run so far."""
     look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
     recovered = account_of(look.run)
@@ -71,7 +71,7 @@ def show(run: str | None, as_json: bool, startup: bool) -> None:
 
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: StepUse | None, color: bool) -> str:
-    """The report of a finished run; of another one its tasks and its recoveries so far."""
+    """Return the report of a finished run, or the tasks and the recoveries so far of any other run."""
     if result is not None:
         return report(result, look.run, color, recovered=recovered, use=use)
     word, text = look.activity
@@ -106,8 +106,8 @@ def _show_startup(recovered: Account) -> None:
 def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     """Compare runs, finished or live: options, speed, goodput, and a metric by step, side by side.
 
-    A run is given by its id, or as the newest run of a program: compare slow.py fast.py. By default, the last two runs
-    of the same program.
+    A run is given by its id, or by its program, whose newest run is taken: compare slow.py fast.py. By default, the
+    last two runs of the same program are compared.
     """
     from clusterkit.job.options import texts_of
 

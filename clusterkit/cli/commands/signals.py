@@ -1,4 +1,4 @@
-"""`clusterkit wait`, `down`, `kill`, `pause`, `unpause` and `restart`: requests to a live run, and its end."""
+"""`clusterkit wait`, `down`, `kill`, `pause`, `unpause` and `restart`: act on a live run, or wait for its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterkit.cli.snapshot import RunSnapshot
 
 RESTART_TIMEOUT = 60.0  # seconds; the time that tasks get to restart, in addition to the grace period
-ANSWER_WITHIN = 3.0  # seconds that a supervisor has to answer
+ANSWER_WITHIN = 3.0  # seconds; the time that a supervisor has to answer
 
 
 def _signal(text: str) -> int:
@@ -68,7 +68,7 @@ def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @click.command("unpause", cls=OnTasks, required=True, examples=[("unpause all", "Resume every paused task.")])
 @json_option
 def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Resume paused tasks. A task that a fault has stopped as well resumes when that fault ends."""
+    """Resume paused tasks. A task that a fault has stopped, too, resumes when the fault ends."""
     answer = _request(run, "unpause", tasks)
     _print_answer(answer, as_json, "resumed")
 
@@ -77,7 +77,7 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @click.option("--no-wait", is_flag=True, help="Return without waiting for the tasks to restart.")
 @json_option
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
-    """Restart tasks, together with those in their restart scope. This does not use up the restart budget."""
+    """Restart tasks, together with the tasks in their restart scope. This does not use up the restart budget."""
     from clusterkit.cli.snapshot import RunSnapshot
 
     snapshot = RunSnapshot(choose(run, finished=False))

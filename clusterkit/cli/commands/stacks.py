@@ -1,4 +1,4 @@
-"""`clusterkit stacks` and `profile`: what tasks of a live run do, at a moment and in the next steps."""
+"""`clusterkit stacks` and `profile`: show what the tasks of a live run do, now and in their next steps."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patien
 
 @dataclass(slots=True)
 class Answers:
-    """The answers to one request."""
+    """The answers of tasks to a request for profiles."""
 
     request: int
     waiting: set[Task]

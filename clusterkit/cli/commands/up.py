@@ -1,4 +1,4 @@
-"""`clusterkit up`."""
+"""`clusterkit up`: runs a job as a cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @option("-d", "--detach", is_flag=True, help="Run in the background: return when all tasks are ready.")
 @job_options()
 @option("--continue", "continues", is_flag=True, group="Run and checkpoints",
-        help="Continue the run --run-id itself, if it has not ended.")  # fmt: skip
+        help="Continue the run of --run-id itself, if it has not ended.")  # fmt: skip
 @option("--no-wait", is_flag=True, group="Run and checkpoints", help="With -d: return as soon as the run is live.")
 @program_argument
 @only_option
@@ -97,7 +97,7 @@ def _check_continues(prepared: Prepared, detach: bool) -> Prepared:
 def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
     """Make breakpoints hold tasks if this command runs on a terminal and no option decides otherwise.
 
-    `apart` means that the run does not belong to this command's terminal.
+    `apart` is True if the run does not belong to this command's terminal.
     """
     from clusterkit.words.job import Breakpoints
 

@@ -66,12 +66,12 @@ def stop() -> None:
 
 
 @command.command()
-@option("--off", is_flag=True, help="No longer; the server that is up is stopped.")
+@option("--off", is_flag=True, help="Turn this off, and stop the server that is running.")
 def auto(off: bool) -> None:
-    """Keep the server of the last run from now on.
+    """From now on, keep a warm server after each run.
 
-    `up` starts it, and so do tests, exams and notebooks. It stays for 15 minutes without a run, and ends when the
-    terminal closes in which it was started.
+    `up`, tests, exams and notebooks start the server. It stops after 15 minutes without a run, and when the terminal in
+    which it was started closes.
     """
     from clusterkit.warm.shared_servers import AUTO_FILE
 
