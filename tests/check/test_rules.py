@@ -17,6 +17,7 @@ from tests.check.shares import SHARES
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
+AFTER = {"devices-not-there", "cluster-too-small"}  # rules that find something only after a failure
 ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND]
 
 
@@ -58,7 +59,7 @@ def test_a_file_that_hides_a_module_is_a_finding() -> None:
 
 def test_each_rule_has_a_row() -> None:
     """A new rule needs a row in the table above."""
-    assert set(RULES) == {row.finding for row in ROWS} | {"hides-module", "undefined-name", "devices-not-there"}
+    assert set(RULES) == {row.finding for row in ROWS} | AFTER | {"hides-module", "undefined-name"}
 
 
 ALIASES = {
@@ -108,6 +109,28 @@ def test_gpus_of_a_strategy_are_found_only_after_a_failure(devices: str) -> None
     assert told(text, strict=False, workers=1) == ["devices-not-there"]
     text = text.replace("gpu:", "cpu:").replace("GPU:", "CPU:")
     assert told(text, strict=False, workers=1) == []
+
+
+CLUSTER = f"{TF}HOSTS = ['a:1', 'b:1']\nPS = 1\ntf.train.ClusterSpec({{'ps': HOSTS[:PS], 'worker': HOSTS[PS:]}})\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (CLUSTER, 1),
+        (CLUSTER.replace("tensorflow", "tensorflow.compat.v1"), 1),
+        (CLUSTER.replace("'b:1'", "'b:1', 'c:1', 'd:1'"), 0),
+        (CLUSTER.replace("'b:1'", "*more"), 0),
+        (CLUSTER.replace("PS = 1", "PS = count()"), 0),
+    ],
+)
+def test_a_cluster_with_too_few_addresses_is_found_only_after_a_failure(text: str, count: int) -> None:
+    """Its tasks may be others than those of the job."""
+    job = {"chief": True, "workers": 2, "ps": 1}
+    assert told(text, **job) == []
+    found = [each for each in findings(text, strict=False, **job) if each.id == "cluster-too-small"]
+    assert [each.word for each in found] == ["worker"] * count
+    assert all("only 1 address for tasks of type worker" in each.what for each in found)
 
 
 def test_processes_for_the_data_are_found_only_after_a_failure() -> None:

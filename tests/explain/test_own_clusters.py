@@ -48,6 +48,20 @@ def test_a_finding_explains_what_it_fits(evidence: Evidence, row: str) -> None:
         assert explain(replace(other, findings=found(row))) == []
 
 
+NOT_DEFINED = 'InternalError: Task {} was not defined in job "worker"'
+
+
+@pytest.mark.parametrize(
+    ("index", "word", "row"),
+    [(1, "", "cluster-too-small"), (2, "worker", "cluster-too-small"), (2, "ps", "task-not-defined")],
+)
+def test_a_cluster_lacks_a_task_that_the_job_has(index: int, word: str, row: str) -> None:
+    """A task that the job lacks, too, is a wrong index, unless `check` has found a cluster that is too small."""
+    short = tuple(replace(finding, word=word) for finding in found("cluster-too-small"))
+    (explanation,) = explain(replace(failed(NOT_DEFINED.format(index)), findings=short))
+    assert explanation.row == row
+
+
 def test_a_port_of_another_kind_is_no_explanation_of_a_timeout() -> None:
     """Only a task that connects listens at an address of a cluster."""
     assert [one.row for one in explain(replace(TIMED_OUT, stuck=(CONNECTS,)))] == ["hosts-of-another-cluster"]

@@ -21,6 +21,7 @@ from clusterkit.check.rules.own_clusters import (
     gpus_by_name,
     server_beside_strategy,
     tf_config_of_other_tasks,
+    too_small_cluster,
     writes_tf_config,
 )
 from clusterkit.check.rules.schedules import counting_schedule
@@ -204,6 +205,7 @@ RULES = {
     "server-beside-the-strategy": server_beside_strategy,
     "device-of-another-worker": device_of_another_worker,
     "cluster-without-the-chief": cluster_without_chief,
+    "cluster-too-small": too_small_cluster,
     "chief-without-a-chief": chief_without_a_chief,
     "devices-not-there": gpus_by_name,
     "strategy-too-late": strategy_too_late,

@@ -15,6 +15,7 @@ from clusterkit.words.model import Shape, TaskType, number_of
 
 SERVER = "tensorflow.distribute.Server"
 _CLUSTER = "tensorflow.train.ClusterSpec"
+_CLUSTER_1 = "tensorflow.compat.v1.train.ClusterSpec"
 _ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # in a text, also in one of JSON
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
 _HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
@@ -86,6 +87,43 @@ def cluster_without_chief(case: Case) -> Iterator[Hit]:
                 f"Or make the data without {runs[0]}."
             )
             yield Hit(source.location(call), what, advice)
+
+
+def too_small_cluster(case: Case) -> Iterator[Hit]:
+    """Find clusters with fewer addresses than the job has tasks, for the explanation of a server that did not start."""
+    counts = case.job.counts
+    for source, _, call in case.calls(_CLUSTER, _CLUSTER_1) if not case.strict else ():
+        cluster = _cluster(source, call)
+        types = _keys(cluster)
+        chiefs = 0 if "chief" in types else counts.get(TaskType.CHIEF, 0)  # such a program makes its chief a worker
+        needed = {"worker": counts.get(TaskType.WORKER, 0) + chiefs, "ps": counts.get(TaskType.PS, 0)}
+        for key, value in zip(cluster.keys, cluster.values, strict=True) if isinstance(cluster, ast.Dict) else ():
+            kind = str(key.value) if isinstance(key, ast.Constant) else ""
+            count = _length(source, value)
+            if count is not None and count < needed.get(kind, 0):
+                addresses = f"{count} address{'es' * (count != 1)}"
+                what = f"This cluster has only {addresses} for tasks of type {kind}, but the job has {case.tasks}."
+                advice = (
+                    "Add an address for every task. Or take the cluster from TF_CONFIG, "
+                    "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec(), with the type and index "
+                    'in json.loads(os.environ["TF_CONFIG"])["task"].'
+                )
+                yield Hit(source.location(call), what, advice, word=kind)
+
+
+def _length(source: Source, node: ast.AST | None) -> int | None:
+    """Return the length of a list that constants determine; None if the length is unknown."""
+    match source.value(node):
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
+        case ast.Subscript(value=whole, slice=ast.Slice(lower=lower, upper=upper, step=None)):
+            bounds = [source.value(bound) for bound in (lower, upper)]
+            numbers = [bound.value if isinstance(bound, ast.Constant) else bound for bound in bounds]
+            length = _length(source, whole)
+            if length is None or not all(isinstance(number, int | None) for number in numbers):
+                return None
+            return len(range(length)[slice(*numbers)])
+    return None
 
 
 def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
@@ -199,7 +237,7 @@ def _is_spread(job: JobSpec) -> bool:
 def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
     """Return the value from which a cluster is made, perhaps with the class ClusterSpec."""
     match made := source.value(node):
-        case ast.Call(func=func) if source.dotted(func) == _CLUSTER:
+        case ast.Call(func=func) if source.dotted(func) in (_CLUSTER, _CLUSTER_1):
             return source.value(argument(made, 0, "cluster"))
     return made
 

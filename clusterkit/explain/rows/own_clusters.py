@@ -15,6 +15,8 @@ _CHIEF_NOT_REACHED = re.compile(
     r"(?:[^\n]*\n){0,3}?[^\n]*\{\{node (?:MultiDevice)?IteratorGetNext"
 )
 
+_NOT_DEFINED = r'Task (?P<index>\d{1,6}) was not defined in job "(?P<type>\w+)"'
+
 
 def _hangs(id_: str, error: str = "") -> Condition:
     """Return a condition: `check` has this finding, and the run ended with `error` or while a strategy connected."""
@@ -24,6 +26,18 @@ def _hangs(id_: str, error: str = "") -> Condition:
         return found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
 
     return holds
+
+
+def _is_too_small(evidence: Evidence) -> Words | None:
+    """Check whether the job has the task whose server did not start, so the program's own cluster lacks the task."""
+    missing = re.search(_NOT_DEFINED, evidence.first.text)
+    if missing is None or evidence.job is None:
+        return None
+    counts = {kind.value: count for kind, count in evidence.job.counts.items()}
+    if int(missing["index"]) < counts.get(missing["type"], 0):
+        return HOLDS
+    named = (finding.word for finding in evidence.findings if finding.id == "cluster-too-small")
+    return HOLDS if missing["type"] in named else None
 
 
 def _is_nan(evidence: Evidence) -> Words | None:
@@ -52,6 +66,19 @@ ROWS: tuple[Row, ...] = (
         ("tensorflow/tensorflow#39922", "tensorflow/tensorflow#57372"),
         ("--workers", "1", "--timeout", "1m"),
         facts_only=True,
+    ),
+    Row(
+        "cluster-too-small",
+        'InternalError: Task 2 was not defined in job "worker", with a ClusterSpec of the program',
+        _NOT_DEFINED,
+        "{line} starts a server as {type}:{index}, but the cluster that the program itself defines has too few "
+        "addresses of type {type}: it has none for this task.",
+        "Add an address for every task, or take the cluster from TF_CONFIG: "
+        "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()",
+        _is_too_small,
+        ("deepsense-ai/Distributed-BA3C#2",),
+        ("--workers", "2", "--ps", "1"),
+        over=("task-not-defined",),
     ),
     Row(
         "server-beside-the-strategy",
