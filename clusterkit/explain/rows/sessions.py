@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import not_through
-from clusterkit.explain.row import Row
+from clusterkit.explain.frames import not_through, through
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
+
+
+def _in_the_data_service(evidence: Evidence) -> Words | None:
+    """Check whether a worker of tf.data.experimental.service failed. The message precedes that worker's traceback."""
+    said = f"{evidence.first.before}\n{evidence.first.text}"
+    return HOLDS if "Failed to get element from worker" in said else None
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -122,5 +129,48 @@ ROWS: tuple[Row, ...] = (
         "worker:1, or write it with TensorFlow operations.",
         reported=("tensorflow/tensorflow#27102",),
         example=_TWO,
+    ),
+    Row(
+        "python-function-in-the-data-service",
+        "InvalidArgumentError: Failed to get element from worker … Could not find callback with key=pyfunc_0 …",
+        r"Could not find callback with key=pyfunc_\d+",
+        "The dataset at {line} has a Python function (from_generator, tf.py_function or tf.numpy_function) before "
+        "tf.data.experimental.service.distribute. The worker of the data service runs this part of the dataset, but "
+        "only the process that created the dataset has the function.",
+        "Create the part before distribute from files, tensors and TensorFlow operations, for example with "
+        "tf.data.TFRecordDataset or from_tensor_slices. Apply a Python function after distribute.",
+        when=_in_the_data_service,
+        reported=("tensorflow/tensorflow#50252",),
+        example=_TWO,
+        over=("python-function-of-another-task",),
+    ),
+    Row(
+        "session-without-a-target",
+        "InvalidArgumentError: … required incompatible device '/job:ps/task:0'. All available devices "
+        "[/job:localhost/…]",
+        r"required incompatible device '/job:(?P<type>\w+)/(?:replica:\d+/)?task:(?P<index>\d+)[^'\n]{0,100}'\. "
+        r"All available devices \[/job:localhost/",
+        "{line} places a variable or an operation on {type}:{index}, but the session that uses it was opened without a "
+        "target, as in tf.Session(), so the session is not connected to the cluster.",
+        "Open the session at the task's server, tf.compat.v1.Session(server.target), or use the session that "
+        "MonitoredTrainingSession or Supervisor.prepare_or_wait_for_session returns.",
+        when=not_through("/python/distribute/"),
+        reported=("tensorflow/tensorflow#23697", "tensorflow/tensorflow#11608"),
+        example=("--workers", "1", "--ps", "1"),
+    ),
+    Row(
+        "strategy-in-a-local-session",
+        "InvalidArgumentError: … required incompatible device '/job:chief/…'. All available devices "
+        "[/job:localhost/…], with MirroredStrategy",
+        r"required incompatible device '/job:(?P<type>\w+)/replica:\d+/task:\d+/device:[^'\n]{0,100}'\. "
+        r"All available devices \[/job:localhost/",
+        "MirroredStrategy takes the job name {type} from TF_CONFIG, but in graph mode the variables are in a local "
+        "session, which has no such job. The program has called tf.compat.v1.disable_eager_execution() or "
+        "disable_v2_behavior().",
+        "Remove that call. To train one model with several tasks, also replace MirroredStrategy with "
+        "tf.distribute.MultiWorkerMirroredStrategy().",
+        when=through("/distribute/mirrored_strategy.py"),
+        reported=("tensorflow/tensorflow#44093",),
+        example=("--workers", "1", "--chief", "--keras", "2"),
     ),
 )
