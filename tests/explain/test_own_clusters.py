@@ -62,6 +62,22 @@ def test_a_cluster_lacks_a_task_that_the_job_has(index: int, word: str, row: str
     assert explanation.row == row
 
 
+TAKEN = "add_port.cc:83] Failed to add port to server: No address added out of total 1 resolved for '0.0.0.0:2223'"
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "row"),
+    [(("a:2222", "b:2222"), "own-port-in-use"), (("a:2222", "b:2223"), "port-in-use"), ((), "port-in-use")],
+)
+def test_a_port_that_the_program_chooses(endpoints: tuple[str, ...], row: str) -> None:
+    """It is told from one that clusterkit has assigned."""
+    taken = failed("UnknownError: Could not start gRPC server")
+    first = replace(taken.first, before=TAKEN)
+    (explanation,) = explain(replace(taken, tasks=(first,), endpoints=endpoints))
+    assert explanation.row == row
+    assert ("2223" in explanation.means) == (row == "own-port-in-use")
+
+
 def test_a_port_of_another_kind_is_no_explanation_of_a_timeout() -> None:
     """Only a task that connects listens at an address of a cluster."""
     assert [one.row for one in explain(replace(TIMED_OUT, stuck=(CONNECTS,)))] == ["hosts-of-another-cluster"]

@@ -16,6 +16,7 @@ _CHIEF_NOT_REACHED = re.compile(
 )
 
 _NOT_DEFINED = r'Task (?P<index>\d{1,6}) was not defined in job "(?P<type>\w+)"'
+_TAKEN = re.compile(r"No address added out of total \d+ resolved for '[^'\n]*:(?P<port>\d+)'")
 
 
 def _hangs(id_: str, error: str = "") -> Condition:
@@ -38,6 +39,16 @@ def _is_too_small(evidence: Evidence) -> Words | None:
         return HOLDS
     named = (finding.word for finding in evidence.findings if finding.id == "cluster-too-small")
     return HOLDS if missing["type"] in named else None
+
+
+def _own_port(evidence: Evidence) -> Words | None:
+    """Check whether a server did not start because its port is taken, and clusterkit did not assign this port."""
+    taken = [*_TAKEN.finditer(f"{evidence.first.before}\n{evidence.first.text}")]
+    assigned = {endpoint.rpartition(":")[2] for endpoint in evidence.endpoints}
+    if not taken or not assigned or "Could not start gRPC server" not in evidence.first.text:
+        return None
+    port = taken[-1]["port"]
+    return None if port in assigned else {"port": port}
 
 
 def _is_nan(evidence: Evidence) -> Words | None:
@@ -91,6 +102,20 @@ ROWS: tuple[Row, ...] = (
         ("kubeflow/kubeflow#1931",),
         (*GANG, "--network", "virtual"),
         facts_only=True,
+    ),
+    Row(
+        "own-port-in-use",
+        "Failed to add port to server: No address added out of total 1 resolved for '0.0.0.0:2222'",
+        r"Could not start gRPC server",
+        "The server at {line} uses port {port}, which the program chooses itself. Another process on this machine, "
+        "such as one of an earlier run, already uses this port.",
+        "Find that process with `lsof -i :{port}` (`ss -ltnp` also shows it) and end it. Or take the cluster from "
+        "TF_CONFIG, with a free port for each task: "
+        "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()",
+        _own_port,
+        ("openai/universe-starter-agent#95",),
+        ("--workers", "1", "--ps", "1"),
+        over=("port-in-use",),
     ),
     Row(
         "device-of-another-worker",
