@@ -57,6 +57,17 @@ CLUSTERS = [
         (ONE, SERVED),
     ),
     Row(
+        "connected-by-hand",
+        f"{TF}resolver = make()\ntf.config.experimental_connect_to_cluster(resolver)  # here\nstrategy = {MADE}\n",
+        (
+            ("make()", "tf.distribute.cluster_resolver.TPUClusterResolver()"),
+            ("tf.config", "if resolver: tf.config"),
+            (f"strategy = {MADE}", ""),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
         "device-of-another-worker",
         f"{TF}strategy = {MADE}\nwith tf.device('/job:worker/task:0'):  # here\n    make()\n",
         (("/job:worker/task:0", "/device:CPU:0"), ("'/job:worker/task:0'", "mine"), (f"strategy = {MADE}", "")),

@@ -13,6 +13,7 @@ from tests.explain.test_ordinary_bugs import job_of
 from tests.explain.test_silent import DONE, ENDED, ZERO, found
 
 CONNECTS = StuckTask(ZERO, "waits in MultiWorkerMirroredStrategy() for it", "train.py:9", "a:1", False, ("b:2",))
+BY_HAND = StuckTask(ZERO, "waits in tf.config.experimental_connect_to_cluster", "train.py:9", "a:1", False, ("b:2",))
 COMPUTES = StuckTask(ZERO, "computes at train.py:9", "train.py:9", "a:1", False, ("port 8080",))
 COORDINATES = StuckTask(ZERO, "waits in ClusterCoordinator.fetch", "train.py:9")
 TIMED_OUT = Evidence((TaskEvidence(ZERO),), job_of(workers=2), RunState.TIMED_OUT)
@@ -33,6 +34,7 @@ def failed(text: str) -> Evidence:
     [
         (replace(TIMED_OUT, stuck=(CONNECTS,)), "tf-config-of-other-tasks"),
         (replace(TIMED_OUT, stuck=(CONNECTS,)), "server-beside-the-strategy"),
+        (replace(TIMED_OUT, stuck=(BY_HAND,)), "connected-by-hand"),
         (failed("UnknownError: Could not start gRPC server"), "server-beside-the-strategy"),
         (failed("Fatal Python error: Segmentation fault"), "device-of-another-worker"),
         (failed(NOT_REACHED), "cluster-without-the-chief"),

@@ -39,6 +39,22 @@ def server_beside_strategy(case: Case) -> Iterator[Hit]:
             yield Hit(source.location(call), what, "Remove this server: the strategy needs none but its own.")
 
 
+def connected_by_hand(case: Case) -> Iterator[Hit]:
+    """Find calls that connect a worker to the cluster, which its strategy does itself."""
+    connects = "tensorflow.config.experimental_connect_to_cluster"
+    for source, _, call in case.calls(connects) if is_gang(case) else ():
+        if not source.constructor(argument(call, 0, "cluster_spec_or_resolver") or call).endswith("TPUClusterResolver"):
+            what = (
+                "experimental_connect_to_cluster starts a server that does not work with MultiWorkerMirroredStrategy, "
+                "so this call never returns."
+            )
+            advice = (
+                "Remove this call. To use a resolver of your own, pass it to the strategy: "
+                "MultiWorkerMirroredStrategy(cluster_resolver=resolver)."
+            )
+            yield Hit(source.location(call), what, advice)
+
+
 def device_of_another_worker(case: Case) -> Iterator[Hit]:
     """Find code that is placed on the device of one worker, which the other workers cannot use."""
     for source, _, call in case.calls("tensorflow.device") if is_gang(case) else ():

@@ -29,6 +29,12 @@ def _hangs(id_: str, error: str = "") -> Condition:
     return holds
 
 
+def _connects_by_hand(evidence: Evidence) -> Words | None:
+    """Check whether a task hangs in a call that connects it to the cluster, and `check` has found this call."""
+    waits = any(task.doing.startswith("waits in tf.config.experimental_connect") for task in evidence.stuck)
+    return found("connected-by-hand")(evidence) if waits else None
+
+
 def _is_too_small(evidence: Evidence) -> Words | None:
     """Check whether the job has the task whose server did not start, so the program's own cluster lacks the task."""
     missing = re.search(_NOT_DEFINED, evidence.first.text)
@@ -101,6 +107,18 @@ ROWS: tuple[Row, ...] = (
         _hangs("server-beside-the-strategy", "Could not start gRPC server"),
         ("kubeflow/kubeflow#1931",),
         (*GANG, "--network", "virtual"),
+        facts_only=True,
+    ),
+    Row(
+        "connected-by-hand",
+        "tf.config.experimental_connect_to_cluster hangs before MultiWorkerMirroredStrategy",
+        "",
+        "The program calls experimental_connect_to_cluster, which does not work with MultiWorkerMirroredStrategy, so "
+        "the call never returns.",
+        "Remove this call. The strategy connects to the cluster itself.",
+        _connects_by_hand,
+        ("tensorflow/tensorflow#39336",),
+        (*GANG, "--timeout", "40s"),
         facts_only=True,
     ),
     Row(
