@@ -43,6 +43,18 @@ def test_a_worker_that_has_not_come_to_its_strategy() -> None:
     assert explanation.means.endswith("does not return in worker:0.")
 
 
+IN_A_SESSION = StuckTask(ZERO, "waits in Session.run", "train.py:40")
+
+
+def test_a_worker_that_ended_while_another_waits_in_a_session() -> None:
+    """Both are named. A worker that was ended with the run, and one that waits for something else, do not count."""
+    hung = Evidence((ENDED, TaskEvidence(ZERO)), job_of(workers=2, ps=1), RunState.TIMED_OUT, stuck=(IN_A_SESSION,))
+    (explanation,) = explain(hung, TABLE)
+    assert explanation.row == "fewer-steps-in-a-session"
+    assert explanation.means.startswith("worker:1 ended without an error, and worker:0 still waits in Session.run.")
+    assert rows(replace(hung, tasks=(STOPPED,))) == rows(replace(hung, stuck=(SLEEPS,))) == []
+
+
 @pytest.mark.parametrize("stuck", [(SLEEPS, replace(SLEEPS, task=ZERO)), (WAITS, replace(WAITS, task=ONE)), ()])
 def test_nobody_is_late_where_all_do_the_same(stuck: tuple[StuckTask, ...]) -> None:
     """Also if none has come to its strategy."""

@@ -32,6 +32,16 @@ def _left(evidence: Evidence) -> Words | None:
     return {"waits": listed(waits)} if waits and first.connected is False and first.step is None else None
 
 
+def _ended_in_a_session(evidence: Evidence) -> Words | None:
+    """Check whether a training task ended without an error, and another one waits in a TensorFlow 1 session."""
+    waits = [str(task.task) for task in evidence.stuck if task.doing.startswith("waits in Session.run")]
+    ends = ((task.task, task.exit) for task in evidence.tasks)
+    done = [str(task) for task, exit_ in ends if task and task.trains and exit_ and exit_.ok and exit_.asked is None]
+    if not waits or not done:
+        return None
+    return {"done": listed(done), "waits": listed(waits), "verb": "wait" if len(waits) > 1 else "waits"}
+
+
 def _only_serves(evidence: Evidence) -> Words | None:
     """Check whether the leader of the job waits in Server.join, so no task trains."""
     serves = [str(task.task) for task in evidence.stuck if task.doing.startswith("waits in Server.join")]
@@ -113,6 +123,18 @@ ROWS: tuple[Row, ...] = (
         example=(*_TWO, "--startup-timeout", "15s"),
         facts_only=True,
         over=("leaves-early",),
+    ),
+    Row(
+        "fewer-steps-in-a-session",
+        "SyncReplicasOptimizer: Session.run hangs after another worker has ended with exit code 0",
+        "",
+        "{done} ended without an error, and {waits} still {verb} in Session.run. With SyncReplicasOptimizer, a step is "
+        "complete only when replicas_to_aggregate gradients have arrived, and too few workers are left for this.",
+        "Let all workers make the same number of steps, for example by repeating the data of a worker that has less.",
+        _ended_in_a_session,
+        ("tensorflow/tensorflow#20342",),
+        ("--workers", "1", "--ps", "1", "--timeout", "40s"),
+        facts_only=True,
     ),
     Row(
         "only-serves",
