@@ -11,13 +11,18 @@ from clusterkit.check.rules.all_rules import RULES
 from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
 from tests.check.loops import LOOPS
-from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
+from tests.check.programs import MADE, ONE, PROGRAMS, TF, TWO, Row
 from tests.check.rebound import REBOUND
 from tests.check.shares import SHARES
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
-AFTER = {"devices-not-there", "cluster-too-small"}  # rules that find something only after a failure
+# The rules that find something only after a failure.
+AFTER = {
+    "devices-not-there",
+    "cluster-too-small",
+    "replica-id-as-an-index",
+}
 ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND]
 
 
@@ -131,6 +136,27 @@ def test_a_cluster_with_too_few_addresses_is_found_only_after_a_failure(text: st
     found = [each for each in findings(text, strict=False, **job) if each.id == "cluster-too-small"]
     assert [each.word for each in found] == ["worker"] * count
     assert all("only 1 address for tasks of type worker" in each.what for each in found)
+
+
+@pytest.mark.parametrize(
+    ("index", "ids"),
+    [
+        ("tf.distribute.get_replica_context().replica_id_in_sync_group", ["replica-id-as-an-index"]),
+        (
+            "tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)",
+            ["replica-id-as-an-index"],
+        ),
+        ("tf.distribute.get_replica_context().replica_id_in_sync_group % 2", []),
+        ("0", []),
+    ],
+)
+def test_an_id_of_a_replica_is_found_only_after_a_failure(index: str, ids: list[str]) -> None:
+    """A list may have an element for each replica of all workers."""
+    text = f"{TF}strategy = {MADE}\nrows = []\ndef step():\n    i = {index}\n    rows[i] += 1\n"
+    assert told(text, **TWO) == []
+    assert [id_ for id_ in told(text, strict=False, **TWO) if id_ == "replica-id-as-an-index"] == ids
+    for other, job in ((text.replace("[i]", "[i % 2]"), TWO), (text, ONE)):
+        assert "replica-id-as-an-index" not in told(other, strict=False, **job)
 
 
 def test_processes_for_the_data_are_found_only_after_a_failure() -> None:

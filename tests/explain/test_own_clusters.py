@@ -80,6 +80,21 @@ def test_a_port_that_the_program_chooses(endpoints: tuple[str, ...], row: str) -
     assert ("2223" in explanation.means) == (row == "own-port-in-use")
 
 
+INDEXED = (
+    'Traceback (most recent call last):\n  File "/home/me/train.py", line {}, in step\n    rows[i]\nIndexError: {}'
+)
+
+
+def test_an_index_that_is_the_id_of_a_replica() -> None:
+    """The error is raised in the line that `check` has found."""
+    index = found("replica-id-as-an-index")
+    out_of_range = "list index out of range"
+    (explanation,) = explain(replace(failed(INDEXED.format(3, out_of_range)), findings=index))
+    assert explanation.row == "replica-id-as-an-index"
+    assert explain(replace(failed(INDEXED.format(4, out_of_range)), findings=index)) == []
+    assert explain(replace(failed(INDEXED.format(3, "pop from empty list")), findings=index)) == []
+
+
 def test_a_port_of_another_kind_is_no_explanation_of_a_timeout() -> None:
     """Only a task that connects listens at an address of a cluster."""
     assert [one.row for one in explain(replace(TIMED_OUT, stuck=(CONNECTS,)))] == ["hosts-of-another-cluster"]

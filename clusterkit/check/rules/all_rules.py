@@ -25,6 +25,7 @@ from clusterkit.check.rules.own_clusters import (
     too_small_cluster,
     writes_tf_config,
 )
+from clusterkit.check.rules.replica_ids import replica_id_as_index
 from clusterkit.check.rules.schedules import counting_schedule
 from clusterkit.check.rules.servers import (
     coordinator_everywhere,
@@ -232,6 +233,7 @@ RULES = {
     "results-of-one-worker": results_of_one_worker,
     "endless-epoch": endless_epoch,
     "forks": forks,
+    "replica-id-as-an-index": replica_id_as_index,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
