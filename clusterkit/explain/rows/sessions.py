@@ -55,7 +55,7 @@ ROWS: tuple[Row, ...] = (
         "worker-variable-not-initialized",
         "FailedPreconditionError: Attempting to use uninitialized value local/hidden_1/w, in all workers but the chief",
         r"From /job:worker/replica:\d+/task:\d+:\nAttempting to use uninitialized value \S"
-        r"|Attempting to use uninitialized value \w*local\w*/\S",
+        r"|Attempting to use uninitialized value (?:\w*_)?local(?:_\w*)?/\S",
         "{task} reads its own variable {name}, but no initializer has run for this variable. Only the chief runs "
         "init_op, and that initializes only the variables on parameter servers and the chief's own.",
         "Initialize such variables in every worker: Supervisor(local_init_op=…) or Scaffold(local_init_op=…), with "
