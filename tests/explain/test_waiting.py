@@ -55,6 +55,15 @@ def test_a_worker_that_ended_while_another_waits_in_a_session() -> None:
     assert rows(replace(hung, tasks=(STOPPED,))) == rows(replace(hung, stuck=(SLEEPS,))) == []
 
 
+def test_an_optimizer_without_its_hook() -> None:
+    """All tasks that train wait in a session, and `check` has found the optimizer."""
+    no_hook = Finding("sync-replicas-without-the-hook", Location("train.py", 3), "No tokens.", "Pass the hook.")
+    waits = (IN_A_SESSION, replace(IN_A_SESSION, task=ONE), StuckTask(Task.parse("ps:0"), "waits in Server.join"))
+    hung = Evidence((), job_of(workers=2, ps=1), RunState.TIMED_OUT, findings=(no_hook,), stuck=waits)
+    assert rows(hung) == ["sync-replicas-without-the-hook"]
+    assert rows(replace(hung, findings=())) == rows(replace(hung, stuck=(IN_A_SESSION, SLEEPS))) == []
+
+
 @pytest.mark.parametrize("stuck", [(SLEEPS, replace(SLEEPS, task=ZERO)), (WAITS, replace(WAITS, task=ONE)), ()])
 def test_nobody_is_late_where_all_do_the_same(stuck: tuple[StuckTask, ...]) -> None:
     """Also if none has come to its strategy."""

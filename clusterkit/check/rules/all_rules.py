@@ -44,6 +44,7 @@ from clusterkit.check.rules.shares import (
 )
 from clusterkit.check.rules.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.rules.steps import loss_divided_twice, mean_of_parts, results_of_one_worker
+from clusterkit.check.rules.sync_replicas import no_hook_of_the_optimizer
 from clusterkit.check.rules.undefined import undefined_name
 from clusterkit.check.source import Source
 from clusterkit.words.job import Servers, TfConfig
@@ -241,6 +242,7 @@ RULES = {
     "keras-3-fit": fit_of_keras_3,
     "unscoped-layer": unscoped_layer,
     "finite-data": finite_data,
+    "sync-replicas-without-the-hook": no_hook_of_the_optimizer,
     "shard-of-one-pipeline": shard_of_one_pipeline,
     "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,

@@ -42,6 +42,13 @@ def _ended_in_a_session(evidence: Evidence) -> Words | None:
     return {"done": listed(done), "waits": listed(waits), "verb": "wait" if len(waits) > 1 else "waits"}
 
 
+def _no_tokens(evidence: Evidence) -> Words | None:
+    """Check whether all training tasks wait in a session, and `check` has found an optimizer without its hook."""
+    doing = [task.doing for task in evidence.stuck if task.task.trains]
+    waits = bool(doing) and all(each.startswith("waits in Session.run") for each in doing)
+    return found("sync-replicas-without-the-hook")(evidence) if waits else None
+
+
 def _only_serves(evidence: Evidence) -> Words | None:
     """Check whether the leader of the job waits in Server.join, so no task trains."""
     serves = [str(task.task) for task in evidence.stuck if task.doing.startswith("waits in Server.join")]
@@ -135,6 +142,18 @@ ROWS: tuple[Row, ...] = (
         ("tensorflow/tensorflow#20342",),
         ("--workers", "1", "--ps", "1", "--timeout", "40s"),
         facts_only=True,
+    ),
+    Row(
+        "sync-replicas-without-the-hook",
+        "SyncReplicasOptimizer hangs in the first Session.run",
+        "",
+        "SyncReplicasOptimizer waits for tokens from a thread of the chief, but the program does not start it.",
+        "Pass the optimizer's hook to the session: hooks=[optimizer.make_session_run_hook(is_chief, num_tokens=0)].",
+        _no_tokens,
+        ("tensorflow/tensorflow#2386", "tensorflow/tensorflow#13854"),
+        ("--workers", "1", "--ps", "1", "--timeout", "40s"),
+        facts_only=True,
+        over=("fewer-steps-in-a-session",),
     ),
     Row(
         "only-serves",
