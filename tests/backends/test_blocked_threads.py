@@ -69,6 +69,15 @@ def written(*frames: str, thread: str = "Current thread") -> str:
         (
             (
                 f"{TENSORFLOW}/client/session.py 1483 _call_tf_sessionrun",
+                f"{TENSORFLOW}/training/session_manager.py 478 wait_for_session",
+                f"{HOME}/train.py 38 <module>",
+            ),
+            "waits for the chief to initialize variables (wait_for_session)",
+            False,
+        ),
+        (
+            (
+                f"{TENSORFLOW}/client/session.py 1483 _call_tf_sessionrun",
                 f"{TENSORFLOW}/client/session.py 977 run",
                 f"{TENSORFLOW}/training/monitored_session.py 778 run",
                 f"{HOME}/train.py 40 <module>",

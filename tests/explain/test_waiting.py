@@ -55,6 +55,19 @@ def test_a_worker_that_ended_while_another_waits_in_a_session() -> None:
     assert rows(replace(hung, tasks=(STOPPED,))) == rows(replace(hung, stuck=(SLEEPS,))) == []
 
 
+def test_a_worker_that_waits_for_variables_which_the_chief_lacks() -> None:
+    """The leader is busy, and does not wait for variables itself."""
+    job = job_of(workers=1, ps=1)
+    chief = StuckTask(Task.parse("chief:0"), "sleeps (time.sleep) at train.py:41", "train.py:41")
+    waits = StuckTask(ZERO, "waits for the chief to initialize variables (wait_for_session)", "train.py:38")
+    hung = Evidence((), job, RunState.TIMED_OUT, stuck=(chief, waits))
+    (explanation,) = explain(hung, TABLE)
+    assert explanation.row == "variables-that-the-chief-lacks"
+    assert "while chief:0 sleeps (time.sleep) at train.py:41." in explanation.means
+    for stuck in ((replace(chief, doing=waits.doing), waits), (chief,), (waits,)):
+        assert rows(replace(hung, stuck=stuck)) == []
+
+
 def test_an_optimizer_without_its_hook() -> None:
     """All tasks that train wait in a session, and `check` has found the optimizer."""
     no_hook = Finding("sync-replicas-without-the-hook", Location("train.py", 3), "No tokens.", "Pass the hook.")

@@ -80,6 +80,8 @@ _TENSORFLOW = (
     ("tensorflow/python/eager/remote.py", "connect_to_cluster",
      "waits in tf.config.experimental_connect_to_cluster", False),
     ("tensorflow/python/training/server_lib.py", "join", "waits in Server.join", False),
+    ("tensorflow/python/training/session_manager.py", "wait_for_session",
+     "waits for the chief to initialize variables (wait_for_session)", False),
     ("tensorflow/python/client/session.py", "_call_tf_sessionrun", "waits in Session.run", False),
     ("distribute/collective_all_reduce_strategy.py", "__init__|_initialize_multi_worker",
      _CONNECTS[1], False),

@@ -11,6 +11,7 @@ from clusterkit.words.outcome import RunState
 
 _TWO = ("--workers", "2")
 _WAITS_FOR_DATA = "waits for its next batch"
+_FOR_THE_CHIEF = "waits for the chief to initialize variables"
 _WAITS = "waits in MultiWorkerMirroredStrategy()"
 
 
@@ -40,6 +41,15 @@ def _ended_in_a_session(evidence: Evidence) -> Words | None:
     if not waits or not done:
         return None
     return {"done": listed(done), "waits": listed(waits), "verb": "wait" if len(waits) > 1 else "waits"}
+
+
+def _waits_for_variables(evidence: Evidence) -> Words | None:
+    """Check whether a worker waits for variables that the leader has to initialize, while the leader does not wait."""
+    waits = [task for task in evidence.stuck if task.doing.startswith(_FOR_THE_CHIEF)]
+    chief = next((task for task in evidence.stuck if evidence.job and task.task == evidence.job.leader), None)
+    if not waits or chief is None or not chief.doing or chief.doing.startswith((_FOR_THE_CHIEF, *CONNECTS)):
+        return None
+    return {"waits": str(waits[0].task), "chief": str(chief.task), "doing": chief.doing}
 
 
 def _no_tokens(evidence: Evidence) -> Words | None:
@@ -140,6 +150,19 @@ ROWS: tuple[Row, ...] = (
         "Let all workers make the same number of steps, for example by repeating the data of a worker that has less.",
         _ended_in_a_session,
         ("tensorflow/tensorflow#20342",),
+        ("--workers", "1", "--ps", "1", "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "variables-that-the-chief-lacks",
+        "Workers hang in prepare_or_wait_for_session (MonitoredTrainingSession), but the chief trains",
+        "",
+        "{waits} waits until all its global variables have values, while {chief} {doing}. If {chief} already trains, "
+        "{waits} has variables that {chief} lacks, since the chief initializes only the variables of its own graph.",
+        "Give the variables the same names in all tasks, without the time, a random number or the task's index. "
+        "Create variables that each worker needs for itself with collections=[tf.GraphKeys.LOCAL_VARIABLES].",
+        _waits_for_variables,
+        ("tensorflow/tensorflow#2472", "google-research/batch-ppo#17"),
         ("--workers", "1", "--ps", "1", "--timeout", "40s"),
         facts_only=True,
     ),
