@@ -68,35 +68,6 @@ def written(*frames: str, thread: str = "Current thread") -> str:
         ),
         (
             (
-                f"{TENSORFLOW}/client/session.py 1483 _call_tf_sessionrun",
-                f"{TENSORFLOW}/training/session_manager.py 478 wait_for_session",
-                f"{HOME}/train.py 38 <module>",
-            ),
-            "waits for the chief to initialize variables (wait_for_session)",
-            False,
-        ),
-        (
-            (
-                f"{TENSORFLOW}/client/session.py 1483 _call_tf_sessionrun",
-                f"{TENSORFLOW}/client/session.py 977 run",
-                f"{TENSORFLOW}/training/monitored_session.py 778 run",
-                f"{HOME}/train.py 40 <module>",
-            ),
-            "waits in Session.run",
-            False,
-        ),
-        (
-            (
-                f"{TENSORFLOW}/eager/context.py 736 ensure_initialized",
-                f"{TENSORFLOW}/distribute/device_util.py 60 canonicalize",
-                f"{TENSORFLOW}/eager/remote.py 262 connect_to_cluster",
-                f"{HOME}/train.py 12 <module>",
-            ),
-            "waits in tf.config.experimental_connect_to_cluster",
-            False,
-        ),
-        (
-            (
                 f"{PYTHON}/threading.py 327 wait",
                 f"{PYTHON}/threading.py 629 wait",
                 f"{TENSORFLOW}/distribute/coordinator/values.py 98 _wait_and_maybe_error",

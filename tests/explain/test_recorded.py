@@ -26,7 +26,7 @@ from clusterkit.explain.rows import (
     servers,
     sessions,
 )
-from clusterkit.words.model import ProgramKind, Task
+from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
 _ROOMS = (
@@ -59,16 +59,6 @@ def test_data_that_ends_is_no_matter_of_parameter_servers_in_a_gang() -> None:
     gang: dict[str, Any] = {"program": "train.py", "workers": 2}
     assert explain(Evidence(ended, build_job(gang, ProgramKind.SCRIPT))) == []
     assert len(explain(Evidence(ended, build_job({**gang, "ps": 1}, ProgramKind.SCRIPT)))) == 1
-
-
-def test_a_variable_that_the_chief_lacks_is_no_variable_of_a_worker() -> None:
-    """The chief runs the initializers of all variables that are not the workers' own."""
-    job = build_job({"program": "train.py", "workers": 1, "ps": 1}, ProgramKind.SCRIPT)
-    text = RECORDED["worker-variable-not-initialized"]
-    failed = [TaskEvidence(Task.parse(name), text) for name in ("worker:0", "chief:0")]
-    (worker,), (chief,) = (explain(Evidence((task,), job)) for task in failed)
-    assert (worker.row, chief.row) == ("worker-variable-not-initialized", "variable-not-initialized")
-    assert worker.means.startswith("worker:0 reads its own variable local/copy,")
 
 
 def test_an_assignment_in_a_condition_is_told_from_one_in_an_inner_function() -> None:

@@ -20,10 +20,11 @@ supervisor = tf.train.Supervisor(
     init_op=tf.global_variables_initializer(),
     ready_op=tf.report_uninitialized_variables([shared]),
     saver=None,
+    recovery_wait_secs=1,
     summary_op=None,
 )
 filters = tf.ConfigProto(device_filters=["/job:ps", f"/job:{kind}/task:{index}"])
 session = supervisor.prepare_or_wait_for_session(server.target, config=filters)
 if kind == "chief":
     server.join()
-session.run(copy + 1.0)
+session.run(copy)
