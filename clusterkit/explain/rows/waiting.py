@@ -11,6 +11,7 @@ from clusterkit.words.outcome import RunState
 
 _TWO = ("--workers", "2")
 _WAITS_FOR_DATA = "waits for its next batch"
+_IN_A_SESSION = "waits in Session.run"
 _FOR_THE_CHIEF = "waits for the chief to initialize variables"
 _WAITS = "waits in MultiWorkerMirroredStrategy()"
 
@@ -35,7 +36,7 @@ def _left(evidence: Evidence) -> Words | None:
 
 def _ended_in_a_session(evidence: Evidence) -> Words | None:
     """Check whether a training task ended without an error, and another one waits in a TensorFlow 1 session."""
-    waits = [str(task.task) for task in evidence.stuck if task.doing.startswith("waits in Session.run")]
+    waits = [str(task.task) for task in evidence.stuck if task.doing.startswith(_IN_A_SESSION)]
     ends = ((task.task, task.exit) for task in evidence.tasks)
     done = [str(task) for task, exit_ in ends if task and task.trains and exit_ and exit_.ok and exit_.asked is None]
     if not waits or not done:
@@ -53,9 +54,10 @@ def _waits_for_variables(evidence: Evidence) -> Words | None:
 
 
 def _no_tokens(evidence: Evidence) -> Words | None:
-    """Check whether all training tasks wait in a session, and `check` has found an optimizer without its hook."""
+    """Check whether no training task gets beyond a session, and `check` has found an optimizer without its hook."""
     doing = [task.doing for task in evidence.stuck if task.task.trains]
-    waits = bool(doing) and all(each.startswith("waits in Session.run") for each in doing)
+    in_a_step = any(each.startswith(_IN_A_SESSION) for each in doing)
+    waits = in_a_step and all(each.startswith((_IN_A_SESSION, _FOR_THE_CHIEF)) for each in doing)
     return found("sync-replicas-without-the-hook")(evidence) if waits else None
 
 
@@ -178,7 +180,7 @@ ROWS: tuple[Row, ...] = (
         ("tensorflow/tensorflow#2386", "tensorflow/tensorflow#13854"),
         ("--workers", "1", "--ps", "1", "--timeout", "40s"),
         facts_only=True,
-        over=("fewer-steps-in-a-session",),
+        over=("fewer-steps-in-a-session", "variables-that-the-chief-lacks"),
     ),
     Row(
         "only-serves",
