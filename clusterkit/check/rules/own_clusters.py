@@ -133,13 +133,16 @@ def _length(source: Source, node: ast.AST | None) -> int | None:
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
         case ast.Subscript(value=whole, slice=ast.Slice(lower=lower, upper=upper, step=None)):
-            bounds = [source.value(bound) for bound in (lower, upper)]
-            numbers = [bound.value if isinstance(bound, ast.Constant) else bound for bound in bounds]
-            length = _length(source, whole)
-            if length is None or not all(isinstance(number, int | None) for number in numbers):
+            length, first, end = _length(source, whole), _number(source, lower), _number(source, upper)
+            if length is None or (lower is not None and first is None) or (upper is not None and end is None):
                 return None
-            return len(range(length)[slice(*numbers)])
+            return len(range(length)[first:end])
     return None
+
+
+def _number(source: Source, node: ast.AST | None) -> int | None:
+    value = source.value(node)
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
 def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
