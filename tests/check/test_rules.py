@@ -18,11 +18,7 @@ from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
 # The rules that find something only after a failure.
-AFTER = {
-    "devices-not-there",
-    "cluster-too-small",
-    "replica-id-as-an-index",
-}
+AFTER = {"devices-not-there", "cluster-too-small", "replica-id-as-an-index", "collectives-without-a-leader"}
 ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND]
 
 
@@ -157,6 +153,20 @@ def test_an_id_of_a_replica_is_found_only_after_a_failure(index: str, ids: list[
     assert [id_ for id_ in told(text, strict=False, **TWO) if id_ == "replica-id-as-an-index"] == ids
     for other, job in ((text.replace("[i]", "[i % 2]"), TWO), (text, ONE)):
         assert "replica-id-as-an-index" not in told(other, strict=False, **job)
+
+
+def test_collectives_without_a_leader_are_found_only_after_a_failure() -> None:
+    """A strategy names a leader by itself."""
+    text = (
+        f"{TF}from tensorflow.python.ops import collective_ops\ncollective_ops.all_reduce(x, 2, 4, 11, 'Add', 'Id')\n"
+    )
+    assert told(text, **TWO) == []
+    for changed, job, count in (
+        (text, TWO, 1),
+        (f"{text}config.experimental.collective_group_leader = leader\n", TWO, 0),
+        (text, ONE, 0),
+    ):
+        assert told(changed, strict=False, **job).count("collectives-without-a-leader") == count
 
 
 def test_processes_for_the_data_are_found_only_after_a_failure() -> None:

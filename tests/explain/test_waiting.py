@@ -75,6 +75,8 @@ def test_an_optimizer_without_its_hook() -> None:
     hung = Evidence((), job_of(workers=2, ps=1), RunState.TIMED_OUT, findings=(no_hook,), stuck=waits)
     late = replace(IN_A_SESSION, task=ONE, doing="waits for the chief to initialize variables (wait_for_session)")
     assert rows(hung) == rows(replace(hung, stuck=(IN_A_SESSION, late))) == ["sync-replicas-without-the-hook"]
+    gang = replace(hung, job=GANG, findings=(replace(no_hook, id="collectives-without-a-leader"),))
+    assert rows(gang) == ["collectives-without-a-leader"]
     assert rows(replace(hung, findings=())) == rows(replace(hung, stuck=(IN_A_SESSION, SLEEPS))) == []
 
 

@@ -55,6 +55,22 @@ def connected_by_hand(case: Case) -> Iterator[Hit]:
             yield Hit(source.location(call), what, advice)
 
 
+def no_leader_of_collectives(case: Case) -> Iterator[Hit]:
+    """Find collective operations in a program that names no leader for them, for the explanation of a hang."""
+    leader = re.compile("collective_group_leader")
+    if case.strict or case.job.shape is not Shape.MULTI_WORKER or any(each.mentions(leader) for each in case.sources):
+        return
+    for source in case.sources:
+        for name, call in source.calls():
+            if name.startswith("tensorflow.python.ops.collective_ops."):
+                what = "The servers have no common leader for this collective operation, so each waits for the others."
+                advice = (
+                    "Write config.experimental.collective_group_leader = '/job:worker/replica:0/task:0', with "
+                    "config = tf.compat.v1.ConfigProto(), and pass config to tf.distribute.Server and to the session."
+                )
+                yield Hit(source.location(call), what, advice)
+
+
 def device_of_another_worker(case: Case) -> Iterator[Hit]:
     """Find code that is placed on the device of one worker, which the other workers cannot use."""
     for source, _, call in case.calls("tensorflow.device") if is_gang(case) else ():

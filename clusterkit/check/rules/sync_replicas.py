@@ -28,6 +28,7 @@ def no_hook_of_the_optimizer(case: Case) -> Iterator[Hit]:
         advice = (
             "Pass the optimizer's hook to the session: MonitoredTrainingSession(…, "
             "hooks=[optimizer.make_session_run_hook(is_chief, num_tokens=0)], stop_grace_period_secs=5). With a "
-            "Supervisor, call supervisor.start_queue_runners(session, [optimizer.get_chief_queue_runner()]) in the chief."
+            "Supervisor, call supervisor.start_queue_runners(session, [optimizer.get_chief_queue_runner()]) in the "
+            "chief."
         )
         yield Hit(source.location(call), what, advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Evidence, Row, Words, found
+from clusterkit.explain.row import Condition, Evidence, Row, Words, found
 from clusterkit.explain.rows.gangs import IN_A_STEP
 from clusterkit.explain.rows.resolvers import CONNECTS
 from clusterkit.text.spelling import listed
@@ -53,12 +53,16 @@ def _waits_for_variables(evidence: Evidence) -> Words | None:
     return {"waits": str(waits[0].task), "chief": str(chief.task), "doing": chief.doing}
 
 
-def _no_tokens(evidence: Evidence) -> Words | None:
-    """Check whether no training task gets beyond a session, and `check` has found an optimizer without its hook."""
-    doing = [task.doing for task in evidence.stuck if task.task.trains]
-    in_a_step = any(each.startswith(_IN_A_SESSION) for each in doing)
-    waits = in_a_step and all(each.startswith((_IN_A_SESSION, _FOR_THE_CHIEF)) for each in doing)
-    return found("sync-replicas-without-the-hook")(evidence) if waits else None
+def _all_in_a_session(id_: str) -> Condition:
+    """Return a condition: no training task gets beyond its session, and `check` has a finding with this id."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        doing = [task.doing for task in evidence.stuck if task.task.trains]
+        in_a_step = any(each.startswith(_IN_A_SESSION) for each in doing)
+        waits = in_a_step and all(each.startswith((_IN_A_SESSION, _FOR_THE_CHIEF)) for each in doing)
+        return found(id_)(evidence) if waits else None
+
+    return holds
 
 
 def _only_serves(evidence: Evidence) -> Words | None:
@@ -171,12 +175,24 @@ ROWS: tuple[Row, ...] = (
         facts_only=True,
     ),
     Row(
+        "collectives-without-a-leader",
+        "collective_ops.all_reduce hangs in Session.run in all workers",
+        "",
+        "The servers have no common leader for collective operations, so each worker waits for the others.",
+        "Set config.experimental.collective_group_leader = '/job:worker/replica:0/task:0', and pass config to "
+        "tf.distribute.Server and to the session.",
+        _all_in_a_session("collectives-without-a-leader"),
+        ("tensorflow/tensorflow#31499",),
+        (*_TWO, "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
         "sync-replicas-without-the-hook",
         "SyncReplicasOptimizer hangs in the first Session.run",
         "",
         "SyncReplicasOptimizer waits for tokens from a thread of the chief, but the program does not start it.",
         "Pass the optimizer's hook to the session: hooks=[optimizer.make_session_run_hook(is_chief, num_tokens=0)].",
-        _no_tokens,
+        _all_in_a_session("sync-replicas-without-the-hook"),
         ("tensorflow/tensorflow#2386", "tensorflow/tensorflow#13854"),
         ("--workers", "1", "--ps", "1", "--timeout", "40s"),
         facts_only=True,
