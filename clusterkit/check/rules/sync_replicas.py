@@ -27,8 +27,8 @@ def no_hook_of_the_optimizer(case: Case) -> Iterator[Hit]:
         )
         advice = (
             "Pass the optimizer's hook to the session: MonitoredTrainingSession(…, "
-            "hooks=[optimizer.make_session_run_hook(is_chief, num_tokens=0)], stop_grace_period_secs=5). With a "
-            "Supervisor, call supervisor.start_queue_runners(session, [optimizer.get_chief_queue_runner()]) in the "
-            "chief."
+            "hooks=[optimizer.make_session_run_hook(is_chief, num_tokens=0)], stop_grace_period_secs=5). With "
+            "Supervisor(…, stop_grace_secs=5), call supervisor.start_queue_runners(session, "
+            "[optimizer.get_chief_queue_runner()]) in the chief."
         )
         yield Hit(source.location(call), what, advice)

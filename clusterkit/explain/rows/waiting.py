@@ -154,8 +154,8 @@ ROWS: tuple[Row, ...] = (
         "{done} ended without an error, and {waits} still {verb} in Session.run. With SyncReplicasOptimizer, a step is "
         "complete only when replicas_to_aggregate gradients have arrived, and too few workers are left for this.",
         "Let all workers make the same number of steps, for example by repeating the data of a worker that has less. "
-        "Pass stop_grace_period_secs=5 to MonitoredTrainingSession, since the chief otherwise waits up to 2 min for a "
-        "thread when it closes the session.",
+        "Pass stop_grace_period_secs=5 to MonitoredTrainingSession (stop_grace_secs to Supervisor), since the chief "
+        "otherwise waits up to 2 min for a thread when it closes the session.",
         _ended_in_a_session,
         ("tensorflow/tensorflow#20342",),
         ("--workers", "1", "--ps", "1", "--timeout", "40s"),
