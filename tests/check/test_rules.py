@@ -127,7 +127,7 @@ CLUSTER = f"{TF}HOSTS = ['a:1', 'b:1']\nPS = 1\ntf.train.ClusterSpec({{'ps': HOS
 )
 def test_a_cluster_with_too_few_addresses_is_found_only_after_a_failure(text: str, count: int) -> None:
     """Its tasks may be others than those of the job."""
-    job = {"chief": True, "workers": 2, "ps": 1}
+    job: dict[str, Any] = {"chief": True, "workers": 2, "ps": 1}
     assert told(text, **job) == []
     found = [each for each in findings(text, strict=False, **job) if each.id == "cluster-too-small"]
     assert [each.word for each in found] == ["worker"] * count
