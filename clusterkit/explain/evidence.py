@@ -55,6 +55,7 @@ def evidence_of(
         undistributed=result.undistributed,
         diverged=result.diverged_at is not None,
         short=result.short,
+        endpoints=tuple(run.endpoints().values()),
         log="" if failures and has_own_error(failures[0].exit) else _log_of_leader(run, result, job),
     )
 

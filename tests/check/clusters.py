@@ -57,6 +57,29 @@ CLUSTERS = [
         (ONE, SERVED),
     ),
     Row(
+        "connected-by-hand",
+        f"{TF}resolver = make()\ntf.config.experimental_connect_to_cluster(resolver)  # here\nstrategy = {MADE}\n",
+        (
+            ("make()", "tf.distribute.cluster_resolver.TPUClusterResolver()"),
+            ("tf.config", "if resolver: tf.config"),
+            (f"strategy = {MADE}", ""),
+        ),
+        TWO,
+        (ONE, SERVED),
+    ),
+    Row(
+        "sync-replicas-without-the-hook",
+        "import tensorflow.compat.v1 as tf\nsgd = make()\noptimizer = tf.train.SyncReplicasOptimizer(sgd, 2)  # here\n",
+        (
+            ("sgd = make()", "sgd = make()\nhook = make_session_run_hook"),
+            ("sgd = make()", "make(sync_optimizer=1)"),
+            ("optimizer =", "if sgd: optimizer ="),
+            ("compat.v1", "mine"),
+        ),
+        SERVED,
+        (ONE, TWO),
+    ),
+    Row(
         "device-of-another-worker",
         f"{TF}strategy = {MADE}\nwith tf.device('/job:worker/task:0'):  # here\n    make()\n",
         (("/job:worker/task:0", "/device:CPU:0"), ("'/job:worker/task:0'", "mine"), (f"strategy = {MADE}", "")),

@@ -11,12 +11,14 @@ from clusterkit.check.rules.all_rules import RULES
 from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
 from tests.check.loops import LOOPS
-from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
+from tests.check.programs import MADE, ONE, PROGRAMS, TF, TWO, Row
 from tests.check.rebound import REBOUND
 from tests.check.shares import SHARES
 from tests.check.shuffled import SHUFFLED
 from tests.check.steps import STEPS
 
+# The rules that find something only after a failure.
+AFTER = {"devices-not-there", "cluster-too-small", "replica-id-as-an-index", "collectives-without-a-leader"}
 ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND]
 
 
@@ -58,7 +60,7 @@ def test_a_file_that_hides_a_module_is_a_finding() -> None:
 
 def test_each_rule_has_a_row() -> None:
     """A new rule needs a row in the table above."""
-    assert set(RULES) == {row.finding for row in ROWS} | {"hides-module", "undefined-name", "devices-not-there"}
+    assert set(RULES) == {row.finding for row in ROWS} | AFTER | {"hides-module", "undefined-name"}
 
 
 ALIASES = {
@@ -108,6 +110,63 @@ def test_gpus_of_a_strategy_are_found_only_after_a_failure(devices: str) -> None
     assert told(text, strict=False, workers=1) == ["devices-not-there"]
     text = text.replace("gpu:", "cpu:").replace("GPU:", "CPU:")
     assert told(text, strict=False, workers=1) == []
+
+
+CLUSTER = f"{TF}HOSTS = ['a:1', 'b:1']\nPS = 1\ntf.train.ClusterSpec({{'ps': HOSTS[:PS], 'worker': HOSTS[PS:]}})\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (CLUSTER, 1),
+        (CLUSTER.replace("tensorflow", "tensorflow.compat.v1"), 1),
+        (CLUSTER.replace("'b:1'", "'b:1', 'c:1', 'd:1'"), 0),
+        (CLUSTER.replace("'b:1'", "*more"), 0),
+        (CLUSTER.replace("PS = 1", "PS = count()"), 0),
+    ],
+)
+def test_a_cluster_with_too_few_addresses_is_found_only_after_a_failure(text: str, count: int) -> None:
+    """Its tasks may be others than those of the job."""
+    job: dict[str, Any] = {"chief": True, "workers": 2, "ps": 1}
+    assert told(text, **job) == []
+    found = [each for each in findings(text, strict=False, **job) if each.id == "cluster-too-small"]
+    assert [each.word for each in found] == ["worker"] * count
+    assert all("only 1 address for tasks of type worker" in each.what for each in found)
+
+
+@pytest.mark.parametrize(
+    ("index", "ids"),
+    [
+        ("tf.distribute.get_replica_context().replica_id_in_sync_group", ["replica-id-as-an-index"]),
+        (
+            "tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)",
+            ["replica-id-as-an-index"],
+        ),
+        ("tf.distribute.get_replica_context().replica_id_in_sync_group % 2", []),
+        ("0", []),
+    ],
+)
+def test_an_id_of_a_replica_is_found_only_after_a_failure(index: str, ids: list[str]) -> None:
+    """A list may have an element for each replica of all workers."""
+    text = f"{TF}strategy = {MADE}\nrows = []\ndef step():\n    i = {index}\n    rows[i] += 1\n"
+    assert told(text, **TWO) == []
+    assert [id_ for id_ in told(text, strict=False, **TWO) if id_ == "replica-id-as-an-index"] == ids
+    for other, job in ((text.replace("[i]", "[i % 2]"), TWO), (text, ONE)):
+        assert "replica-id-as-an-index" not in told(other, strict=False, **job)
+
+
+def test_collectives_without_a_leader_are_found_only_after_a_failure() -> None:
+    """A strategy names a leader by itself."""
+    text = (
+        f"{TF}from tensorflow.python.ops import collective_ops\ncollective_ops.all_reduce(x, 2, 4, 11, 'Add', 'Id')\n"
+    )
+    assert told(text, **TWO) == []
+    for changed, job, count in (
+        (text, TWO, 1),
+        (f"{text}config.experimental.collective_group_leader = leader\n", TWO, 0),
+        (text, ONE, 0),
+    ):
+        assert told(changed, strict=False, **job).count("collectives-without-a-leader") == count
 
 
 def test_processes_for_the_data_are_found_only_after_a_failure() -> None:

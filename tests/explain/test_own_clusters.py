@@ -13,6 +13,7 @@ from tests.explain.test_ordinary_bugs import job_of
 from tests.explain.test_silent import DONE, ENDED, ZERO, found
 
 CONNECTS = StuckTask(ZERO, "waits in MultiWorkerMirroredStrategy() for it", "train.py:9", "a:1", False, ("b:2",))
+BY_HAND = StuckTask(ZERO, "waits in tf.config.experimental_connect_to_cluster", "train.py:9", "a:1", False, ("b:2",))
 COMPUTES = StuckTask(ZERO, "computes at train.py:9", "train.py:9", "a:1", False, ("port 8080",))
 COORDINATES = StuckTask(ZERO, "waits in ClusterCoordinator.fetch", "train.py:9")
 TIMED_OUT = Evidence((TaskEvidence(ZERO),), job_of(workers=2), RunState.TIMED_OUT)
@@ -33,6 +34,7 @@ def failed(text: str) -> Evidence:
     [
         (replace(TIMED_OUT, stuck=(CONNECTS,)), "tf-config-of-other-tasks"),
         (replace(TIMED_OUT, stuck=(CONNECTS,)), "server-beside-the-strategy"),
+        (replace(TIMED_OUT, stuck=(BY_HAND,)), "connected-by-hand"),
         (failed("UnknownError: Could not start gRPC server"), "server-beside-the-strategy"),
         (failed("Fatal Python error: Segmentation fault"), "device-of-another-worker"),
         (failed(NOT_REACHED), "cluster-without-the-chief"),
@@ -46,6 +48,51 @@ def test_a_finding_explains_what_it_fits(evidence: Evidence, row: str) -> None:
     others = (failed("ValueError: no"), TIMED_OUT, replace(TIMED_OUT, stuck=(COMPUTES,)))
     for other in others:
         assert explain(replace(other, findings=found(row))) == []
+
+
+NOT_DEFINED = 'InternalError: Task {} was not defined in job "worker"'
+
+
+@pytest.mark.parametrize(
+    ("index", "word", "row"),
+    [(1, "", "cluster-too-small"), (2, "worker", "cluster-too-small"), (2, "ps", "task-not-defined")],
+)
+def test_a_cluster_lacks_a_task_that_the_job_has(index: int, word: str, row: str) -> None:
+    """A task that the job lacks, too, is a wrong index, unless `check` has found a cluster that is too small."""
+    short = tuple(replace(finding, word=word) for finding in found("cluster-too-small"))
+    (explanation,) = explain(replace(failed(NOT_DEFINED.format(index)), findings=short))
+    assert explanation.row == row
+
+
+TAKEN = "add_port.cc:83] Failed to add port to server: No address added out of total 1 resolved for '0.0.0.0:2223'"
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "row"),
+    [(("a:2222", "b:2222"), "own-port-in-use"), (("a:2222", "b:2223"), "port-in-use"), ((), "port-in-use")],
+)
+def test_a_port_that_the_program_chooses(endpoints: tuple[str, ...], row: str) -> None:
+    """It is told from one that clusterkit has assigned."""
+    taken = failed("UnknownError: Could not start gRPC server")
+    first = replace(taken.first, before=TAKEN)
+    (explanation,) = explain(replace(taken, tasks=(first,), endpoints=endpoints))
+    assert explanation.row == row
+    assert ("2223" in explanation.means) == (row == "own-port-in-use")
+
+
+INDEXED = (
+    'Traceback (most recent call last):\n  File "/home/me/train.py", line {}, in step\n    rows[i]\nIndexError: {}'
+)
+
+
+def test_an_index_that_is_the_id_of_a_replica() -> None:
+    """The error is raised in the line that `check` has found."""
+    index = found("replica-id-as-an-index")
+    out_of_range = "list index out of range"
+    (explanation,) = explain(replace(failed(INDEXED.format(3, out_of_range)), findings=index))
+    assert explanation.row == "replica-id-as-an-index"
+    assert explain(replace(failed(INDEXED.format(4, out_of_range)), findings=index)) == []
+    assert explain(replace(failed(INDEXED.format(3, "pop from empty list")), findings=index)) == []
 
 
 def test_a_port_of_another_kind_is_no_explanation_of_a_timeout() -> None:

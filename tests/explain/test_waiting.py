@@ -43,6 +43,43 @@ def test_a_worker_that_has_not_come_to_its_strategy() -> None:
     assert explanation.means.endswith("does not return in worker:0.")
 
 
+IN_A_SESSION = StuckTask(ZERO, "waits in Session.run", "train.py:40")
+
+
+def test_a_worker_that_ended_while_another_waits_in_a_session() -> None:
+    """Both are named. A worker that was ended with the run, and one that waits for something else, do not count."""
+    hung = Evidence((ENDED, TaskEvidence(ZERO)), job_of(workers=2, ps=1), RunState.TIMED_OUT, stuck=(IN_A_SESSION,))
+    (explanation,) = explain(hung, TABLE)
+    assert explanation.row == "fewer-steps-in-a-session"
+    assert explanation.means.startswith("worker:1 ended without an error, and worker:0 still waits in Session.run.")
+    assert rows(replace(hung, tasks=(STOPPED,))) == rows(replace(hung, stuck=(SLEEPS,))) == []
+
+
+def test_a_worker_that_waits_for_variables_which_the_chief_lacks() -> None:
+    """The leader is busy, and does not wait for variables itself."""
+    job = job_of(workers=1, ps=1)
+    chief = StuckTask(Task.parse("chief:0"), "sleeps (time.sleep) at train.py:41", "train.py:41")
+    waits = StuckTask(ZERO, "waits for the chief to initialize variables (wait_for_session)", "train.py:38")
+    hung = Evidence((), job, RunState.TIMED_OUT, stuck=(chief, waits))
+    (explanation,) = explain(hung, TABLE)
+    assert explanation.row == "variables-that-the-chief-lacks"
+    assert "while chief:0 sleeps (time.sleep) at train.py:41." in explanation.means
+    for stuck in ((replace(chief, doing=waits.doing), waits), (chief,), (waits,)):
+        assert rows(replace(hung, stuck=stuck)) == []
+
+
+def test_an_optimizer_without_its_hook() -> None:
+    """All tasks that train wait in a session, and `check` has found the optimizer."""
+    no_hook = Finding("sync-replicas-without-the-hook", Location("train.py", 3), "No tokens.", "Pass the hook.")
+    waits = (IN_A_SESSION, replace(IN_A_SESSION, task=ONE), StuckTask(Task.parse("ps:0"), "waits in Server.join"))
+    hung = Evidence((), job_of(workers=2, ps=1), RunState.TIMED_OUT, findings=(no_hook,), stuck=waits)
+    late = replace(IN_A_SESSION, task=ONE, doing="waits for the chief to initialize variables (wait_for_session)")
+    assert rows(hung) == rows(replace(hung, stuck=(IN_A_SESSION, late))) == ["sync-replicas-without-the-hook"]
+    gang = replace(hung, job=GANG, findings=(replace(no_hook, id="collectives-without-a-leader"),))
+    assert rows(gang) == ["collectives-without-a-leader"]
+    assert rows(replace(hung, findings=())) == rows(replace(hung, stuck=(IN_A_SESSION, SLEEPS))) == []
+
+
 @pytest.mark.parametrize("stuck", [(SLEEPS, replace(SLEEPS, task=ZERO)), (WAITS, replace(WAITS, task=ONE)), ()])
 def test_nobody_is_late_where_all_do_the_same(stuck: tuple[StuckTask, ...]) -> None:
     """Also if none has come to its strategy."""

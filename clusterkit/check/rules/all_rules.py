@@ -17,12 +17,16 @@ from clusterkit.check.rules.own_clusters import (
     SERVER,
     chief_without_a_chief,
     cluster_without_chief,
+    connected_by_hand,
     device_of_another_worker,
     gpus_by_name,
+    no_leader_of_collectives,
     server_beside_strategy,
     tf_config_of_other_tasks,
+    too_small_cluster,
     writes_tf_config,
 )
+from clusterkit.check.rules.replica_ids import replica_id_as_index
 from clusterkit.check.rules.schedules import counting_schedule
 from clusterkit.check.rules.servers import (
     coordinator_everywhere,
@@ -41,6 +45,7 @@ from clusterkit.check.rules.shares import (
 )
 from clusterkit.check.rules.shuffles import unseeded_rows, unseeded_shuffle
 from clusterkit.check.rules.steps import loss_divided_twice, mean_of_parts, results_of_one_worker
+from clusterkit.check.rules.sync_replicas import no_hook_of_the_optimizer
 from clusterkit.check.rules.undefined import undefined_name
 from clusterkit.check.source import Source
 from clusterkit.words.job import Servers, TfConfig
@@ -202,8 +207,11 @@ RULES = {
     "tf-config-without-cluster": no_cluster,
     "tf-config-of-other-tasks": tf_config_of_other_tasks,
     "server-beside-the-strategy": server_beside_strategy,
+    "connected-by-hand": connected_by_hand,
     "device-of-another-worker": device_of_another_worker,
     "cluster-without-the-chief": cluster_without_chief,
+    "cluster-too-small": too_small_cluster,
+    "collectives-without-a-leader": no_leader_of_collectives,
     "chief-without-a-chief": chief_without_a_chief,
     "devices-not-there": gpus_by_name,
     "strategy-too-late": strategy_too_late,
@@ -228,6 +236,7 @@ RULES = {
     "results-of-one-worker": results_of_one_worker,
     "endless-epoch": endless_epoch,
     "forks": forks,
+    "replica-id-as-an-index": replica_id_as_index,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
@@ -235,6 +244,7 @@ RULES = {
     "keras-3-fit": fit_of_keras_3,
     "unscoped-layer": unscoped_layer,
     "finite-data": finite_data,
+    "sync-replicas-without-the-hook": no_hook_of_the_optimizer,
     "shard-of-one-pipeline": shard_of_one_pipeline,
     "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,

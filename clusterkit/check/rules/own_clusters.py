@@ -15,6 +15,7 @@ from clusterkit.words.model import Shape, TaskType, number_of
 
 SERVER = "tensorflow.distribute.Server"
 _CLUSTER = "tensorflow.train.ClusterSpec"
+_CLUSTER_1 = "tensorflow.compat.v1.train.ClusterSpec"
 _ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address that is a whole text or a string in JSON
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
 _HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
@@ -36,6 +37,38 @@ def server_beside_strategy(case: Case) -> Iterator[Hit]:
         ):
             what = "This server takes the port at which MultiWorkerMirroredStrategy starts a server of its own."
             yield Hit(source.location(call), what, "Remove this server: the strategy needs none but its own.")
+
+
+def connected_by_hand(case: Case) -> Iterator[Hit]:
+    """Find calls that connect a worker to the cluster, which its strategy does itself."""
+    connects = "tensorflow.config.experimental_connect_to_cluster"
+    for source, _, call in case.calls(connects) if is_gang(case) else ():
+        if not source.constructor(argument(call, 0, "cluster_spec_or_resolver") or call).endswith("TPUClusterResolver"):
+            what = (
+                "experimental_connect_to_cluster starts a server that does not work with MultiWorkerMirroredStrategy, "
+                "so this call never returns."
+            )
+            advice = (
+                "Remove this call. To use a resolver of your own, pass it to the strategy: "
+                "MultiWorkerMirroredStrategy(cluster_resolver=resolver)."
+            )
+            yield Hit(source.location(call), what, advice)
+
+
+def no_leader_of_collectives(case: Case) -> Iterator[Hit]:
+    """Find collective operations in a program that names no leader for them, for the explanation of a hang."""
+    leader = re.compile("collective_group_leader")
+    if case.strict or case.job.shape is not Shape.MULTI_WORKER or any(each.mentions(leader) for each in case.sources):
+        return
+    for source in case.sources:
+        for name, call in source.calls():
+            if name.startswith("tensorflow.python.ops.collective_ops."):
+                what = "The servers have no common leader for this collective operation, so each waits for the others."
+                advice = (
+                    "Write config.experimental.collective_group_leader = '/job:worker/replica:0/task:0', with "
+                    "config = tf.compat.v1.ConfigProto(), and pass config to tf.distribute.Server and to the session."
+                )
+                yield Hit(source.location(call), what, advice)
 
 
 def device_of_another_worker(case: Case) -> Iterator[Hit]:
@@ -86,6 +119,46 @@ def cluster_without_chief(case: Case) -> Iterator[Hit]:
                 f"Or make the data without {runs[0]}."
             )
             yield Hit(source.location(call), what, advice)
+
+
+def too_small_cluster(case: Case) -> Iterator[Hit]:
+    """Find clusters with fewer addresses than the job has tasks, for the explanation of a server that did not start."""
+    counts = case.job.counts
+    for source, _, call in case.calls(_CLUSTER, _CLUSTER_1) if not case.strict else ():
+        cluster = _cluster(source, call)
+        types = _keys(cluster)
+        chiefs = 0 if "chief" in types else counts.get(TaskType.CHIEF, 0)  # such a program makes its chief a worker
+        needed = {"worker": counts.get(TaskType.WORKER, 0) + chiefs, "ps": counts.get(TaskType.PS, 0)}
+        for key, value in zip(cluster.keys, cluster.values, strict=True) if isinstance(cluster, ast.Dict) else ():
+            kind = str(key.value) if isinstance(key, ast.Constant) else ""
+            count = _length(source, value)
+            if count is not None and count < needed.get(kind, 0):
+                addresses = f"{count} address{'es' * (count != 1)}"
+                what = f"This cluster has only {addresses} for tasks of type {kind}, but the job has {case.tasks}."
+                advice = (
+                    "Add an address for every task. Or take the cluster from TF_CONFIG, "
+                    "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec(), with the type and index "
+                    'in json.loads(os.environ["TF_CONFIG"])["task"].'
+                )
+                yield Hit(source.location(call), what, advice, word=kind)
+
+
+def _length(source: Source, node: ast.AST | None) -> int | None:
+    """Return the length of a list that constants determine; None if the length is unknown."""
+    match source.value(node):
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
+        case ast.Subscript(value=whole, slice=ast.Slice(lower=lower, upper=upper, step=None)):
+            length, first, end = _length(source, whole), _number(source, lower), _number(source, upper)
+            if length is None or (lower is not None and first is None) or (upper is not None and end is None):
+                return None
+            return len(range(length)[first:end])
+    return None
+
+
+def _number(source: Source, node: ast.AST | None) -> int | None:
+    value = source.value(node)
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
 def tf_config_of_other_tasks(case: Case) -> Iterator[Hit]:
@@ -199,7 +272,7 @@ def _is_spread(job: JobSpec) -> bool:
 def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
     """Return the value that specifies a cluster, without a call of ClusterSpec around it."""
     match made := source.value(node):
-        case ast.Call(func=func) if source.dotted(func) == _CLUSTER:
+        case ast.Call(func=func) if source.dotted(func) in (_CLUSTER, _CLUSTER_1):
             return source.value(argument(made, 0, "cluster"))
     return made
 

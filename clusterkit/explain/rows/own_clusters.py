@@ -15,6 +15,9 @@ _CHIEF_NOT_REACHED = re.compile(
     r"(?:[^\n]*\n){0,3}?[^\n]*\{\{node (?:MultiDevice)?IteratorGetNext"
 )
 
+_NOT_DEFINED = r'Task (?P<index>\d{1,6}) was not defined in job "(?P<type>\w+)"'
+_TAKEN = re.compile(r"No address added out of total \d+ resolved for '[^'\n]*:(?P<port>\d+)'")
+
 
 def _hangs(id_: str, error: str = "") -> Condition:
     """Return a condition: `check` has this finding, and the run ended with `error` or while a strategy connected."""
@@ -24,6 +27,34 @@ def _hangs(id_: str, error: str = "") -> Condition:
         return found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
 
     return holds
+
+
+def _connects_by_hand(evidence: Evidence) -> Words | None:
+    """Check whether a task hangs in a call that connects it to the cluster, and `check` has found this call."""
+    waits = any(task.doing.startswith("waits in tf.config.experimental_connect") for task in evidence.stuck)
+    return found("connected-by-hand")(evidence) if waits else None
+
+
+def _is_too_small(evidence: Evidence) -> Words | None:
+    """Check whether the job has the task whose server did not start, so the program's own cluster lacks the task."""
+    missing = re.search(_NOT_DEFINED, evidence.first.text)
+    if missing is None or evidence.job is None:
+        return None
+    counts = {kind.value: count for kind, count in evidence.job.counts.items()}
+    if int(missing["index"]) < counts.get(missing["type"], 0):
+        return HOLDS
+    named = (finding.word for finding in evidence.findings if finding.id == "cluster-too-small")
+    return HOLDS if missing["type"] in named else None
+
+
+def _own_port(evidence: Evidence) -> Words | None:
+    """Check whether a server did not start because its port is taken, and clusterkit did not assign this port."""
+    taken = [*_TAKEN.finditer(f"{evidence.first.before}\n{evidence.first.text}")]
+    assigned = {endpoint.rpartition(":")[2] for endpoint in evidence.endpoints}
+    if not taken or not assigned or "Could not start gRPC server" not in evidence.first.text:
+        return None
+    port = taken[-1]["port"]
+    return None if port in assigned else {"port": port}
 
 
 def _is_nan(evidence: Evidence) -> Words | None:
@@ -54,6 +85,19 @@ ROWS: tuple[Row, ...] = (
         facts_only=True,
     ),
     Row(
+        "cluster-too-small",
+        'InternalError: Task 2 was not defined in job "worker", with a ClusterSpec of the program',
+        _NOT_DEFINED,
+        "{line} starts a server as {type}:{index}, but the cluster that the program itself defines has too few "
+        "addresses of type {type}: it has none for this task.",
+        "Add an address for every task, or take the cluster from TF_CONFIG: "
+        "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()",
+        _is_too_small,
+        ("deepsense-ai/Distributed-BA3C#2",),
+        ("--workers", "2", "--ps", "1"),
+        over=("task-not-defined",),
+    ),
+    Row(
         "server-beside-the-strategy",
         "UnknownError: Could not start gRPC server, after tf.distribute.Server in a worker",
         "",
@@ -64,6 +108,32 @@ ROWS: tuple[Row, ...] = (
         ("kubeflow/kubeflow#1931",),
         (*GANG, "--network", "virtual"),
         facts_only=True,
+    ),
+    Row(
+        "connected-by-hand",
+        "tf.config.experimental_connect_to_cluster hangs before MultiWorkerMirroredStrategy",
+        "",
+        "The program calls experimental_connect_to_cluster, which does not work with MultiWorkerMirroredStrategy, so "
+        "the call never returns.",
+        "Remove this call. The strategy connects to the cluster itself.",
+        _connects_by_hand,
+        ("tensorflow/tensorflow#39336",),
+        (*GANG, "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "own-port-in-use",
+        "Failed to add port to server: No address added out of total 1 resolved for '0.0.0.0:2222'",
+        r"Could not start gRPC server",
+        "The server at {line} uses port {port}, which the program chooses itself. Another process on this machine, "
+        "such as one of an earlier run, already uses this port.",
+        "Find that process with `lsof -i :{port}` (`ss -ltnp` also shows it) and end it. Or take the cluster from "
+        "TF_CONFIG, with a free port for each task: "
+        "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()",
+        _own_port,
+        ("openai/universe-starter-agent#95",),
+        ("--workers", "1", "--ps", "1"),
+        over=("port-in-use",),
     ),
     Row(
         "device-of-another-worker",

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from clusterkit.check.misplaced import refused
-from clusterkit.explain.row import Condition, Evidence, Row, Words, found
+from clusterkit.explain.frames import frames_of
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words, found
 from clusterkit.words.distribution import SPANS_TASKS, WhyAlone
 
 _SAME_TASK = (
@@ -68,6 +69,13 @@ def _no_cluster(evidence: Evidence) -> Words | None:
 def _option_of_up(evidence: Evidence) -> Words | None:
     said = None if evidence.job is None else refused(evidence.job, evidence.first.text)
     return None if said is None else {"means": said[0], "advice": said[1]}
+
+
+def _index_of_a_replica(evidence: Evidence) -> Words | None:
+    """Check whether a line in the traceback uses the id of a replica as an index."""
+    lines = {f"{file.rpartition('/')[2]}:{number}" for file, number in frames_of(evidence.first.text)}
+    places = (finding.location for finding in evidence.findings if finding.id == "replica-id-as-an-index")
+    return HOLDS if any(f"{at.file.rpartition('/')[2]}:{at.line}" in lines for at in places) else None
 
 
 ROWS = (
@@ -174,5 +182,17 @@ ROWS = (
         alone(WhyAlone.UNCALLED),
         facts_only=True,
         example=("--workers", "2"),
+    ),
+    Row(
+        "replica-id-as-an-index",
+        "IndexError: list index out of range, at replica_id_in_sync_group, in all workers but the first",
+        r"IndexError: (?:list|tuple) index out of range",
+        "{line} uses replica_id_in_sync_group, which counts the replicas of all workers, as an index into a list with "
+        "the replicas of one worker.",
+        "Use the remainder of the id and the length of the list, or give the list strategy.num_replicas_in_sync "
+        "elements.",
+        _index_of_a_replica,
+        ("mlcommons/training#739",),
+        ("--workers", "2"),
     ),
 )

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import not_through
-from clusterkit.explain.row import Row
+import re
+
+from clusterkit.explain.frames import not_through, through
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
+
+
+def _in_the_data_service(evidence: Evidence) -> Words | None:
+    """Check whether a worker of tf.data.experimental.service failed. The message precedes that worker's traceback."""
+    said = f"{evidence.first.before}\n{evidence.first.text}"
+    return HOLDS if "Failed to get element from worker" in said else None
+
+
+def _in_a_worker(evidence: Evidence) -> Words | None:
+    """Check whether a task other than the leader failed. The value {name} is the variable that has no value."""
+    if evidence.job is not None and evidence.first.task == evidence.job.leader:
+        return None
+    name = re.search(r"uninitialized value (\S{1,300})", evidence.first.text)
+    return {"name": name[1]} if name else HOLDS
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -25,13 +42,28 @@ ROWS: tuple[Row, ...] = (
         "FailedPreconditionError: Could not find variable … In TF1, it can also mean the variable is uninitialized.",
         r"Could not find variable [^\n]{1,300}\bIn TF1, it can also mean the variable is uninitialized"
         r"|Error while reading resource variable \S{1,300} from Container: \w+"
-        r"|FailedPreconditionError[^\n]{0,80}: Attempting to use uninitialized value",
+        r"|FailedPreconditionError[^\n]{0,80}: Attempting to use uninitialized value"
+        r"|^Attempting to use uninitialized value \S",
         "{line} reads a variable that has no value yet. Either no task has run its initializer, or the task that held "
         "the variable was restarted.",
         "Run tf.compat.v1.global_variables_initializer() in the chief before the first step, or use "
         "MonitoredTrainingSession, which does this. After a restart, restore a checkpoint.",
         when=not_through("/horovod/_keras/"),  # errors from there are due to two Kerases, each with its own session
         example=_ONE,
+    ),
+    Row(
+        "worker-variable-not-initialized",
+        "FailedPreconditionError: Attempting to use uninitialized value local/hidden_1/w, in all workers but the chief",
+        r"From /job:worker/replica:\d+/task:\d+:\nAttempting to use uninitialized value \S"
+        r"|Attempting to use uninitialized value (?:\w*_)?local(?:_\w*)?/\S",
+        "{task} reads its own variable {name}, but no initializer has run for this variable. Only the chief runs "
+        "init_op, and that initializes only the variables on parameter servers and the chief's own.",
+        "Initialize such variables in every worker: Supervisor(local_init_op=…) or Scaffold(local_init_op=…), with "
+        "tf.compat.v1.variables_initializer(own_variables).",
+        when=_in_a_worker,
+        reported=("openai/universe-starter-agent#31",),
+        example=("--workers", "1", "--ps", "1"),
+        over=("variable-not-initialized",),
     ),
     Row(
         "name-not-in-the-checkpoint",
@@ -122,5 +154,48 @@ ROWS: tuple[Row, ...] = (
         "worker:1, or write it with TensorFlow operations.",
         reported=("tensorflow/tensorflow#27102",),
         example=_TWO,
+    ),
+    Row(
+        "python-function-in-the-data-service",
+        "InvalidArgumentError: Failed to get element from worker … Could not find callback with key=pyfunc_0 …",
+        r"Could not find callback with key=pyfunc_\d+",
+        "The dataset has a Python function (from_generator, tf.py_function or tf.numpy_function) before "
+        "tf.data.experimental.service.distribute. The worker of the data service runs this part of the dataset, but "
+        "only the process that created the dataset has the function.",
+        "Create the part before distribute from files, tensors and TensorFlow operations, for example with "
+        "tf.data.TFRecordDataset or from_tensor_slices. Apply a Python function after distribute.",
+        when=_in_the_data_service,
+        reported=("tensorflow/tensorflow#50252",),
+        example=_TWO,
+        over=("python-function-of-another-task",),
+    ),
+    Row(
+        "session-without-a-target",
+        "InvalidArgumentError: … required incompatible device '/job:ps/task:0'. All available devices "
+        "[/job:localhost/…]",
+        r"required incompatible device '/job:(?P<type>\w+)/(?:replica:\d+/)?task:(?P<index>\d+)[^'\n]{0,100}'\. "
+        r"All available devices \[/job:localhost/",
+        "{line} places a variable or an operation on {type}:{index}, but the session that uses it was opened without a "
+        "target, as in tf.Session(), so the session is not connected to the cluster.",
+        "Open the session at the task's server, tf.compat.v1.Session(server.target), or use the session that "
+        "MonitoredTrainingSession or Supervisor.prepare_or_wait_for_session returns.",
+        when=not_through("/python/distribute/"),
+        reported=("tensorflow/tensorflow#23697", "tensorflow/tensorflow#11608"),
+        example=("--workers", "1", "--ps", "1"),
+    ),
+    Row(
+        "strategy-in-a-local-session",
+        "InvalidArgumentError: … required incompatible device '/job:chief/…'. All available devices "
+        "[/job:localhost/…], with MirroredStrategy",
+        r"required incompatible device '/job:(?P<type>\w+)/replica:\d+/task:\d+/device:[^'\n]{0,100}'\. "
+        r"All available devices \[/job:localhost/",
+        "MirroredStrategy takes the job name {type} from TF_CONFIG, but in graph mode the variables are in a local "
+        "session, which has no such job. The program has called tf.compat.v1.disable_eager_execution() or "
+        "disable_v2_behavior().",
+        "Remove that call. To train one model with several tasks, also replace MirroredStrategy with "
+        "tf.distribute.MultiWorkerMirroredStrategy().",
+        when=through("/distribute/mirrored_strategy.py"),
+        reported=("tensorflow/tensorflow#44093",),
+        example=("--workers", "1", "--chief", "--keras", "2"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Evidence, Row, Words, found
+from clusterkit.explain.row import Condition, Evidence, Row, Words, found
 from clusterkit.explain.rows.gangs import IN_A_STEP
 from clusterkit.explain.rows.resolvers import CONNECTS
 from clusterkit.text.spelling import listed
@@ -11,6 +11,8 @@ from clusterkit.words.outcome import RunState
 
 _TWO = ("--workers", "2")
 _WAITS_FOR_DATA = "waits for its next batch"
+_IN_A_SESSION = "waits in Session.run"
+_FOR_THE_CHIEF = "waits for the chief to initialize variables"
 _WAITS = "waits in MultiWorkerMirroredStrategy()"
 
 
@@ -30,6 +32,37 @@ def _left(evidence: Evidence) -> Words | None:
         return None
     waits = [task.name for task in evidence.tasks[1:] if task.exit is not None and task.exit.asked is not None]
     return {"waits": listed(waits)} if waits and first.connected is False and first.step is None else None
+
+
+def _ended_in_a_session(evidence: Evidence) -> Words | None:
+    """Check whether a training task ended without an error, and another one waits in a TensorFlow 1 session."""
+    waits = [str(task.task) for task in evidence.stuck if task.doing.startswith(_IN_A_SESSION)]
+    ends = ((task.task, task.exit) for task in evidence.tasks)
+    done = [str(task) for task, exit_ in ends if task and task.trains and exit_ and exit_.ok and exit_.asked is None]
+    if not waits or not done:
+        return None
+    return {"done": listed(done), "waits": listed(waits), "verb": "wait" if len(waits) > 1 else "waits"}
+
+
+def _waits_for_variables(evidence: Evidence) -> Words | None:
+    """Check whether a worker waits for variables that the leader has to initialize, while the leader does not wait."""
+    waits = [task for task in evidence.stuck if task.doing.startswith(_FOR_THE_CHIEF)]
+    chief = next((task for task in evidence.stuck if evidence.job and task.task == evidence.job.leader), None)
+    if not waits or chief is None or not chief.doing or chief.doing.startswith((_FOR_THE_CHIEF, *CONNECTS)):
+        return None
+    return {"waits": str(waits[0].task), "chief": str(chief.task), "doing": chief.doing}
+
+
+def _all_in_a_session(id_: str) -> Condition:
+    """Return a condition: no training task gets beyond its session, and `check` has a finding with this id."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        doing = [task.doing for task in evidence.stuck if task.task.trains]
+        in_a_step = any(each.startswith(_IN_A_SESSION) for each in doing)
+        waits = in_a_step and all(each.startswith((_IN_A_SESSION, _FOR_THE_CHIEF)) for each in doing)
+        return found(id_)(evidence) if waits else None
+
+    return holds
 
 
 def _only_serves(evidence: Evidence) -> Words | None:
@@ -113,6 +146,57 @@ ROWS: tuple[Row, ...] = (
         example=(*_TWO, "--startup-timeout", "15s"),
         facts_only=True,
         over=("leaves-early",),
+    ),
+    Row(
+        "fewer-steps-in-a-session",
+        "SyncReplicasOptimizer: Session.run hangs after another worker has ended with exit code 0",
+        "",
+        "{done} ended without an error, and {waits} still {verb} in Session.run. With SyncReplicasOptimizer, a step is "
+        "complete only when replicas_to_aggregate gradients have arrived, and too few workers are left for this.",
+        "Let all workers make the same number of steps, for example by repeating the data of a worker that has less. "
+        "Pass stop_grace_period_secs=5 to MonitoredTrainingSession (stop_grace_secs to Supervisor), since the chief "
+        "otherwise waits up to 2 min for a thread when it closes the session.",
+        _ended_in_a_session,
+        ("tensorflow/tensorflow#20342",),
+        ("--workers", "1", "--ps", "1", "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "variables-that-the-chief-lacks",
+        "Workers hang in prepare_or_wait_for_session (MonitoredTrainingSession), but the chief trains",
+        "",
+        "{waits} waits until all its global variables have values, while {chief} {doing}. If {chief} already trains, "
+        "{waits} has variables that {chief} lacks, since the chief initializes only the variables of its own graph.",
+        "Give the variables the same names in all tasks, without the time, a random number or the task's index. "
+        "Create variables that each worker needs for itself with collections=[tf.GraphKeys.LOCAL_VARIABLES].",
+        _waits_for_variables,
+        ("tensorflow/tensorflow#2472", "google-research/batch-ppo#17"),
+        ("--workers", "1", "--ps", "1", "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "collectives-without-a-leader",
+        "collective_ops.all_reduce hangs in Session.run in all workers",
+        "",
+        "The servers have no common leader for collective operations, so each worker waits for the others.",
+        "Set config.experimental.collective_group_leader = '/job:worker/replica:0/task:0', and pass config to "
+        "tf.distribute.Server and to the session.",
+        _all_in_a_session("collectives-without-a-leader"),
+        ("tensorflow/tensorflow#31499",),
+        (*_TWO, "--timeout", "40s"),
+        facts_only=True,
+    ),
+    Row(
+        "sync-replicas-without-the-hook",
+        "SyncReplicasOptimizer hangs in the first Session.run",
+        "",
+        "SyncReplicasOptimizer waits for tokens from a thread of the chief, but the program does not start it.",
+        "Pass the optimizer's hook to the session: hooks=[optimizer.make_session_run_hook(is_chief, num_tokens=0)].",
+        _all_in_a_session("sync-replicas-without-the-hook"),
+        ("tensorflow/tensorflow#2386", "tensorflow/tensorflow#13854"),
+        ("--workers", "1", "--ps", "1", "--timeout", "40s"),
+        facts_only=True,
+        over=("fewer-steps-in-a-session", "variables-that-the-chief-lacks"),
     ),
     Row(
         "only-serves",
