@@ -46,7 +46,7 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers during training, judged by the states of its generators."""
+    """Return whether the program draws random numbers during training, judged by the states of random generators."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables

@@ -15,7 +15,7 @@ import numpy as np
 from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
-LONGEST = 1 << 24  # bytes; longer lines are skipped
+LONGEST = 1 << 24  # bytes; longer lines of a recording are skipped
 LARGEST = 1 << 30  # bytes; larger files with variables are skipped
 
 
