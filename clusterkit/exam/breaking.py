@@ -17,7 +17,7 @@ from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
 CHECK_EVERY = 0.02  # seconds between checks whether a task waits; a task waits for much longer than this
-MARK = b'{"kind": "held", '  # the line that a task writes before waiting begins with this
+MARK = b'{"kind": "held", '  # the first bytes of the line that a task writes before the task waits
 LONGEST = 4096  # bytes; longer lines of a recording are ignored
 
 

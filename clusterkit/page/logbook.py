@@ -96,7 +96,7 @@ class LogBook:
             return self._shown(log.after(start or "0", search))
 
     def page_at(self, wanted: Wanted, seconds: float) -> dict[str, Any]:
-        """Return the page that begins `seconds` after the beginning of the run. Raises ClusterkitError."""
+        """Return the page that begins at a time, in seconds since the run began. Raises ClusterkitError."""
         with self._lock:
             self._log(wanted)
             pieces = self._index.since(self._beginning() + seconds)

@@ -35,7 +35,7 @@ class BadCursor(ClusterkitError):
 
 @dataclass(slots=True)
 class Search:
-    """The room left on a page, in lines and in characters, and the time at which the search for matches stops."""
+    """The room that remains on a page, in lines and characters, and the time at which the search for matches stops."""
 
     lines: int
     characters: int

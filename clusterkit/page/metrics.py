@@ -217,5 +217,5 @@ def _add(family: GaugeMetricFamily, labels: Sequence[str], value: float | None) 
 
 
 def _label(text: str) -> str:
-    """Turn a text into the value of a label, which is short, on one line, and valid UTF-8."""
+    """Turn a text into the value of a label. The value is short, on one line, and valid UTF-8."""
     return printable(text[:LONGEST_LABEL])

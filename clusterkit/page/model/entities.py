@@ -20,7 +20,7 @@ from clusterkit.words.job import HostRequest
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run, on the page of that run. The key is `run`."""
+    """A run, as shown on the page of that run. The key is `run`."""
 
     id: str
     program: str = ""  # such as `ps_train.py`
@@ -42,7 +42,7 @@ class Run:
     step: int | None = None
     total: int | None = None
     saved: int | None = None  # the step of the newest checkpoint
-    unsaved: int = 0  # the number of steps since the newest checkpoint, which a restart would repeat
+    unsaved: int = 0  # the number of steps since the newest checkpoint; a restart would repeat these steps
     speed: float | None = None  # steps/s
     metric: str | None = None  # the name of the main metric that tasks report
     restarts: int = 0

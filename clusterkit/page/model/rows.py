@@ -60,7 +60,7 @@ class Now:
 
 
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
-    """Return the entity of a run with the fields that never change, which are known before the run begins."""
+    """Return the entity of a run with the fields that never change. These are known before the run begins."""
     run = Run(paths.run_id, directory=clean(str(paths.path)))
     if info is None:
         return run
