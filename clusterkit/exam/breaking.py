@@ -1,4 +1,4 @@
-"""Interrupts a run after a task's step: injects a fault, or stops the run as `clusterkit down` does."""
+"""Interrupts a run after a task has completed a step: injects a fault, or stops the run as `clusterkit down` does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-CHECK_EVERY = 0.02  # seconds between checks; a task waits much longer than this after its step
-MARK = b'{"kind": "held", '  # the beginning of the line that a task writes before it waits
-LONGEST = 4096  # bytes; longer lines are ignored
+CHECK_EVERY = 0.02  # seconds between checks whether a task waits; a task waits for much longer than this
+MARK = b'{"kind": "held", '  # the first bytes of the line that a task writes before the task waits
+LONGEST = 4096  # bytes; longer lines of a recording are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """An interruption after a task's step: injects `fault` (as in `--fault`), or stops the run if `fault` is empty."""
+    """An interruption of a run, after a task has completed a step.
+
+    `fault` is the fault to inject, written as for `--fault`. If `fault` is empty, the run is stopped.
+    """
 
     task: Task
     step: int
@@ -31,25 +34,26 @@ class Interruption:
 
     @property
     def hold(self) -> str:
-        """The entry of --record that makes the task wait after the step."""
+        """The part of the value of `--record` that makes the task wait after the step."""
         return f"hold={_file_name(self.task)}/{self.step}"
 
 
 @dataclass(slots=True)
 class Interrupter:
-    """Interrupts a run one or more times. If the run is stopped, its tasks get the grace period `grace`, in seconds.
+    """Interrupts a run one or more times. If the run is stopped, the tasks get `grace` seconds to exit.
 
-    If `by_reports` is True, a step counts as reached once any task reports it. Otherwise, a step counts as reached once
-    the interrupted task waits after the step. Coordinators compute no steps, and can be interrupted only by reports.
+    If `by_reports` is True, a step counts as reached once any task reports that step or a later step. If `by_reports`
+    is False, a step counts as reached once the task to interrupt waits after the step. A coordinator never waits after
+    a step, since coordinators compute no steps: to interrupt a coordinator, `by_reports` must be True.
     """
 
     breaks: Sequence[Interruption]
     grace: float
     by_reports: bool = False
-    missed_breaks: str = ""  # the reason why an interruption was not possible; "" if all were possible
+    missed_breaks: str = ""  # the reason why an interruption was not possible; "" if all interruptions took place
 
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
-        """Watch the run, and interrupt it after each step. Return after the last interruption, or when the run ends."""
+        """Carry out the interruptions in order. Return after the last interruption, or when the run ends."""
         for one in self.breaks:
             reported = partial(_is_reported, one.step, JournalReader(run))
             is_reached = reported if self.by_reports else _HoldReader(run, one).is_reached
@@ -74,14 +78,14 @@ class Interrupter:
 
 @dataclass(slots=True)
 class _HoldReader:
-    """Reads the lines that a task's attempts write when they begin to wait after a step. Skips malformed lines."""
+    """Reads the lines that an attempt of a task writes when the task begins to wait after a step."""
 
     run: RunDirectory
     one: Interruption
-    _read: Counter[Path] = field(default_factory=Counter)  # the number of bytes that were read from each file
+    _read: Counter[Path] = field(default_factory=Counter)  # the number of bytes read so far from each file
 
     def is_reached(self) -> bool:
-        """Read the lines that were added since the last call; return whether they show that the task waits."""
+        """Read the lines added since the last call. Return whether a line says that the task waits after the step."""
         return self.one.step in list(self._new())
 
     def _new(self) -> Iterator[object]:
@@ -94,7 +98,7 @@ class _HoldReader:
 
 
 def _is_reported(step: int, journal: JournalReader) -> bool:
-    """Return whether, since the last call, a task has reported the step or a later step."""
+    """Return whether the journal has a new event in which a task reports the step or a later step."""
     return any(isinstance(event, Progressed) and event.step >= step for _, event in journal.events())
 
 

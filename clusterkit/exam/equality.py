@@ -1,4 +1,4 @@
-"""The equality chapter. Compares one worker with several, and identifies the mistake that explains a difference."""
+"""The equality chapter of an exam: compares a run with one worker to runs with several, and explains differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. D
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """Compare a run with one worker to a run of the same job with several workers, the first of which is the leader."""
+    """Compare one worker's recording with the recordings of several workers, the first of which is the leader's."""
     findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
         return findings  # the runs train on different rows or in a different order, so weights can't be compared
@@ -46,7 +46,7 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers during training, which changes the state of a generator."""
+    """Return whether the program draws random numbers during training, judged by the states of random generators."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
@@ -69,7 +69,7 @@ def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
 
 
 def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for the first worker whose variables differ from the leader's after the same step."""
+    """Yield a finding for the first worker whose variables differ from the leader's variables after the same step."""
     leader = several[0]
     for other in several[1:]:
         states = [*leader.states.items(), *([] if leader.end is None else [(leader.end.step, leader.end)])]
@@ -96,7 +96,7 @@ def _disagreement(a: VariableState, b: VariableState) -> str | None:
 
 
 def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Yield findings about rows that several workers train on too often, too rarely, or not at all."""
+    """Yield findings about rows on which several workers train too often, too rarely, or not at all."""
     one_counts, several_counts = one.counted_rows(), _counted_rows(several)
     if not one_counts or not all(recording.rows for recording in several):
         return
@@ -124,7 +124,7 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:
-    """Return a clause if the runs train on the same rows in different orders and can't be compared; otherwise ""."""
+    """If the runs train on the same rows in different orders, return a clause that says so; otherwise, return ""."""
     steps = one.rows.keys() & several[0].rows.keys()
     same_rows = (
         Counter(one.rows[step]) == Counter(chain(*(each.rows.get(step, ()) for each in several))) for step in steps
@@ -155,7 +155,7 @@ def _equally_often(one_counts: Counter[str], several_counts: Counter[str]) -> bo
 def _row_findings(
     one: Recording, several: Sequence[Recording], one_counts: Counter[str], several_counts: Counter[str]
 ) -> Iterator[ExamFinding]:
-    """Yield findings about rows on which several workers in total train more often or less often than one worker."""
+    """Yield findings about rows on which all workers together train more often or less often than a single worker."""
     if _equally_often(one_counts, several_counts):
         return
     workers = len(several)
@@ -189,7 +189,7 @@ def _row_findings(
 
 
 def _rows_by_step(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]]]:
-    """Yield a list for each step, which contains the rows of each worker."""
+    """For each step, yield a list with the rows of each worker."""
     for step in sorted(several[0].rows):
         yield [recording.rows.get(step, ()) for recording in several]
 
@@ -200,7 +200,7 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """Return a finding about the mistake that explains which variables differ first, and by how much."""
+    """Return a finding that names the likely mistake, judged by which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
@@ -245,9 +245,9 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
 
 
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
-    """Return the first step in which the workers have different numbers of rows, or None.
+    """Return the first step in which the workers have different numbers of rows; None if there is no such step.
 
-    The search begins after the last step before `until` that has a recorded state, and ends with `until`.
+    Only steps up to `until` are searched, and only those after the previous step whose state was recorded.
     """
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)
@@ -255,7 +255,7 @@ def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """Return the factor (`workers` or 1 / `workers`) by which all updates differ; None if neither fits.
+    """Return the factor (`workers` or 1 / `workers`) by which all updates differ; None if neither factor fits.
 
     The slots of an optimizer may also differ by the square of the factor.
     """

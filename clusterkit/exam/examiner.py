@@ -54,16 +54,16 @@ HANGS = (
 
 @dataclass(slots=True)
 class Examiner:
-    """An exam in progress. `chosen` contains the names of the cells to examine; if it is empty, all are examined."""
+    """An exam in progress. If `chosen` is not empty, only the cells with the names in `chosen` are examined."""
 
     trials: Trials
     report: Report
-    until: float  # monotonic seconds; no more cells are examined after this time
-    longest: float = 0.0  # seconds; the timeout of the first run; 0 means the job's own timeout
+    until: float  # the monotonic time after which no more cells are examined
+    longest: float = 0.0  # the timeout of the first run, in seconds; 0 stands for the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phase_limit: Sequence[str] | None = None  # the phases in which the survival chapter injects faults; None means all
+    phase_limit: Sequence[str] | None = None  # the phases in which faults are injected; None stands for all phases
     disk: bool = False  # True if this machine can simulate a full disk
-    wide: bool = False  # True to compare one worker also with twice the job's number of workers
+    wide: bool = False  # True to also compare one worker with twice as many workers as the job has
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
@@ -103,7 +103,7 @@ class Examiner:
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
-        """Remove the exam's runs, except those of failed cells and, if the program can't be examined, the last run."""
+        """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
             if run not in failed and not (self.report.invalid_reason and run == started[-1]):
@@ -156,7 +156,7 @@ class Examiner:
             yield self.report.add(_compare(runs, cell, alone, several, number, notes))
 
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        # If several workers compute different results than one worker does, their runs can't be compared.
+        # If the results depend on the number of workers, runs with different numbers of workers can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
         for plan in _interruption_plans(runs.job, runs.baseline, compares):
             if self._is_wanted(plan.cell):
@@ -207,7 +207,7 @@ def _compare(
 
 
 def _saves_nothing(unbroken: ExaminedRun) -> str:
-    """Return why nothing can be resumed if no task saved a checkpoint in the uninterrupted run; otherwise return ""."""
+    """If no task saved a checkpoint in the uninterrupted run, return a clause that says so; otherwise, return ""."""
     if Phase.SAVING in unbroken.phases():
         return ""
     return SAVES_NOTHING + (IN_FIT if any(task.logs for task in unbroken.tasks) else IN_A_LOOP)
@@ -215,12 +215,12 @@ def _saves_nothing(unbroken: ExaminedRun) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _InterruptionPlan:
-    """A way to interrupt a run. If `compares`, its final metric is compared with that of an uninterrupted run."""
+    """A plan to interrupt and resume a run."""
 
     cell: Cell
     one: Interruption
-    workers: int | None = None  # the number of workers in the resumed run; None means the same number as before
-    compares: bool = True
+    workers: int | None = None  # the number of workers in the resumed run; None stands for an unchanged number
+    compares: bool = True  # False if the final metric can't be compared with that of an uninterrupted run
 
 
 def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_InterruptionPlan]:
@@ -239,7 +239,7 @@ def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Ite
 
 
 def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
-    """Interrupt a run, resume it if it was stopped, and compare its final state with an uninterrupted run's."""
+    """Interrupt a run, resume the run if it was stopped, and compare the result with that of an uninterrupted run."""
     broken = last = runs.run(plan.cell.name, {}, plan.one)
     ids = [broken.run_id]
     if broken.missed_breaks:

@@ -1,4 +1,4 @@
-"""The data of an exam: its chapters, its cells with their results, and the verdict."""
+"""The data of an exam: the chapters, the cells, the results of the cells, and the verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Chapter(enum.StrEnum):
     """The subjects of an exam, in the order in which they are examined."""
 
     REPEAT = "repeat"  # compares two uninterrupted runs
-    EQUALITY = "equality"  # compares one worker with several
+    EQUALITY = "equality"  # compares a run with one worker to runs with several workers
     RESUME = "resume"  # compares an interrupted and resumed run with an uninterrupted run
     SURVIVAL = "survival"  # injects each fault in each phase
 
@@ -29,7 +29,7 @@ class Grade(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One test of an exam. Its text, such as `survival/kill/worker:1/saving-rename`, is a value for `--cell`."""
+    """One test of an exam. The option `--cell` selects a cell by its text, such as `survival/kill/worker:1/saved`."""
 
     chapter: Chapter
     name: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ExamFinding:
-    """A mistake in the program. `code` is its kind, `text` describes the observation, `remedy` is the correction."""
+    """A mistake in the program: the kind (`code`), what was observed (`text`), and how to correct it (`remedy`)."""
 
     code: str
     text: str
@@ -51,8 +51,8 @@ class ExamFinding:
 class CellResult:
     """The result of a cell.
 
-    `runs` are the ids of the cell's runs. `reason` explains why the cell was not reached or was skipped. `seconds` is
-    the duration of the longest recovery, and `lost` is the number of steps that had to be computed again.
+    `runs` contains the ids of the cell's runs. `reason` explains why the cell was not reached or was skipped. `seconds`
+    is the duration of the longest recovery, and `lost` is the number of steps that had to be computed again.
     """
 
     cell: Cell
@@ -66,7 +66,7 @@ class CellResult:
 
 
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
-    """Return the result of a cell that was reached: passed if there are no findings, otherwise failed."""
+    """Return the result of a cell that was reached: "passed" without findings, "failed" with findings."""
     mistakes = tuple(findings)
     grade = Grade.FAILED if mistakes else Grade.PASSED
     return CellResult(cell, grade, findings=mistakes, notes=tuple(notes), runs=runs)
@@ -79,7 +79,7 @@ def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
 
 @dataclass(slots=True)
 class Report:
-    """The results of an exam so far. If the program could not be examined, `invalid_reason` is the reason.
+    """The results of an exam so far. If the program could not be examined, `invalid_reason` says why.
 
     `budget` is the time in seconds after which no more cells are examined.
     """
@@ -94,7 +94,7 @@ class Report:
         return [result for result in self.results if result.cell.chapter is chapter]
 
     def count(self, grade: Grade, chapter: Chapter | None = None) -> int:
-        """Count the cells with a grade, in one chapter or in all."""
+        """Count the cells with a grade, in one chapter or in all chapters."""
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
     def unseen(self) -> list[Chapter]:
@@ -103,23 +103,26 @@ class Report:
         return [chapter for chapter in Chapter if self.results_of(chapter) and chapter not in reached]
 
     def is_first(self, result: CellResult) -> bool:
-        """Return whether no earlier result in the chapter has the same reason. True for a result without a reason."""
+        """Return True if no earlier result in the chapter has the same reason, or if the result has no reason."""
         alike = (one for one in self.results_of(result.cell.chapter) if one.reason == result.reason)
         return not result.reason or next(alike, result) is result
 
     def passed(self, chapter: Chapter) -> bool:
-        """Return whether at least one cell of the chapter has passed, and none has failed."""
+        """Return whether at least one cell of the chapter has passed, and no cell of the chapter has failed."""
         return self.count(Grade.PASSED, chapter) > 0 and self.count(Grade.FAILED, chapter) == 0
 
     @property
     def exit_code(self) -> int:
-        """Return 1 if a cell failed; 4 if the program could not be examined, or no cell passed; 0 otherwise."""
+        """Return 1 if a cell failed, 4 if no cell passed or the program could not be examined, and 0 otherwise."""
         if self.count(Grade.FAILED):
             return 1
         return 4 if self.invalid_reason or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
-        """Add and return a result, without the remedies of findings that an earlier cell of the chapter also has."""
+        """Add a result to the report, and return the result as it was added.
+
+        If an earlier cell of the chapter has the same finding, the finding is added without its remedy.
+        """
         earlier = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
         shortened = tuple(replace(one, remedy="") if one.text in earlier else one for one in result.findings)
         self.results.append(replace(result, findings=shortened))

@@ -1,7 +1,8 @@
 """Formats an exam as an HTML page: the verdict, the chapters, a matrix of faults and phases, and each cell's findings.
 
-The page is one file without scripts, so it needs neither a server nor a network. Text from programs is escaped. In the
-matrix, each cell's sign links to the page of the cell's run or, if that page does not exist, to the cell's details.
+The page is one file without scripts, so the page needs neither a server nor a network. Text from programs is escaped.
+In the matrix, each cell's sign links to the page of the cell's run or, if that page does not exist, to the cell's
+details.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, mark_of, recovery_of
 from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
-_ORDER = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)  # the order in which the cells are listed
+_ORDER = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)  # the order of cells on the page
 # The colors are those of Okabe and Ito, which color-blind people can distinguish. Each grade also has its own sign.
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ccc, #444); --soft: light-dark(#666, #aaa); }
@@ -37,7 +38,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: light-dark(#f4
 
 
 def page(report: Report, replay: Replay, links: Mapping[str, str] | None = None) -> str:
-    """Return the page. `links` maps run ids to the addresses of the runs' pages."""
+    """Return the page as HTML. `links` maps run ids to the addresses of the runs' pages."""
     links = links or {}
     mark = mark_of(report)
     head = (
@@ -66,7 +67,7 @@ def _chapters(report: Report) -> Iterator[str]:
 
 
 def _matrix(results: Iterable[CellResult], links: Mapping[str, str]) -> Iterator[str]:
-    """Yield a table with faults as rows and phases as columns. Each cell's sign is a link."""
+    """Yield the lines of a table with faults as rows and phases as columns. Each cell's sign is a link."""
     cells = {tuple(result.cell.name.rsplit("/", 1)): result for result in results}
     if not cells:
         return
@@ -89,7 +90,10 @@ def _sign(result: CellResult | None, links: Mapping[str, str]) -> str:
 
 
 def _details(result: CellResult, replay: Replay, links: Mapping[str, str]) -> str:
-    """Return a cell's result and links to its runs; for a failed cell, also commands to repeat it and show its runs."""
+    """Return the result of a cell, with links to the runs of the cell.
+
+    For a failed cell, add the commands that repeat the cell and that show its runs.
+    """
     failed = result.grade is Grade.FAILED
     kind = "fails" if failed else "" if result.notes or result.findings else "plain"
     facts = [_graded(result), *recovery_of(result)]

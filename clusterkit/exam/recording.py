@@ -15,9 +15,10 @@ from clusterkit.words.model import Task
 
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
-# The allowed difference between two updates, relative to the norm of the first update. TOLERANCE applies to step 0,
-# GROWTH is the relative increase per step, and LOOSEST is the maximum. If float32 numbers are merely summed in a
-# different order, updates differ by about 1e-5 at the first step.
+# An update is the change of a variable since training began. These numbers say how much the update by several workers
+# may differ from the update by one worker, relative to the norm of the latter: by TOLERANCE at step 0, by GROWTH times
+# TOLERANCE more at each later step, and at most by LOOSEST. If float32 numbers are merely summed in a different order,
+# updates differ by about 1e-5 at the first step.
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
 COMPARED = ("weight", "optimizer", "batch-norm")  # the kinds of variables that are compared with a tolerance
@@ -25,7 +26,7 @@ COMPARED = ("weight", "optimizer", "batch-norm")  # the kinds of variables that 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a task. `kind` is one of KINDS. `on_read` is True if its values may differ between workers."""
+    """A variable of a task. `kind` is one of KINDS. `on_read` is True if the values may differ between workers."""
 
     kind: str
     on_read: bool
@@ -49,7 +50,8 @@ class VariableState:
 class Recording:
     """The recording of an attempt. `begin` is the state before the attempt's first step.
 
-    `rows` maps each step to digests of the rows that the task trained on; `logs` maps each epoch to its metrics.
+    `rows` maps each step to digests of the rows on which the task trained in that step. `logs` maps each epoch to the
+    metrics of that epoch.
     """
 
     task: Task
@@ -76,7 +78,7 @@ class Recording:
 
 
 def is_same(a: Values, b: Values) -> bool:
-    """Return whether two arrays are equal bit by bit. NaN is equal to NaN."""
+    """Return whether two arrays are bitwise equal. NaN counts as equal to NaN."""
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
@@ -96,7 +98,7 @@ class Difference:
     """A variable whose values differ between a run with one worker and a run with several workers.
 
     `distance` is relative to the norm of the variable's update. The update by several workers is `factor` times the
-    update by one worker; `factor` is None if there is no such factor.
+    update by one worker; `factor` is None if the two updates are not proportional.
     """
 
     name: str
@@ -107,12 +109,15 @@ class Difference:
 
 
 def tolerance(step: int) -> float:
-    """Return the allowed difference between two updates after this step, relative to the norm of the first update."""
+    """Return how much the update by several workers may differ from the update by one worker after a step.
+
+    The result is relative to the norm of the update by one worker.
+    """
     return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Return the differences after the first recorded step with a difference, sorted from largest to smallest."""
+    """Return the differences after the first step at which the recordings differ, the largest difference first."""
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
@@ -135,7 +140,7 @@ def _differences(one: Recording, several: Recording, a: VariableState, b: Variab
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
-    """Return a variable's value before the first step; zeros for an optimizer's variable that did not exist yet."""
+    """Return a variable's values before the first step: zeros if an optimizer's variable did not exist yet."""
     if recording.begin is not None and name in recording.begin.variables:
         return recording.begin.variables[name].values
     return np.zeros_like(now.values) if now.kind == "optimizer" else None

@@ -15,12 +15,12 @@ import numpy as np
 from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
-LONGEST = 1 << 24  # bytes; longer lines are skipped
-LARGEST = 1 << 30  # bytes; larger files of variables are skipped
+LONGEST = 1 << 24  # bytes; longer lines of a recording are skipped
+LARGEST = 1 << 30  # bytes; larger files with variables are skipped
 
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
-    """Read the recordings of a run, and return each by its task and attempt."""
+    """Read the recordings of a run. The keys of the result are pairs of a task and the number of an attempt."""
     recorded = {}
     for path in sorted(directory.glob("*.jsonl")):
         name, _, attempt = path.stem.rpartition(".")
@@ -74,7 +74,7 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
-        # With Keras on JAX, states contain no variables, and are skipped.
+        # With Keras on JAX, recorded states contain no variables, so the states are skipped.
         case "state" if _is_step(step) and (variables := _variables(line, directory)):
             state = VariableState(step, variables)
             match line.get("moment"):
@@ -97,7 +97,7 @@ def _numbers(values: object) -> dict[str, float]:
 
 
 def _variables(line: Mapping[str, Any], directory: Path) -> dict[str, Variable] | None:
-    """Read the variables of a state; return None if their file is missing, too large or damaged."""
+    """Read the variables of a state. Return None if the file with the variables is missing, too large or damaged."""
     try:
         path = directory / Path(str(line["file"])).name
         if path.stat().st_size > LARGEST:

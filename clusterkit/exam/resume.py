@@ -1,4 +1,4 @@
-"""The resume chapter. Compares a resumed run with an uninterrupted run, and finds state that was not saved."""
+"""The resume chapter of an exam: compares a resumed run with an uninterrupted run, and finds unsaved state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, is_same
 
-# Maps a kind of variable to a finding's code, a part of its message, and its remedy. Findings appear in this order.
+# Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
 _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (
@@ -22,13 +22,13 @@ _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "random": ("random-state", "the random state is", "Save the generators and seed generators with the model."),
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
-EXACT = tuple(_LOST_STATE)  # the kinds of variables that must be equal bit by bit
+EXACT = tuple(_LOST_STATE)  # the kinds of variables that must be bitwise equal
 _BACKUP = (
     "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
     "epoch and the position in the data."
 )
-_BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of findings that Backup prevents
-ROUNDING = 1e-5  # the allowed relative difference between metrics, which a resumed run may sum in another order
+_BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of mistakes that `Backup` prevents
+ROUNDING = 1e-5  # the allowed relative difference between metrics, since a resumed run may sum numbers in another order
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
@@ -55,8 +55,9 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
     """Return findings about an attempt that was resumed with a different number of workers.
 
     Random states, rows and the learning rate are not compared: generators have a state for each replica, each worker
-    has different rows, and many programs scale the learning rate with the number of workers. The number of steps is not
-    compared if a worker's number of rows in a step is unchanged, since the global batch then has a different size.
+    has different rows, and many programs scale the learning rate with the number of workers. If each worker still
+    reads the same number of rows per step, the size of the global batch has changed, so the number of steps is not
+    compared either.
     """
     others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
     findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
@@ -98,7 +99,10 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
 
 
 def _differs_later(kind: str, unbroken: Recording, continued: Recording, since: int) -> bool:
-    """Return whether variables of this kind differ at the next step that both runs recorded; True if there is none."""
+    """Return whether variables of this kind differ at the next step that both runs recorded.
+
+    If there is no such step, return True.
+    """
     step = min((step for step in unbroken.states.keys() & continued.states.keys() if step > since), default=None)
     return step is None or kind in differing_kinds(unbroken.states[step], continued.states[step])
 
@@ -109,7 +113,7 @@ def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
 
 
 def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str, str]:
-    """Map each kind of variable that differs to the name of the first such variable, in the order of EXACT."""
+    """Map each kind of variable to the name of the first variable that differs; leave out kinds without differences."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
         got = actual.variables.get(name)
@@ -130,7 +134,7 @@ def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
 
 
 def _position_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Yield a finding if the resumed attempt trained on different rows at the same step."""
+    """Yield a finding if the resumed attempt trained on different rows than the uninterrupted run in the same step."""
     steps = sorted(continued.rows)
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:

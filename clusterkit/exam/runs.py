@@ -21,9 +21,9 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
-MOST_CHECKPOINTS = 20  # the maximum number of checkpoints at whose steps tasks also record their state
+MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints
 WIDTH = 200  # columns; longer lines of an error message are shortened
-SPREAD = 3.0  # how much a metric may differ, as a multiple of its difference between two uninterrupted runs
+SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference between two uninterrupted runs
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class ExaminedRun(FinishedRun):
 
     @property
     def failure_text(self) -> str:
-        """Why the run failed, with an explanation or the error's last line, and the path of the log."""
+        """The reason for the failure, an explanation or the last line of the error, and the path of the task's log."""
         result = self.result
         if result is None or result.cause is None:
             return "; ".join(self.why).rstrip(".")
@@ -78,15 +78,15 @@ class ExamRuns:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether two runs can end with identical values: not if parameter servers make training asynchronous."""
+        """Whether two runs can end with equal values. Asynchronous training with parameter servers prevents this."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
     def run(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
     ) -> ExaminedRun:
-        """Run the job with `breaks`, and inject `fault` when its trigger fires. Add `words` to the option --record."""
+        """Run the job with the interruptions `breaks` and the fault `fault`. The list `words` is added to --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # While a fault waits for a step, which NEVER_FAULT does during the whole run, tasks report each step at once.
+        # Tasks report each step at once while a fault waits for a step. NEVER_FAULT waits during the whole run.
         faults = [NEVER_FAULT, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
@@ -99,7 +99,7 @@ class ExamRuns:
         return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
-        """Use this uninterrupted run as the baseline for later runs."""
+        """Use an uninterrupted run as the baseline for later runs."""
         assert unbroken.result is not None
         self.baseline = baseline_of(unbroken.result, unbroken.events)
         self.trials.limit(self.baseline.duration)
@@ -109,7 +109,10 @@ class ExamRuns:
         self._spread = self._metric_distance(again) or 0.0
 
     def leader(self, examined: ExaminedRun) -> Recording | None:
-        """Return the leader's recording. If there is none, return the first task's recording, or None."""
+        """Return the recording of the leader or, if there is no such recording, that of the first task.
+
+        If no task has a recording, return None.
+        """
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
     def metric(self, examined: ExaminedRun) -> Iterator[ExamFinding]:

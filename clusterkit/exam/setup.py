@@ -1,4 +1,4 @@
-"""Builds an exam from options: its job, its cells and its time limit."""
+"""Builds an exam from options: the job, the cells and the time limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
-# Seconds; the default time after which no more cells are examined, without and with `quick`.
+# The default times, in seconds, after which no more cells are examined: in a full exam, and in a quick exam.
 BUDGET, QUICK_BUDGET = 360.0, 60.0
 
 
@@ -41,12 +41,12 @@ def make_examiner(
     return Examiner(trials, report, until, longest, frozenset(cells), phases, can_fill, wide), warnings
 
 
-def examine_program(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
-    """Examine a program. Closing the stack `ends` also ends the exam's live runs. Raises BadJob or TypeError."""
+def examine_program(program: object, quick: bool, cleanup: ExitStack, **options: Unpack[Keywords]) -> Report:
+    """Examine a program. When the exit stack `cleanup` closes, the exam's live runs end. Raises BadJob or TypeError."""
     args = options.pop("args", ())
     check_names(options)
     examiner, _ = make_examiner(gathered(program, args, options), quick)
-    ends.callback(examiner.trials.stop)
+    cleanup.callback(examiner.trials.stop)
     for _result in examiner.examine():
         pass
     return examiner.report

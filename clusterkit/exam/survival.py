@@ -1,4 +1,4 @@
-"""The survival chapter. Chooses faults and phases, and checks the conditions that must hold after each fault."""
+"""The survival chapter of an exam. Chooses faults and phases, and checks what must hold after each fault."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
-PAUSE_SECONDS = 4  # how long a lasting fault lasts in phases other than "step"
-PARTITION_SECONDS = 15  # how long a lasting fault lasts in "step"; TensorFlow misses heartbeats after 10 s
-DISK_SECONDS = 3  # how long the disk-full fault lasts
+PAUSE_SECONDS = 4  # the duration of a lasting fault in a phase other than "step"
+PARTITION_SECONDS = 15  # the duration of a lasting fault in "step"; TensorFlow reports missing heartbeats after 10 s
+DISK_SECONDS = 3  # the duration of the disk-full fault
 
-# Cells that need no run of their own: an uninterrupted run's recording shows what damage an interruption would do.
+# Cells without a run of their own: the recording of an uninterrupted run shows what an interruption would damage.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
 EXPORT = Cell(Chapter.SURVIVAL, "interrupted/exporting")
 
@@ -43,9 +43,10 @@ _LASTING_FAULTS = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase.
+    """A cell that tests a fault of one kind (`action`) in one task and one phase.
 
-    The run is interrupted by `breaks`, each after a step. `fault` is a fault with a trigger, as in `--fault`, or empty.
+    `breaks` contains interruptions of the run, each after a given step. `fault` is a fault with a trigger, written as
+    for `--fault`, or an empty text if the cell consists only of interruptions.
     """
 
     cell: Cell
@@ -57,7 +58,7 @@ class SurvivalCell:
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
-    """Return all cells, the most informative first. `disk` is True if this machine can simulate a full disk."""
+    """Return the cells of the chapter, most informative first. `disk` says whether a full disk can be simulated."""
     cells = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
@@ -73,7 +74,7 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
-    """Yield the tasks to break: the leader, the last of the other training tasks, and the last server."""
+    """Yield the tasks that are hit by faults: the leader, the last of the other training tasks, and the last server."""
     yield job.leader
     others = [task for task in job.training if task != job.leader]
     servers = [task for task in job.tasks if job.is_server(task) and task not in others]
@@ -120,7 +121,7 @@ def old_checkpoint_findings(events: Timed, recoveries: Iterable[Recovery]) -> It
 
 
 def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for each task of an uninterrupted run that renamed a file before it was synced."""
+    """For each task of an uninterrupted run, yield a finding if the task renamed a file before syncing the file."""
     for recording in tasks:
         for path in sorted(path for path, synced in recording.renamed.items() if not synced)[:1]:
             yield ExamFinding(
@@ -132,7 +133,7 @@ def power_failure_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for each task of an uninterrupted run that overwrote a model in place."""
+    """For each task of an uninterrupted run, yield a finding if the task overwrote a model in place."""
     for recording in tasks:
         for path in sorted(recording.replaced)[:1]:
             yield ExamFinding(
@@ -144,7 +145,10 @@ def torn_export_findings(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def why_unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
-    """Return why a cell's phase can't be reached; "" if it can. `reached` are an uninterrupted run's phases."""
+    """Return why the phase of a cell can't be reached; "" if the phase can be reached.
+
+    `reached` contains the phases that the task of the cell reached in an uninterrupted run.
+    """
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
     return f"{one.task} never reaches the phase {one.phase}"
@@ -166,8 +170,8 @@ def middle_step(baseline: Baseline) -> int | None:
 def other_step(baseline: Baseline, middle: int) -> int | None:
     """Return the step that follows a checkpoint near the step `middle`; None if there is no checkpoint.
 
-    The last checkpoint before `middle` is used only if there is no other. The step of the checkpoint itself would be
-    too early, since many programs report a step before they save the checkpoint.
+    The last checkpoint before `middle` is used only if there is no other checkpoint. The step of the checkpoint itself
+    would be too early, since many programs report a step before they save the checkpoint.
     """
     last = baseline.last_step or 0
     saved = sorted(step for step in baseline.checkpoints if 0 < step < last - 1)
@@ -179,7 +183,7 @@ def other_step(baseline: Baseline, middle: int) -> int | None:
 def survival_findings(
     result: RunResult | None, violations: Sequence[str], began_anew: bool = False, differing: str = ""
 ) -> Iterator[ExamFinding]:
-    """Yield findings about a run with a fault: its failure, its violations of invariants, or a differing variable."""
+    """Yield findings about a run with a fault: the run failed, violated invariants, or ended with different values."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
         hints = () if result is None else result.explanations

@@ -1,4 +1,4 @@
-"""Carries out the page's requests to control a run. Uses the run's control socket, as the commands do."""
+"""Carries out the page's requests to control a run, through the same control socket that the commands use."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from clusterkit.words.outcome import signal_name
 
 STACKS_WITHIN = 3.0  # seconds; the time limit for tasks to write their stacks
 MOST_TASKS = 5000  # the maximum number of tasks in a request
-REMOVE = "remove"  # the verb that removes a finished run; no supervisor is needed for this
+REMOVE = "remove"  # the verb that removes a finished run; removing a run needs no supervisor
 FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 
 
 class NotAllowed(ClusterkitError):
-    """A request to control a run, sent to a dashboard that may only show runs."""
+    """A request to control a run was sent to a dashboard that only shows runs."""
 
     def __init__(self) -> None:
         super().__init__(

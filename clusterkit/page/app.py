@@ -48,7 +48,7 @@ LONGEST_BODY = 1 << 16  # the maximum size of a request's body, in bytes
 LONGEST = 4 << 20  # bytes; only the end of a longer file is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
-MOST_SCRAPED = 20  # the maximum number of live runs in one answer with metrics: the newest ones
+MOST_SCRAPED = 20  # an answer has the metrics of at most this many live runs, the newest
 MOST_NAMES = 200  # the maximum number of curves in one answer
 MOST_POINTS = 5000  # the maximum number of points of a curve in one answer
 # The HTTP status for each error whose text is sent to the client. The most specific class applies.
@@ -87,7 +87,7 @@ class PageFile(NamedTuple):
 
 
 class Dashboard:
-    """Answers requests without blocking the event loop. `control` allows requests that control runs."""
+    """Answers requests without blocking the event loop. If `control` is True, requests may control runs."""
 
     def __init__(self, store: RunStore, control: bool = False) -> None:
         self._control = control
@@ -129,7 +129,7 @@ class Dashboard:
         await self._runs.close()
 
     async def index(self, request: Request) -> Response:
-        """Return the HTML page. The script in it reads the address to decide what to show."""
+        """Return the HTML page. The page's script reads the address to decide what to show."""
         return self._file("index.html", request)
 
     async def static(self, request: Request) -> Response:
@@ -171,7 +171,7 @@ class Dashboard:
         return _json(await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}'))
 
     async def stream(self, request: Request) -> EventStream:
-        """Stream all entities of a run first, and then the entities that change."""
+        """Stream the changes of a run's entities. A client without a journal offset first gets all entities."""
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
@@ -197,7 +197,7 @@ class Dashboard:
         return _json(json.dumps(page))
 
     async def log_stream(self, request: Request) -> EventStream:
-        """Stream the lines of the logs after a cursor; without a cursor, only lines that are written from now on."""
+        """Stream the log lines after a cursor. Without a cursor, stream only lines that are written from now on."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         opened.logs.check(wanted)

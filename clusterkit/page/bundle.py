@@ -1,4 +1,4 @@
-"""Bundles the page's modules into one script and its styles into one style sheet; embeds both in a document."""
+"""Bundles the page's modules into one script, and the page's styles into one sheet. Embeds both in a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 PAGE, MODULES = "index.html", ".js"
 AHEAD = "ahead.js"  # the module that runs before the other modules are loaded
 STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
-DATA_ID = "embedded"  # the id of the element with the data
+DATA_ID = "embedded"  # the id of the HTML element that contains a document's data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
 _LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # matches imports of modules that are loaded only when needed
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
@@ -24,11 +24,11 @@ _DATA = "<!-- data -->"  # the placeholder for the data and the modules
 
 
 class Unbundled(Exception):
-    """A file of the page has a reference that can't be bundled, which is a bug in the page."""
+    """A file of the page has a reference that can't be bundled. This is a bug in the page."""
 
 
 def bundled(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files and three additional ones: bundle.js, bundle.css and first.js. Raises Unbundled."""
+    """Return the files and three additional files: bundle.js, bundle.css and first.js. Raises Unbundled."""
     modules = {name: text for name, text in files.items() if name.endswith(MODULES)}
     needed = {name: [found[2] for found in _IMPORT.finditer(text)] for name, text in modules.items()}
     later = {found[1] for text in modules.values() for found in _LATER.finditer(text)}
@@ -62,9 +62,9 @@ def _module(text: str, name: str) -> str:
 
 
 def document(files: Mapping[str, str], data: str, kind: str) -> str:
-    """Return a document with all `files` of the page (path to text) and `data` (JSON). Raises Unbundled.
+    """Return an HTML document that contains the page's files and the JSON text `data`. Raises Unbundled.
 
-    `kind` is passed to `marker`.
+    `files` maps paths to texts. `kind` is the text for `marker`, such as `run ID`.
     """
     files = bundled(files)
     scripts: list[str] = []
@@ -103,12 +103,12 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
 
 
 def marker(kind: str) -> str:
-    """Return the comment that identifies a file as a report."""
+    """Return the HTML comment that identifies a file as a report."""
     return f"<!-- clusterkit report: {kind} -->"
 
 
 def escaped(data: str) -> str:
-    """Escape JSON so that no part of it is parsed as HTML in a script element."""
+    """Escape JSON so that no part of the JSON is parsed as HTML in a script element."""
     return (
         data.replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     )

@@ -18,18 +18,19 @@ from clusterkit.store.store import RunStore
 from clusterkit.system.files import write_whole
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
 
-NICENESS = 5  # gives training a higher priority, but leaves the page fast enough
-FAREWELL = 1.5  # seconds; how long open pages are still served, so that they show how the run ended
+NICENESS = 5  # with this niceness, training has priority, and the page is still fast enough
+FAREWELL = 1.5  # seconds; how long open pages are served after the run, so that the pages show how the run ended
 LOOK_EVERY = 0.05  # seconds between checks for open pages
-END_WITHIN = 4.0  # seconds; the time limit for the process to exit, which includes FAREWELL
+END_WITHIN = 4.0  # seconds; the time limit for the process to exit, FAREWELL included
 Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 Say = Callable[[str], None]
 
 
 class DashboardProcess(ServerProcess):
-    """The dashboard of a run. Posts DashboardReady, or DashboardLost if the dashboard fails or exits unexpectedly.
+    """The process of a run's dashboard. Posts DashboardReady, or DashboardLost if the process fails or exits early.
 
-    The address with its token is written to a private file of the run. `say` gets the token only on a terminal.
+    The address with its token is written to a private file of the run. The address is also passed to `say`, but
+    without the token unless the output is a terminal.
     """
 
     def __init__(self, run: RunDirectory, post: Post, say: Say | None, control: bool, env: Mapping[str, str]) -> None:
@@ -40,7 +41,7 @@ class DashboardProcess(ServerProcess):
         )
 
     def stop(self) -> None:
-        """End the process, after open pages have shown the end of the run."""
+        """End the process, once open pages have had time to show the end of the run."""
         super().stop()
         with suppress(OSError):
             self._run.dashboard.unlink(missing_ok=True)
@@ -64,7 +65,7 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
 
 
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
-    """Serve until the run has ended, and for up to FAREWELL longer, so that open pages can show how the run ended."""
+    """Serve until the run ends, and up to FAREWELL seconds longer, so that open pages can show how the run ended."""
     from clusterkit.page.serve import PageServer
 
     server = PageServer(RunStore(run.path.parent.parent), bool(control))

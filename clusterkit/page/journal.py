@@ -1,4 +1,4 @@
-"""Reads a journal of any length in blocks for the dashboard. If a block has many reports of progress, samples them."""
+"""Reads a journal of any length for the dashboard, block by block. Samples reports of progress if there are many."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
 LONGEST = 1 << 26  # bytes; longer lines are skipped
-MANY = 400  # if a block has more reports of an attempt, only a sample of them is read
-EDGE = 4  # in each block, this many of an attempt's first and of its last reports are always read
-FEWEST = 8  # the minimum number of an attempt's other reports in a block that are sampled
+MANY = 400  # if a block has more reports of an attempt than this, only a sample of the reports is read
+EDGE = 4  # in each block, this many first and this many last reports of an attempt are always read
+FEWEST = 8  # the minimum size of the sample of an attempt's other reports in a block
 BESIDE = 3  # after each event of another kind, this many reports of an attempt are always read
-# The approximate maximum number of reports sampled in a whole journal, besides those that are always read.
+# The approximate maximum number of reports sampled in a whole journal, besides the reports that are always read.
 MOST_BETWEEN = 4000
-MOST_LOOKS = 50_000  # the maximum number of comparisons to find reports next to other events; if exceeded, read all
-# Matches only keys of events, since quotes within JSON strings are escaped.
+# If finding the reports next to other events would take more comparisons than this, all reports are read.
+MOST_LOOKS = 50_000
+# Never matches inside a JSON string, since quotes in a JSON string are escaped.
 _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt": \d+)|)')
 
 
 class Happening(NamedTuple):
-    """An event, the offset after its line, its time on the run's clock, and its wall time."""
+    """An event, the offset after the event's line, the event's time on the run's clock, and the event's wall time."""
 
     offset: int
     clock: float
@@ -42,18 +43,18 @@ class JournalBlocks:
         self._path = run.journal
         self.offset = 0  # the offset of the next line
         self._skipping = False  # True while the rest of an over-long line is skipped
-        self._blocks = 1.0  # the size of the journal when it was first read, in blocks
+        self._blocks = 1.0  # the size of the journal in blocks, when the journal was first read
 
     def has_new(self) -> bool:
-        """Return whether the file has grown. Cheap enough to be called many times per second."""
+        """Return whether the journal has grown. This check is cheap enough for many calls per second."""
         return self._size() > self.offset
 
     def is_cut(self) -> bool:
-        """Return whether the file is shorter than the part that was read."""
+        """Return whether the journal is now shorter than the part that was already read."""
         return self._size() < self.offset
 
     def new(self) -> Iterator[Happening]:
-        """Yield the events of all complete lines that were not read yet. `offset` advances by whole blocks."""
+        """Yield the events of all new complete lines. The field `offset` advances by whole blocks."""
         while (data := self._block()) is not None:
             start, self.offset = self.offset, self.offset + len(data)
             if self._skipping:
@@ -90,10 +91,10 @@ class JournalBlocks:
 
 
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a block to parse, each with the offset after it; `blocks` is the journal's size in blocks.
+    """Yield the lines of a block that must be parsed, each with the offset after the line.
 
-    All lines other than reports of progress are parsed. Of each attempt's reports, the first and last ones in the
-    block are parsed, those next to other events, and a sample of the rest.
+    Of the reports of progress, the first and last reports of each attempt in the block, the reports next to other
+    events, and a sample of the rest are parsed. All other lines are parsed. `blocks` is the journal's size in blocks.
     """
     if data.count(b"\n") < MANY:
         yield from ended_lines(data, 0)

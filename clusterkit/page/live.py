@@ -26,7 +26,7 @@ from clusterkit.views.present_use import present_use
 from clusterkit.words.errors import CannotLook
 
 REFRESH_EVERY = 1.0  # seconds between reads of resource usage and of other data that may be slightly old
-RESULT_WITHIN = 5.0  # seconds; how long after a run's last change its result file may still appear
+RESULT_WITHIN = 5.0  # seconds; the result file is expected within this time after a run's last change
 LINGER = 20.0  # seconds; a run that nobody has viewed for this long counts as idle
 T = TypeVar("T")
 MOST_IDLE = 2  # the maximum number of idle runs that are kept open
@@ -36,7 +36,7 @@ MOST_IDLE = 2  # the maximum number of idle runs that are kept open
 class BoardUpdate:
     """An update for a client: the entities that changed, and the version of the board."""
 
-    text: str  # empty if nothing changed
+    text: str  # the changed entities as JSON; empty if no entity changed
     version: int
     offset: int  # the journal offset up to which a client that applies this update has all changes
     over: bool  # True if no further updates will follow
@@ -44,7 +44,7 @@ class BoardUpdate:
 
 
 class LiveRun:
-    """Reads the files of a run into its model. Its methods may be slow: call them in a thread, one at a time."""
+    """Reads the files of a run into a model. The methods may be slow: call the methods in a thread, one at a time."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -59,12 +59,12 @@ class LiveRun:
         now = time.monotonic()
         due = now - self._refreshed >= REFRESH_EVERY
         if due:
-            # Checked before the files are read, so that nothing is missed that was written before the end.
+            # Checked before the files are read, so that nothing that was written before the end is missed.
             self._live = self._is_live() and not self.model.is_over
         elif not self._journal.has_new():
             return
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
-            self._begin()  # the run was replaced by a new run, or its job file has only now been written
+            self._begin()  # the run was replaced, or the job file has only now been written
         read = self._read()
         if read and self.model.is_over:  # the result is recorded, even if the supervisor has not exited yet
             self._live, due = False, True
@@ -145,7 +145,7 @@ class WatchedRun:
         return time.monotonic() - self.used > LINGER
 
     async def ask(self, question: Callable[[LiveRun], T]) -> T:
-        """Read what is new in the run's files, then call `question` in a thread and return its result."""
+        """In a thread, read the new data in the run's files, then call `question`. Return the result of `question`."""
 
         def answer() -> T:
             self._live.update()
@@ -169,7 +169,7 @@ class OpenRun:
 
 
 class RunOpener:
-    """Opens runs by their ids, and keeps them open while clients watch them."""
+    """Opens runs by their ids, and keeps runs open while clients watch the runs."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store

@@ -20,19 +20,19 @@ from clusterkit.words.model import Task
 
 MOST_LINES = 5000  # the maximum number of lines of a page
 MOST_CHARACTERS = 4 << 20  # the maximum number of characters of a page
-MOST_SEARCHED = 1 << 20  # the maximum number of bytes searched per check for new lines of a followed log
-LOOK_FOR = 0.4  # seconds; a search that takes longer returns the matches so far
-LONGEST_PATTERN = 1000  # the maximum number of characters of a search text
-LONGEST_MATCHED = 4096  # characters; only this much of a line is searched for a regular expression
+MOST_SEARCHED = 1 << 20  # bytes; each check of a followed log for new lines searches at most this much
+LOOK_FOR = 0.4  # seconds; a search that takes longer returns the matches found so far
+LONGEST_PATTERN = 1000  # the maximum length of a search text, in characters
+LONGEST_MATCHED = 4096  # characters; only this much of the beginning of a line is searched for a regular expression
 
 
 class BadQuestion(ClusterkitError):
-    """The request has an invalid parameter."""
+    """A request has an invalid parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A query: which logs are read, and which of their lines are returned."""
+    """A query for log lines: which logs are read, and which lines are returned."""
 
     task: Task | None = None
     attempt: int | None = None
@@ -69,7 +69,7 @@ class Wanted:
 
 
 class LogBook:
-    """The logs of one run. Its methods read files: call them in a thread."""
+    """The logs of one run. The methods read files: call the methods in a thread."""
 
     def __init__(self, run: RunDirectory, searcher: Searcher | None = None) -> None:
         self._run = run
@@ -80,13 +80,13 @@ class LogBook:
         self.over = False  # True once the logs are complete
 
     def check(self, wanted: Wanted) -> None:
-        """Raise BadQuestion if the pattern is invalid."""
+        """Raise BadQuestion if the query has an invalid regular expression."""
         wanted.matches(self._searcher)
 
     def page(self, wanted: Wanted, start: str | None, end: str | None) -> dict[str, Any]:
         """Return the page that starts at the cursor `start` or ends at the cursor `end`. Raises ClusterkitError.
 
-        The word "end" as `start` stands for the last page.
+        If the cursor `start` is the text "end", return the last page.
         """
         search = Search(wanted.limit, MOST_CHARACTERS, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         with self._lock:
@@ -96,7 +96,7 @@ class LogBook:
             return self._shown(log.after(start or "0", search))
 
     def page_at(self, wanted: Wanted, seconds: float) -> dict[str, Any]:
-        """Return the page that begins `seconds` after the beginning of the run. Raises ClusterkitError."""
+        """Return the page that begins at a time, in seconds since the run began. Raises ClusterkitError."""
         with self._lock:
             self._log(wanted)
             pieces = self._index.since(self._beginning() + seconds)
@@ -109,7 +109,7 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """Return the lines after a cursor. If too many lines follow, skip older ones. Raises ClusterkitError."""
+        """Return the lines after a cursor. If too many lines follow, skip the older lines. Raises ClusterkitError."""
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:

@@ -19,15 +19,15 @@ from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.errors import ClusterkitError
 
-CHUNK = 1 << 18  # bytes per read; a line that is longer is split into several lines
-LONGEST_SHOWN = 1 << 14  # the maximum number of characters of a line that are shown
+CHUNK = 1 << 18  # bytes per read; a longer line is split into several lines
+LONGEST_SHOWN = 1 << 14  # characters; at most this much of a line is shown
 _REDRAWN = re.compile(rb"[\r\x08]|\x1b\[[02]?K")
-LONGEST_CURSOR = 18  # the maximum number of digits of a cursor
+LONGEST_CURSOR = 18  # the maximum number of digits in a cursor
 Matches = Callable[[str], bool]
 
 
 class BadCursor(ClusterkitError):
-    """A text that is not a cursor."""
+    """A client sent a text that is not a cursor."""
 
     def __init__(self) -> None:
         super().__init__("This is not a valid cursor. Use a cursor from a page of the same log.")
@@ -35,7 +35,7 @@ class BadCursor(ClusterkitError):
 
 @dataclass(slots=True)
 class Search:
-    """The remaining limits of a page: the number of lines, the number of characters, and the end time of a search."""
+    """The room that remains on a page, in lines and characters, and the time at which the search for matches stops."""
 
     lines: int
     characters: int
@@ -67,12 +67,12 @@ class LineSpan(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line as `shown` returns it. Not cached, since the texts of most searched lines are used only once."""
+        """The text of the line, as `shown` returns it. The text is not cached, since most texts are used only once."""
         return shown(self.raw)
 
 
 class LogEntry(NamedTuple):
-    """A line as it is sent to a client. `t` is its wall time, None if unknown; `cursor` marks its beginning."""
+    """A line as sent to a client. `t` is the line's wall time, or None; `cursor` marks the beginning of the line."""
 
     t: float | None
     task: str
@@ -91,10 +91,10 @@ class Page(NamedTuple):
 
 
 def shown(raw: bytes) -> str:
-    """Return a line as text with colors, as a terminal would show it after all redraws."""
+    """Return the text of a line with colors, as a terminal would show the line after all redraws."""
     most = 4 * LONGEST_SHOWN
     left_out = max(0, len(raw) - most)
-    if left_out:  # of a redrawn line, keep the end; of any other line, the beginning
+    if left_out:  # keep the end of a redrawn line, and the beginning of any other line
         raw = raw[-most:] if b"\r" in raw else raw[:most]
     if _REDRAWN.search(raw):
         terminal = TerminalLines()
@@ -107,13 +107,13 @@ def shown(raw: bytes) -> str:
 
 
 def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
-    """Return the complete lines in `data`, which begins at offset `start`, and the offset after the last of them."""
+    """Return the complete lines in `data`, and the offset after the last one. `data` begins at the offset `start`."""
     found = [LineSpan(end - len(raw) - 1, end, raw) for end, raw in ended_lines(data, start)]
     return found, found[-1].end if found else start
 
 
 def lines_after(log: LogFile, start: int, end: int, final: bool) -> Iterator[LineSpan]:
-    """Yield the lines between `start` and `end`. If `final`, also yield a last line that lacks a newline."""
+    """Yield the lines between two offsets. If `final` is True, also yield a last line that lacks a newline."""
     while data := log.read(start, min(end, start + CHUNK)):
         lines, at = whole_lines(data, start)
         rest = data[at - start :]
@@ -126,9 +126,9 @@ def lines_after(log: LogFile, start: int, end: int, final: bool) -> Iterator[Lin
 
 
 def lines_before(log: LogFile, end: int) -> Iterator[LineSpan]:
-    """Yield the lines before `end`, from last to first. `end` counts as the end of a line."""
+    """Yield the lines before the offset `end`, from last to first. A line that is incomplete at `end` is included."""
     while data := log.read(begin := max(0, end - CHUNK), end):
-        cut = data.find(b"\n", 0, len(data) - 1) + 1 if begin > 0 else 0  # the first line may begin before `begin`
+        cut = data.find(b"\n", 0, len(data) - 1) + 1 if begin > 0 else 0  # the first line may begin earlier
         lines, at = whole_lines(data[cut:], begin + cut)
         if rest := data[at - begin :]:
             lines.append(LineSpan(at, end, rest))
@@ -138,7 +138,7 @@ def lines_before(log: LogFile, end: int) -> Iterator[LineSpan]:
 
 @dataclass(slots=True)
 class AttemptLog:
-    """The log of one attempt, divided into pages. Its cursors are offsets."""
+    """The log of one attempt, divided into pages. A cursor is an offset in the log."""
 
     path: Path
     source: Source
@@ -175,7 +175,7 @@ class AttemptLog:
             return Page(tuple(reversed(found)), str(last), str(at), done=at <= 0)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Move a cursor forward to the last `keep` bytes; return the new cursor and the number of skipped bytes."""
+        """Move a cursor forward until about `keep` bytes follow. Return the cursor and the number of skipped bytes."""
         with closing(LogFile(self.path)) as log:
             at, size = place_in(cursor), log.size
             new = max(at, log.line_start(size - keep, CHUNK)) if size - at > keep else at

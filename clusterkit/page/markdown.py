@@ -21,16 +21,16 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
-LONGEST_LINE = 400  # the maximum number of characters of a line
+LONGEST_LINE = 400  # the maximum length of a line, in characters
 _TICKS = re.compile("`+")
 MOST_ROWS = 60  # the maximum number of rows of a table; a GitHub issue is limited to 65,536 characters
 MOST_FAILING = 8  # the maximum number of failed runs of a campaign that are described in full
-LONGEST_COMMAND = 2000  # the maximum number of characters of a command
-LONGEST_CELL = 160  # the maximum number of characters of a table cell
+LONGEST_COMMAND = 2000  # the maximum length of a command, in characters
+LONGEST_CELL = 160  # the maximum length of a table cell, in characters
 
 
 def code(text: str, longest: int = LONGEST_LINE) -> str:
-    """Return a code span. Its delimiter has more backticks than any sequence of backticks in the text."""
+    """Return a code span. The delimiter has more backticks than any sequence of backticks in the text."""
     line = _cut(" ".join(text.split("\n")), longest)
     if not line.strip():
         return ""
@@ -40,14 +40,14 @@ def code(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def block(lines: Iterable[str], language: str = "text") -> str:
-    """Return a code block. Its fence is longer than any sequence of backticks in the lines."""
+    """Return a code block. The fence is longer than any sequence of backticks in the lines."""
     body = [_cut(line) for text in lines for line in text.split("\n")]
     fence = "`" * max(3, max(map(_longest_run, body), default=0) + 1)
     return "\n".join([f"{fence}{language}", *body, fence])
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of at most MOST_ROWS rows; a line below says how many rows are left out. Cells are Markdown."""
+    """Return a table of at most MOST_ROWS rows, and a line about rows that are left out. The cells are Markdown."""
     lines = [titles, ["---"] * len(titles), *rows[:MOST_ROWS]]
     text = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
     left = len(rows) - MOST_ROWS
@@ -173,7 +173,7 @@ def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
 
 
 def _explained(explanations: Sequence[Explanation]) -> Iterator[str]:
-    """Yield the explanations as code spans, since they quote logs, which may contain hostile text."""
+    """Yield the explanations as code spans, since explanations quote logs, which may contain hostile text."""
     for one in explanations:
         lines = [f"Why: {code(one.means)}", f"Fix: {code(one.advice)}", *(code(address(at)) for at in one.reported)]
         yield "\\\n".join(lines)

@@ -29,8 +29,8 @@ from clusterkit.words.model import Task
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 MOST_TASKS = 200  # the maximum number of tasks of a run that have metrics
 MOST_REPORTED = 20  # the maximum number of a task's reported metrics that are exported
-LONGEST_LABEL = 100  # the maximum number of characters of a label's value
-BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds; bounds in the histogram of recoveries
+LONGEST_LABEL = 100  # the maximum length of a label's value, in characters
+BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds; bounds in the histogram of recovery times
 # Values of the label `cause`: how the attempt before the restart ended.
 CAUSES = ("failed", "fault", "collateral", "asked", "lost")
 OTHER = "other"
@@ -42,7 +42,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """The current state of a run for a scrape.
+    """The state of a run at a scrape, that is, when Prometheus fetches the metrics.
 
     | field | meaning |
     | --- | --- |
@@ -51,8 +51,8 @@ class Scraped:
     | journal | the size of the journal, in bytes |
     | restarts | the number of restarts of each task, for each way in which the previous attempt had ended |
     | faults | the number of injected faults for each action |
-    | saved | when the newest checkpoint was complete, in seconds since the run began |
-    | ended | the recoveries that are complete |
+    | saved | when the newest checkpoint was completed, in seconds since the run began |
+    | ended | the duration and the number of lost steps of each complete recovery |
     """
 
     entities: Mapping[str, Entity]
@@ -76,14 +76,14 @@ class Scraped:
 
 
 def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Ledger) -> Scraped:
-    """Return the state of a run. Copies the counters of `ledger`, since another thread may change them later."""
+    """Return the state of a run. The counters of `ledger` are copied, since another thread may change the ledger."""
     faults = Counter(one.event.action for one in ledger.faults.by_number.values() if one.is_certain)
     ended = tuple(ledger.incidents.ended_recoveries)
     return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved_at, ended)
 
 
 def exposition(runs: Sequence[Scraped]) -> bytes:
-    """Return the response body for a scrape; its content type is CONTENT_TYPE."""
+    """Return the response body for a scrape. The content type of the body is CONTENT_TYPE."""
     text: bytes = generate_latest(SimpleNamespace(collect=lambda: families(runs)))  # type: ignore[no-untyped-call]
     return text
 
@@ -197,7 +197,7 @@ def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
 
 
 def _first(metrics: Mapping[str, float | str | None]) -> Iterable[tuple[str, float]]:
-    """Return the first numeric metrics. If names are the same when shortened to labels, only the first is kept."""
+    """Return the first numeric metrics. If several names are shortened to the same label, keep the first."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and len(found) < MOST_REPORTED:
@@ -217,5 +217,5 @@ def _add(family: GaugeMetricFamily, labels: Sequence[str], value: float | None) 
 
 
 def _label(text: str) -> str:
-    """Turn a text into the value of a label, which is short, on one line, and valid UTF-8."""
+    """Turn a text into the value of a label. The value is short, on one line, and valid UTF-8."""
     return printable(text[:LONGEST_LABEL])

@@ -31,17 +31,17 @@ from clusterkit.words.errors import ClusterkitError
 STATIC = Path(__file__).parent / "static"
 # The maximum number of points of a curve in a report with few curves, and in a report with very many curves.
 MOST_POINTS, FEWEST_POINTS = 800, 50
-POINTS = 100_000  # points; if all curves together would have more, each curve gets fewer points
+POINTS = 100_000  # if all curves together would have more points than this, each curve gets fewer points
 MOST_KEPT = 10  # the maximum number of failed or interrupted runs that a campaign's report includes
-LEAST_LOGS = 1 << 18  # the minimum room for the logs of each of those runs, in characters of JSON
-LONGEST_STACKS = 1 << 18  # the maximum number of bytes that are included of a file with stacks
+LEAST_LOGS = 1 << 18  # the minimum room for the logs of each run in a campaign's report, in characters of JSON
+LONGEST_STACKS = 1 << 18  # bytes; at most this much of a file with stacks is included
 Subject = RunDirectory | CampaignFile
-MOST = 5 << 20  # the maximum number of characters of JSON for the logs
+MOST = 5 << 20  # the maximum size of all logs in a report, in characters of JSON
 MOST_RUNS_TOGETHER = 24 << 20  # characters of JSON; a RunsReport that is this long takes no further runs
-LOGS_OF_MANY = 1 << 15  # the maximum number of characters of JSON for the logs of a run in a RunsReport
-BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident; lines from this time are kept while there is room
-LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes; limits for how much is kept of the end of each log
-FARTHEST_BACK = 1 << 12  # bytes; how far back the beginning of a line is searched for
+LOGS_OF_MANY = 1 << 15  # the maximum size of a run's logs in a RunsReport, in characters of JSON
+BEFORE, AFTER = 5.0, 10.0  # lines from this many seconds before and after an incident are kept while there is room
+LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes; how much of the end of each log is kept, at least and at most
+FARTHEST_BACK = 1 << 12  # bytes; the beginning of a line is searched for within this distance before an offset
 _FOR_TAILS = 0.6  # the fraction of the room for logs that is reserved for the ends of logs
 
 
@@ -93,9 +93,9 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
 
 
 class RunsReport:
-    """Collects runs for one HTML file. `#run/ID` at the end of its address selects the run that is shown.
+    """Collects runs for one HTML file. `#run/ID` at the end of the file's address selects the run to show.
 
-    `back` is the address and the text of a link back to the page that links to this file.
+    `back` is the address and the text of a link in this file, which leads to the page from which users open the file.
     """
 
     def __init__(self, title: str, back: tuple[str, str]) -> None:
@@ -187,9 +187,9 @@ def page_files() -> dict[str, str]:
 
 
 def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: int = MOST) -> Extract:
-    """Return log lines in the order in which they were written.
+    """Return log lines of a run, in the order in which the lines were written.
 
-    `began` is a wall time; the times in `incidents` are in seconds after it.
+    `began` is the wall time at which the run began. `incidents` contains times in seconds since the run began.
     """
     index = ArrivalsIndex(run)
     index.update()
@@ -198,13 +198,13 @@ def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: i
         found = Extract(run, index, began, incidents, room)
         if room < LEAST_TAIL or sum(len(json.dumps(line)) for line in found.lines) <= most:
             return found
-        room //= 2  # try again with less, since lines may be longer in JSON than in the logs
+        room //= 2  # try again with less room, since lines may be longer in JSON than in the logs
 
 
 class Extract:
-    """The log lines of a report. Lines with `skipped` stand for that many bytes, which are left out.
+    """The log lines of a report. A line with the field `skipped` stands for that many bytes that are left out.
 
-    `total` is the size of all logs, and `left_out` the total number of bytes that are left out.
+    `total` is the size of all logs, and `left_out` is the number of bytes that are left out of all logs together.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Extract:
             source = piece.source
             if source in self._sizes and (start := self._wanted(piece)) is not None:
                 yield from self._of(source, start, min(piece.end, self._sizes[source]), piece.at, final=False)
-        for source, size in self._sizes.items():  # the ends of logs, if not recorded or without a newline
+        for source, size in self._sizes.items():  # ends of logs that are not recorded or lack a newline
             if self._read.get(source, 0) < size:
                 start = max(self._read.get(source, 0), self._tails[source])
                 yield from self._of(source, start, size, None, final=True)
@@ -242,7 +242,10 @@ class Extract:
         return max(piece.start, tail) if piece.end > tail else None
 
     def _of(self, source: Source, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
-        """Yield the lines that end between `start` and `end`, and before them a line for bytes that are left out."""
+        """Yield the lines that end between two offsets of a log.
+
+        If bytes before these lines are left out, first yield a line with the field `skipped`.
+        """
         done, (task, attempt) = self._read.get(source, 0), source
         of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": attempt}
         with closing(LogFile(self._run.log(task, attempt))) as log:

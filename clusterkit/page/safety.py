@@ -1,10 +1,10 @@
-"""Access control: the server answers only to this user, and only to the dashboard's own page.
+"""Access control: the server answers only requests that come from its own user and from the dashboard's own page.
 
 Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make the host name of that
 page resolve to 127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from
-another page, and must have the token in a header. The page itself contains no secret and is served to everybody; its
-script reads the token from the fragment of the address. A cookie would be less safe, because browsers send it to every
-port of 127.0.0.1.
+another page, and must have the token in a header. The page itself contains no secret and is served to everybody. The
+page's script reads the token from the fragment of the address. A cookie would be less safe, because browsers send a
+cookie to every port of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Tickets:
         self._clock = clock
 
     def issue(self, path: str) -> str:
-        """Return a ticket for the path of a file. Return an empty string if the path is not that of a file."""
+        """Return a ticket for the path of a file of a run. For any other path, return an empty string."""
         until = int(self._clock() + VALID)
         return f"{until}.{self._seal(until, path)}" if _FILE.fullmatch(path) else ""
 
@@ -55,9 +55,9 @@ class Tickets:
 
 
 LOOKING = frozenset({"GET", "HEAD"})
-POST_PATH = "/act"  # the suffix of paths whose requests change something
+POST_PATH = "/act"  # requests that change something must have a path with this suffix
 LONGEST_ADDRESS = 1 << 13
-TICKETS = "/api/ticket"  # with ?path=PATH, returns a ticket with which a browser can open that file
+TICKETS = "/api/ticket"  # with ?path=PATH, this path returns a ticket that lets a browser open the file PATH
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -86,7 +86,7 @@ def new_token() -> str:
 
 
 def kept_token(path: Path) -> str:
-    """Return the token that is stored in a private file. If there is no such file, create it with a new token.
+    """Return the token that is stored in a private file. If there is no such file, write a new token to the file.
 
     Servers share the file, so that open pages keep working when a server is restarted.
     """
@@ -102,7 +102,7 @@ def kept_token(path: Path) -> str:
 
 
 class HttpRefused(Exception):
-    """Refuses a request with an HTTP status, a sentence that says why, and additional headers."""
+    """A request is refused. The response has an HTTP status, a sentence that says why, and additional headers."""
 
     def __init__(self, status: int, why: str, more: Mapping[str, str] | None = None) -> None:
         super().__init__(why)

@@ -1,6 +1,7 @@
 """Searches lines for regular expressions in a separate process, since a search can't be interrupted.
 
-In a thread, an endless search would block all other threads of the server. In a process, a kernel timer can end it.
+In a thread, an endless search would block all other threads of the server. In a process, a kernel timer can end the
+search.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class TooSlow(ClusterkitError):
 
 
 class Searcher:
-    """Searches lines of text. Can be used from any thread. The first search starts the process; `close` ends it."""
+    """Searches lines of text, in any thread. The first search starts a process, and `close` ends the process."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +59,7 @@ def _started() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-I", "-S", "-c", code_of("clusterkit.page.searching")]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     try:
-        # A new session, since Ctrl-C in the terminal must reach only the server.
+        # The process gets its own session, since Ctrl-C in the terminal must reach only the server.
         return subprocess.Popen(
             command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, cwd="/", start_new_session=True
         )
@@ -80,7 +81,7 @@ def _ask(process: subprocess.Popen[bytes], question: bytes) -> bytes:
 
 
 def main() -> None:
-    """Answer questions from the standard input until it is closed."""
+    """Answer questions from the standard input until the standard input is closed."""
     for line in sys.stdin.buffer:
         pattern, text = json.loads(line)
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)  # when the timer expires, its signal ends the process

@@ -28,16 +28,16 @@ LONGEST_HEAD = 1 << 14  # the maximum size of a request's headers, in bytes
 
 
 class Protocol(H11Protocol):
-    """HTTP for one client. Disconnects a client that sends no request in time, and lets streams disconnect the client.
+    """HTTP for one client. Disconnects the client if no request arrives in time, and lets streams disconnect it.
 
-    uvicorn itself would wait for a request indefinitely. The connections of other users are limited, so that they
-    can't use up all connections.
+    uvicorn itself would wait for a request indefinitely. The connections of other users are limited, so that
+    other users can't use up all connections.
     """
 
     uid: int | None = None  # the user id of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
-        """Limit the connections of other users, and the time for a request."""
+        """Limit the connections of other users, and the time in which a request must arrive."""
         super().connection_made(transport)
         uid = uid_of(transport.get_extra_info("socket"))
         if uid not in (0, os.getuid()):
@@ -64,7 +64,7 @@ class Protocol(H11Protocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn server that sets `ending` before it shuts down, because the shutdown waits for streams to end."""
+    """A uvicorn server that sets the event `ending` before shutting down, since the shutdown waits for streams."""
 
     def __init__(self, ending: asyncio.Event, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -106,11 +106,11 @@ class PageServer:
         return self._dashboard.slots.taken
 
     def address(self, path: str = "/") -> str:
-        """Return the address to open. The token is in its fragment, which browsers do not send to servers."""
+        """Return the address to open. The token is in the fragment, which browsers do not send to servers."""
         return f"http://{HOST}:{self.port}{path}#token={self.token}"
 
     def run(self) -> None:
-        """Serve until `end` is called or a signal arrives."""
+        """Serve until the method `end` is called or a signal arrives."""
         sys.setswitchinterval(SWITCH_INTERVAL)
         asyncio.run(self._server.serve(sockets=[self._socket]))
 
@@ -122,7 +122,7 @@ class PageServer:
 def _bound(port: int) -> socket.socket:
     """Return a socket that listens on a port, or on any free port if `port` is 0. Raises ClusterkitError."""
     try:
-        # With this backlog, clients that connect before the server runs wait instead of being refused.
+        # Clients that connect before the server is running are queued in this backlog instead of being refused.
         return socket.create_server((HOST, port), backlog=MOST_CONNECTIONS)
     except OSError as error:
         why = os.strerror(error.errno or 0)

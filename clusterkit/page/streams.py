@@ -1,4 +1,4 @@
-"""Streams of server-sent events. Limits their number, and closes streams that clients don't read."""
+"""Streams of server-sent events. Limits the number of streams, and closes streams that clients don't read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StreamSlots:
 
 
 class EventStream:
-    """A response that sends messages until all are sent, the client disconnects, or the server shuts down."""
+    """A response that sends messages until all messages are sent, the client disconnects, or the server shuts down."""
 
     def __init__(self, messages: AsyncIterator[str], slots: StreamSlots) -> None:
         self._messages = messages
@@ -111,7 +111,10 @@ def message(data: str, offset: object = None, event: str = "") -> str:
 
 
 async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
-    """Yield a run's changes after an offset of its journal, until the run is over. -1 stands for all entities."""
+    """Yield messages with the changes of a run after a journal offset, until the run is over.
+
+    If the offset is -1, the first message contains all entities.
+    """
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     version: int | None = None
@@ -134,7 +137,7 @@ async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
-    """Yield new lines after a cursor, until the logs are complete or a search is too slow.
+    """Yield messages with the log lines after a cursor, until the logs are complete or a search is too slow.
 
     If the logs grow faster than lines can be sent, only the newest lines are sent.
     """

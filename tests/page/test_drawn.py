@@ -81,7 +81,7 @@ def test_a_pause_a_stall_and_a_silence_are_gaps() -> None:
     attempt.stop(6.0, "stalled", "stalled")
     told = steps(1, 2, 3, 3.5, 4.5, 5.5, 6)
     assert drawn(told, [attempt], 6.5)["v"] == [1, 2, 3, None, 3.5, 4.5, 5.5, 6, None]
-    assert None not in drawn(told, [attempt], 6.5, works=False)["v"]
+    assert None not in drawn(told, [attempt], 6.5, is_reported=False)["v"]
     assert drawn(steps(1, 2, 3, 9, 10), [], 20)["v"] == [1, 2, 3, None, 9, 10, None]
     assert drawn(steps(), [attempt], 1)["v"] == []
 

@@ -17,21 +17,21 @@ from clusterkit.words import wire
 MOST_GONE = 20_000  # the maximum number of removed entities that are remembered, for clients that still show them
 FINEST = 0.05  # seconds; the initial width of a curve's buckets
 MOST_BUCKETS = 2048  # the maximum number of buckets of a curve, unless BUDGET is exceeded
-FEWEST_BUCKETS = 64  # the value to which MOST_BUCKETS is reduced in a run with very many curves
-BUDGET = 400_000  # buckets; if all curves of a run together have more, each curve is shrunk
+FEWEST_BUCKETS = 64  # the maximum number of buckets of a curve in a run with very many curves
+BUDGET = 400_000  # if all curves of a run together have more buckets than this, each curve is shrunk
 MOST_CURVES = 4000  # the maximum number of curves of a run
-LONGEST_NAME = 200  # the maximum number of characters of a curve's name
+LONGEST_NAME = 200  # the maximum length of a curve's name, in characters
 Points = dict[str, list[float]]
 
 
 @dataclass(slots=True)
 class BoardEntry:
-    """An entity on the board; `entity` is None if it was removed."""
+    """An entity on the board; `entity` is None if the entity was removed."""
 
     entity: Any
     offset: int  # the journal offset after the line that last changed the entity
     version: int  # the board's version after that change
-    always: bool  # True if the entity depends on more than the journal, so every client that reconnects needs it
+    always: bool  # True if the entity depends on more than the journal, so clients that reconnect get the entity
     _text: str | None = None
 
     @property
@@ -51,7 +51,7 @@ class Board:
         self._gone = 0
 
     def put(self, key: str, entity: Any, offset: int, always: bool = False) -> None:
-        """Set an entity, or remove it with None. Setting an equal entity is not a change."""
+        """Set the entity of a key; None removes the entity. Setting an equal entity is not a change."""
         old = self._entries.get(key)
         if old is None and entity is None:
             return
@@ -135,19 +135,19 @@ class Curve:
         if len(times) > most:
             self.shrink(most)
 
-    def shrink(self, most: int) -> None:
-        """Double the width of the buckets until there are at most `most` buckets."""
-        while len(self._times) > most:
+    def shrink(self, limit: int) -> None:
+        """Double the width of the buckets until the curve has at most `limit` buckets."""
+        while len(self._times) > limit:
             columns = self._columns
             self._begin(2 * self._width)
             for point in zip(*columns, strict=True):
                 self._put(*point)
 
-    def points(self, begin: float, end: float, most: int) -> Points:
-        """Return the points in a time range plus one point on either side, merged into at most `most` buckets."""
+    def points(self, begin: float, end: float, limit: int) -> Points:
+        """Return the points in a time range and one point on either side, merged into at most `limit` points."""
         first, last = bisect_left(self._times, begin), bisect_right(self._times, end)
         chosen = range(max(0, min(first, last) - 1), min(len(self._times), last + 1))
-        step = max(1, math.ceil(len(chosen) / max(1, most)))
+        step = max(1, math.ceil(len(chosen) / max(1, limit)))
         groups = [chosen[number : number + step] for number in range(0, len(chosen), step)]
         return {
             "t": [round(self._times[group[-1]], 3) for group in groups],
@@ -156,14 +156,14 @@ class Curve:
             "high": [max(self._highs[number] for number in group) for group in groups],
         }
 
-    def usual(self, most: int) -> float:
-        """Return the median time in seconds between points if the curve is thinned to `most` points."""
-        times = self._times[:: max(1, math.ceil(len(self._times) / max(1, most)))]
+    def usual(self, limit: int) -> float:
+        """Return the median time in seconds between points, after thinning the curve to at most `limit` points."""
+        times = self._times[:: max(1, math.ceil(len(self._times) / max(1, limit)))]
         return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0.0
 
     def _begin(self, width: float) -> None:
         self._width = width
-        self._bucket: float = math.nan  # the number of the bucket that has the last point
+        self._bucket: float = math.nan  # the number of the bucket that contains the last point
         self._columns = self._times, self._values, self._lows, self._highs = tuple(array("d") for _ in range(4))
 
     def _put(self, at: float, value: float, low: float, high: float) -> None:

@@ -16,7 +16,7 @@ PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "runni
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntity:
-    """A campaign. Its key is `campaign`, or `campaign/ID` in the list of all campaigns."""
+    """A campaign. The entity's key is `campaign`, or `campaign/ID` in the list of all campaigns."""
 
     id: str
     program: str
@@ -28,7 +28,7 @@ class CampaignEntity:
     ended: float | None  # the wall time at which the campaign ended
     clusterkit: str
     seed: int
-    asked: int  # the requested number of runs; the next three fields are numbers of runs, too
+    asked: int  # the requested number of runs; the next three fields also count runs
     passed: int
     failed: int
     running: int
@@ -49,7 +49,7 @@ class CampaignBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often an action was injected, and the recoveries from it."""
+    """How often faults with an action were injected, and how the tasks recovered from these faults."""
 
     action: str
     type: str  # the type of the tasks that were affected; empty for all types together

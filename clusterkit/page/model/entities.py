@@ -1,9 +1,10 @@
-"""Entities: small JSON values that describe what the page shows. The server sends an entity when it changes.
+"""Entities: small JSON values that describe what the page shows. The server sends an entity when the entity changes.
 
 The page stores the state of a run as a flat map from keys to entities. `RunModel` reads the journal's events, updates
-the entities, and remembers for each entity the journal line that last changed it. A client knows the journal offset up
-to which it has all changes; a message of the event stream contains the entities that changed after it. So a client that
-reconnects, even to another server, misses no change and receives none twice. A report file embeds the same map.
+the entities, and remembers the journal offset of each entity's last change. A client knows up to which journal offset
+the client has all changes. A message of the event stream contains the entities that changed after that offset. So a
+client that reconnects, even to another server, misses no change and receives no change twice. A report file embeds the
+same map.
 
 Times are in seconds since the run began, but `wall` is in seconds since 1970. Texts are plain text for people.
 """
@@ -19,7 +20,7 @@ from clusterkit.words.job import HostRequest
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The entity with the key `run`."""
+    """A run, as shown on the page of that run. The key is `run`."""
 
     id: str
     program: str = ""  # such as `ps_train.py`
@@ -41,7 +42,7 @@ class Run:
     step: int | None = None
     total: int | None = None
     saved: int | None = None  # the step of the newest checkpoint
-    unsaved: int = 0  # the number of steps after `saved`, which a restart would have to repeat
+    unsaved: int = 0  # the number of steps since the newest checkpoint; a restart would repeat these steps
     speed: float | None = None  # steps/s
     metric: str | None = None  # the name of the main metric that tasks report
     restarts: int = 0
@@ -55,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class CampaignVerdict:
-    """The entity with the key `verdict`: the problems that a campaign found with this run, which is part of it."""
+    """The problems that a campaign found with one of the campaign's runs. The key is `verdict`."""
 
     campaign: str
     violations: tuple[str, ...]
@@ -64,7 +65,7 @@ class CampaignVerdict:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task. Its key is like `task/worker:1`."""
+    """A task. Example of a key: `task/worker:1`."""
 
     task: str
     type: str
@@ -77,21 +78,21 @@ class TaskRow:
     ready: bool
     step: int | None
     old: bool  # True if the step and the metrics are those of an earlier attempt
-    steps: bool  # True if the task reports steps; with parameter servers, only the coordinator does
+    steps: bool  # True if the task reports steps; with parameter servers, only the coordinator reports steps
     total: int | None
     speed: float | None
     metrics: Mapping[str, float | str | None]
     cpu: float | None  # in percent of one core
     memory: int | None  # in bytes
     faults: tuple[str, ...]  # the actions of the open faults that affect the task
-    note: str  # that the task waits in a debugger, or why it is slower than its peers; may be empty
+    note: str  # says that the task waits in a debugger, or why the task is slower than its peers; may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A part of the bar that shows an attempt, or of the bar that shows a startup.
 
-    The `kind` in an attempt is start, run, lost (the steps were later computed again), stopped, stalled or idle.
+    For an attempt, `kind` is start, run, lost (the steps were later computed again), stopped, stalled or idle.
     """
 
     begin: float
@@ -102,7 +103,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt of a task. Its key is like `attempt/worker:1/2`."""
+    """An attempt of a task. Example of a key: `attempt/worker:1/2`."""
 
     task: str
     attempt: int
@@ -117,7 +118,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark on the time axis. Its key is like `mark/12`."""
+    """A mark on the time axis. Example of a key: `mark/12`."""
 
     at: float
     kind: str  # fault, heal, checkpoint, stall, restart, warning, request or host
@@ -129,9 +130,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class CauseLink:
-    """A line from a failed attempt to an attempt that failed because of it. Its key is like `link/3`."""
+    """A line from a failed attempt to another attempt that failed as a result. Example of a key: `link/3`."""
 
-    cause: tuple[str, float]  # the task that failed, and when
+    cause: tuple[str, float]  # the task that failed first, and the time of the failure
     effect: tuple[str, float]
     text: str
 
@@ -148,7 +149,7 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The description of an incident, with the numbers for the table of recoveries. Its key is like `story/3`."""
+    """The description of an incident, with the numbers for the table of recoveries. Example of a key: `story/3`."""
 
     at: float
     title: str
@@ -156,7 +157,7 @@ class Story:
     seconds: float | None  # the time from the injection or the first death to the first new step
     lost: int | None = None  # the number of steps that were computed again
     detected: float | None = None  # when the failure was detected
-    planned: float | None = None  # when the restart was decided
+    planned: float | None = None  # when the supervisor decided to restart tasks
     up: float | None = None  # when the restarted tasks were up
     first_step: float | None = None  # when the first new step was completed
     checkpoint: str | None = None
@@ -183,16 +184,16 @@ class Goodput:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The phases of a task's first attempt up to its first step. Its key is like `startup/worker:1`."""
+    """The phases of a task's first attempt up to its first step. Example of a key: `startup/worker:1`."""
 
     task: str
     phases: tuple[Segment, ...]
-    critical: tuple[bool, ...]  # for each phase: True if it delayed the run's first step
+    critical: tuple[bool, ...]  # for each phase, True if the phase delayed the run's first step
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkCell:
-    """The virtual network from one task to another, in one direction. Its key is like `cell/worker:1/ps:0`."""
+    """The virtual network from one task to another, in one direction. Example of a key: `cell/worker:1/ps:0`."""
 
     source: str
     target: str
@@ -206,12 +207,12 @@ class NetworkCell:
 
 @dataclass(frozen=True, slots=True)
 class StallVerdict:
-    """A warning that training is stalled, and what each task was doing then. Its key is like `stall/2`."""
+    """A warning that training is stalled, and what each task was doing at that time. Example of a key: `stall/2`."""
 
     since: float  # when the last step was reported
     at: float  # when the stall was noticed
     text: str
-    tasks: tuple[tuple[str, str], ...]  # pairs of a task and what it was doing
+    tasks: tuple[tuple[str, str], ...]  # the name of each task, and what the task was doing
     report: str | None  # the name of the file with all stacks, in `/api/run/ID/file/stacks/`
 
 
@@ -225,7 +226,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class SeriesInfo:
-    """A curve, without its points. Its key is like `series/loss/chief:0`."""
+    """A curve, without its points. Example of a key: `series/loss/chief:0`."""
 
     name: str  # step, cpu, memory, gpu, gpu memory, or the name of a metric
     task: str
@@ -236,7 +237,7 @@ class SeriesInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run in the list of all runs. Its key is like `run/20261121-135408-0381`."""
+    """A run in the list of all runs. Example of a key: `run/20261121-135408-0381`."""
 
     id: str
     program: str
@@ -253,12 +254,12 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class CampaignRun:
-    """A run of a campaign. Its key is like `of/7`."""
+    """A run of a campaign. Example of a key: `of/7`."""
 
     number: int
     seed: int
-    actions: tuple[str, ...]  # the actions of its faults, such as kill or stop
-    faults: tuple[str, ...]  # each as a user would write it, such as `kill worker:1 @ step=3`
+    actions: tuple[str, ...]  # the actions of the run's faults, such as kill or stop
+    faults: tuple[str, ...]  # each fault as a user would write it, such as `kill worker:1 @ step=3`
     outcome: str  # passed, failed, interrupted or running
     violations: tuple[str, ...]
     seconds: float

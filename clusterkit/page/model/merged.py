@@ -15,25 +15,25 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
 
-APART = 1 << 16  # bytes; the initial distance between places in the index of the file `arrivals`
-MOST_ENDS = 200_000  # the maximum number of log lengths in the index; beyond it, every second place is dropped
+APART = 1 << 16  # bytes; the initial distance between the offsets of the file `arrivals` that the index stores
+MOST_ENDS = 200_000  # if the index has more log lengths than this, every second stored offset is dropped
 STEP = 1 << 20  # bytes per read
 NEAR = 1 << 12  # bytes; a binary search for a time ends with a range of this size, which is read line by line
-LONGEST = 100  # bytes; the maximum length of a line of the file
+LONGEST = 100  # bytes; the maximum length of a line in the file `arrivals`
 
 
 class ArrivalsIndex:
-    """Iterates over recorded pieces of logs, from an offset of the file `arrivals`, in both directions.
+    """Iterates over the pieces of logs that the file `arrivals` records, from any offset and in both directions.
 
-    Call `update` before each use to read what was recorded since.
+    A piece is the part of a log that was written at one time. Call `update` before each use, to read new records.
     """
 
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.arrivals
         self.ends: dict[Source, int] = {}  # the recorded length of each attempt's log
-        self.size = 0  # the number of bytes of the file that were read
+        self.size = 0  # the number of bytes of `arrivals` that were read
         self._places: list[int] = [0]  # the offsets in the file that the index stores
-        self._known: list[dict[Source, int]] = [{}]  # the value of `ends` at each place
+        self._known: list[dict[Source, int]] = [{}]  # the value of `ends` at each of these offsets
         self._apart = APART
 
     def update(self) -> None:
@@ -95,7 +95,8 @@ class ArrivalsIndex:
 class Position:
     """A position between two lines of the merged logs.
 
-    It is in the piece whose line in `arrivals` is at `offset`, after the lines that end at or before `within`.
+    The position is in the piece that the file `arrivals` records at `offset`. In this piece, the position follows the
+    lines that end at or before the offset `within` of the log.
     """
 
     offset: int
@@ -114,8 +115,9 @@ class Position:
 class MergedLog:
     """The merged logs of a run, divided into pages. `over` is True if the logs are complete.
 
-    A line belongs to the piece in which it ends. If the last line of an attempt lacks a newline, it belongs to the
-    first piece of the task's next attempt or, without a next attempt, follows all pieces.
+    The logs are merged piece by piece; a piece is the part of a log that was written at one time. A line belongs to the
+    piece that contains the end of the line. If the last line of an attempt has no newline, the line belongs to the
+    first piece of the task's next attempt; if there is no next attempt, the line comes after all pieces.
     """
 
     def __init__(self, run: RunDirectory, index: ArrivalsIndex, over: bool, wanted: Callable[[Task], bool]) -> None:
@@ -165,7 +167,7 @@ class MergedLog:
             return Page(tuple(reversed(found)), str(last), str(place), done=done)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Move a cursor forward to the last `keep` bytes; return the new cursor and the number of skipped bytes."""
+        """Move a cursor forward until about `keep` bytes follow. Return the cursor and the number of skipped bytes."""
         place = Position.parse(cursor)
         sizes, total, skipped, new = deque[tuple[Position, int]](), 0, 0, place
         for piece in self._pieces_after(place.offset):
@@ -217,7 +219,10 @@ class MergedLog:
         return found
 
     def _unfinished(self, task: Task, attempt: int) -> list[LineSpan]:
-        """Return the attempt's last line if it lacks a newline. Its offsets sort it before the next attempt's lines."""
+        """Return an attempt's last line if that line has no newline.
+
+        The offsets of the returned line are smaller than those of all lines of the next attempt.
+        """
         end, log = self.index.ends.get((task, attempt), 0), self._logs.of((task, attempt))
         rest = log.read(log.line_start(end, CHUNK), end)
         return [LineSpan(-1, 0, rest)] if rest and not rest.endswith(b"\n") else []

@@ -20,14 +20,14 @@ from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import reason_of, told
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
-MOST_RUNS = 5000  # the maximum number of runs in the list: the newest ones
+MOST_RUNS = 5000  # the list has at most this many runs, the newest
 Times = tuple[int, ...]
-MOST = 1000  # the maximum number of campaigns in the list: the newest ones
+MOST = 1000  # the list has at most this many campaigns, the newest
 
 
 @dataclass(slots=True)
 class _Known:
-    """The last known state of a run. `times` are the times of its files when they were last read.
+    """The last known state of a run. `times` are the modification times of the run's files at the last read.
 
     New events are read from `journal` until the run is over.
     """
@@ -41,7 +41,7 @@ class _Known:
 
 
 class Overview:
-    """Lists all runs. The method `rows` reads files: call it in a thread."""
+    """Lists all runs. The method `rows` reads files: call `rows` in a thread."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -120,16 +120,16 @@ def _times(run: RunDirectory) -> Times:
 
 
 class CampaignList:
-    """Lists campaigns. Its methods read files: call them in a thread."""
+    """Lists campaigns. The methods read files: call the methods in a thread."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        # Maps the id of a campaign to ((the time of its file, whether it was live), its entity).
+        # Maps a campaign's id to ((the time of the campaign's file, whether the campaign was live), the entity).
         self._known: dict[str, tuple[tuple[float, bool], CampaignEntity]] = {}
         self._lock = threading.Lock()
 
     def rows(self) -> dict[str, CampaignEntity]:
-        """Return all campaigns by their keys, except those with damaged records."""
+        """Return all campaigns by their keys, except campaigns with damaged records."""
         with self._lock:
             known, self._known = self._known, {}
             for file in sorted(self._store.campaigns(), key=lambda file: file.changed())[-MOST:]:

@@ -36,7 +36,7 @@ STRATEGIES = {
     Shape.SINGLE: "",
 }
 ERROR_COLUMNS = 120  # the maximum width of the lines that show a failed task's error
-LONGEST_TEXT = 2000  # the maximum number of characters of a text from a task or a job
+LONGEST_TEXT = 2000  # the maximum length of a text from a task or a job, in characters
 MOST_METRICS = 50  # the maximum number of metrics in a task's row
 Usage = Mapping[Task, tuple[float, int]]
 NO_USAGE: Usage = {}
@@ -45,19 +45,22 @@ MOST_TASKS = 40  # the maximum number of tasks for which the network is shown; n
 
 @dataclass(slots=True)
 class Now:
-    """The current state of a run that its journal does not contain. `wall` (now) and `began` are wall times."""
+    """The part of a run's current state that is not in the journal.
+
+    `wall` is the present wall time, and `began` is the wall time at which the run began.
+    """
 
     wall: float
     live: bool
     began: float
     usage: Usage
-    ended: float | None = None  # when the run ended, in seconds since it began
+    ended: float | None = None  # when the run ended, in seconds since the run began
     tensorboard: str | None = None
     result: RunResult | None = None  # the contents of the result file, which include explanations
 
 
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
-    """Return the entity of a run with the fields that never change, which are known before the run begins."""
+    """Return the entity of a run with the fields that never change. These are known before the run begins."""
     run = Run(paths.run_id, directory=clean(str(paths.path)))
     if info is None:
         return run
@@ -163,12 +166,12 @@ def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
 
 
 def clean(text: str) -> str:
-    """Return a text from a task or a user with control characters made visible, and shortened if it is too long."""
+    """Make control characters in a text from a task or a user visible, and shorten the text if it is too long."""
     return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
 
 
 def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[NetworkCell]:
-    """Yield the cells of the network while these faults are open.
+    """Yield the cells of the network while the faults in `faults` are open.
 
     Without a virtual network, or with more than MOST_TASKS tasks, there are no cells.
     """

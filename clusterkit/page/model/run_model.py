@@ -30,7 +30,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
-USED = ("cpu", "memory", "gpu", "gpu memory")  # the names of curves that are sampled; tasks report all others
+USED = ("cpu", "memory", "gpu", "gpu memory")  # the names of sampled curves; tasks report all other curves
 OWN = {"step", *USED}  # the names of clusterkit's own curves; a reported metric with such a name is renamed
 ALWAYS = (float("-inf"), float("inf"))
 UNITS = {"cpu": "%", "memory": "bytes", "gpu": "%", "gpu memory": "bytes", "step": "steps"}
@@ -40,10 +40,11 @@ RUN, JOB = "run", "job"
 
 
 class RunModel:
-    """Takes each event, with the offset after its line in the journal, and keeps `board` up to date.
+    """Takes each event of a run, and keeps the run's entities on `board` up to date.
 
-    Some entities change with every report of progress. Their changes are only noted, and `refresh` puts them on the
-    board before messages are sent to clients. The board includes everything up to the journal offset `settled`.
+    Some entities change with every report of progress. Such changes are only noted at first; `refresh` puts the changed
+    entities on the board before messages are sent to clients. The board includes all changes up to the journal offset
+    `settled`.
     """
 
     def __init__(self, paths: RunPaths, info: RunInfo | None) -> None:
@@ -56,13 +57,13 @@ class RunModel:
         self._began = 0.0 if info is None else info.created
         self._wall = self._began  # the wall time of the newest event
         self._ended: float | None = None
-        self._looked = 0.0  # when the board was last refreshed; of an ended run, the time of the last event
+        self._looked = 0.0  # the time of the last refresh; for an ended run, the time of the last event
         self._tensorboard: str | None = None
         self._verdicts = 0
         self._live = True
-        self.written: RunResult | None = None  # the contents of the result file, once it was written
+        self.written: RunResult | None = None  # the contents of the result file; None until the file is written
         self._run = new_run(paths, info)
-        # What `refresh` has to put on the board, each with the journal offset of its last change.
+        # The entities that `refresh` has to put on the board, each with the journal offset of the entity's last change.
         self._tasks: dict[Task, int] = {}
         self._bars: dict[Key, int] = {}
         self._series: dict[tuple[str, str], int] = {}
@@ -110,7 +111,7 @@ class RunModel:
                     self._add(name, of, at, value)
 
     def refresh(self, wall: float, live: bool, usage: Usage = NO_USAGE, everything: bool = True) -> None:
-        """Bring the board up to date. Without `everything`, omit entities that need an update only once a second."""
+        """Bring the board up to date. If `everything` is False, omit entities that are updated only every second."""
         if live is not self._live:
             self._live = live
             self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}

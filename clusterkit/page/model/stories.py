@@ -15,14 +15,15 @@ from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
 MOST_TOLD = 8  # the maximum number of deaths of the same kind that a story lists individually
-MOST_STORIES = 1000  # the maximum number of stories of a run: the newest ones
+MOST_STORIES = 1000  # a run has at most this many stories, the newest
 SAME = " with the same error, on its own"
 
 
 def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Story]:
     """Return a story for each recovery, and for each fault that killed no task, in chronological order.
 
-    An explanation of a task's failure belongs to the last recovery in which that task failed without a fault.
+    The explanation of a task's failure becomes part of the story of the last recovery in which that task failed on its
+    own, and not because of an injected fault.
     """
     explanations = () if result is None else result.explanations
     last = {one.task: recovery for recovery in report.recoveries for one in _failures(recovery) if one.fault is None}

@@ -1,4 +1,4 @@
-"""What the page shows over time: bars of attempts and of startups, lines from causes to effects, and marks."""
+"""What the page shows on the time axis: bars of attempts and of startups, lines from causes to effects, and marks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PHASES = {
 }  # fmt: skip
 # The maximum number of marks of checkpoints. If there are more, every second checkpoint is kept, then every fourth, ...
 MOST_CHECKPOINTS = 500
-MOST_OTHERS = 2000  # the maximum number of other marks: the newest ones
-# Events without marks: the page shows them in lanes, rows or curves, or not at all.
+MOST_OTHERS = 2000  # at most this many other marks are kept, the newest
+# Events without marks: the page shows these events in lanes, rows or curves, or not at all.
 _Unmarked = (
     ev.Progressed | ev.StepsTimed | ev.Changed | ev.Spawned | ev.CheckpointFound | ev.SpawnFailed | ev.Exited | ev.Swept
     | ev.Drained | ev.AttemptEnded | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
@@ -38,7 +38,7 @@ _Unmarked = (
 
 
 def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
-    """Return an attempt as the page shows it. If the run was lost at `lost_at`, an unfinished attempt ended then."""
+    """Return the bar for an attempt. If the run was lost, the bar of an unfinished attempt ends at `lost_at`."""
     end, how, text = of.end, of.outcome, of.text
     if end is None and lost_at is not None:
         end, how, text = max(lost_at, of.begin), "lost", "was lost with its supervisor"
@@ -79,7 +79,7 @@ def _segments(of: ledger.Attempt, end: float | None) -> list[Segment]:
 
 
 def _over(segments: Iterable[Segment], new: Segment) -> list[Segment]:
-    """Return the segments with `new` added, which replaces the parts of other segments that it overlaps."""
+    """Add the segment `new`, which replaces the overlapping parts of the other segments. Return all segments."""
     begin, end = new.begin, float("inf") if new.end is None else new.end
     found = list[Segment]()
     for old in segments:
@@ -102,7 +102,7 @@ def goodput_entity(told: words.Goodput) -> Goodput | None:
 
 
 def startup_entities(told: words.Startup) -> Iterator[tuple[str, Startup]]:
-    """Yield the key and the entity of each task's startup: how its first attempt reached the first step."""
+    """For each task, yield the key and the entity of the startup: how the first attempt reached the first step."""
     for start in told.tasks:
         times = [(stage, at) for stage in Stage if (at := start.at(stage)) is not None]
         links = [(link.begin, link.end) for link in told.chain if link.task == start.task]
@@ -133,7 +133,7 @@ class Marks:
         return self._marks.get(number)
 
     def take(self, at: float, event: ev.Event) -> None:
-        """Take in an event. mypy reports a new kind of event here until it gets a mark or is added to `_Unmarked`."""
+        """Update the marks. mypy reports each kind of event that is neither handled here nor listed in `_Unmarked`."""
         if isinstance(event, _Unmarked):
             return
         match event:
