@@ -12,12 +12,12 @@ from clusterkit.check.source import Source
 
 _STARTS = {"multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"}
 _TAKERS = ("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit")
-_OTHERWISE = re.compile("spawn|forkserver|get_context")  # words in code that starts processes in another way
+_OTHERWISE = re.compile("spawn|forkserver|get_context")  # words in code that starts processes without a fork
 _USES = re.compile(r"\b(?:tf|tensorflow|keras)\.|\.(?:predict|fit|evaluate)\(|\bmodel\(")
 
 
 def forks(case: Case) -> Iterator[Hit]:
-    """Find processes that the program forks, and that use TensorFlow or load the data for `fit`."""
+    """Find forked processes that use TensorFlow or load the data for `fit`."""
     for source in case.sources if not any(source.mentions(_OTHERWISE) for source in case.sources) else ():
         for name, call in source.calls():
             named = {keyword.arg: keyword.value for keyword in call.keywords}
