@@ -30,7 +30,10 @@ class HidingFile(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A place where a rule found a likely mistake. `word` names its subject, such as the module that a file hides."""
+    """A place where a rule found a likely mistake.
+
+    `word` is the subject of the mistake, such as the module that a file hides.
+    """
 
     location: Location
     what: str

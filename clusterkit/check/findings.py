@@ -1,4 +1,4 @@
-"""Findings: problems in a program, each with its line and its fix, as values, as text and as JSON."""
+"""Findings: problems in a program, each with a line and a fix. Functions here format findings as text and as JSON."""
 
 from __future__ import annotations
 

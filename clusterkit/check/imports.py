@@ -21,7 +21,7 @@ _IMPORT = re.compile(
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
 # The imports of this package are not followed, since the package imports TensorFlow only if the program does, and sets
-# no variables.
+# no environment variables.
 OWN_PACKAGE = "clusterkit"
 MOST_FILES = 300  # the maximum number of files whose imports are followed
 
@@ -49,7 +49,7 @@ def program_files(
 
 
 def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, others: Sequence[Path] = ()) -> Followed:
-    """Follow a program's imports recursively. Modules are searched in the directory `root`, PYTHONPATH and `others`.
+    """Follow a program's imports recursively. Modules are searched for in `root`, PYTHONPATH and `others`.
 
     Args:
         file: the program; if `file` is None or missing, no files are returned.

@@ -29,7 +29,7 @@ _PACKAGES = {"site-packages", "dist-packages"}
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The program's file and its own modules, without Python's standard library and installed packages.
+    """A program's file and the program's own modules, without Python's standard library and installed packages.
 
     `digests` has an entry for each file; `texts` has one for each file that was read. `program` is None if the
     program's file can't be found. `omitted` has modules that exceed a limit. Neither these modules nor the modules that
@@ -49,7 +49,7 @@ class OwnFiles:
         return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
 
     def name(self, path: Path) -> str:
-        """Return a file's name for messages: relative to the program's directory if the file is below it."""
+        """Return a file's name for messages: relative to the program's directory if the file is in there."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
@@ -79,7 +79,7 @@ def own_files(job: JobSpec) -> OwnFiles:
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
-    """Return a clause that says which missing or invalid file keeps the program from running; "" if there is none.
+    """Return a clause about a missing or invalid file that keeps the program from running; "" if there is no such file.
 
     `before` are the files with which the program could last run. Files that have not changed since are not checked.
     """

@@ -24,7 +24,7 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return the syntax error in a text; None if the text is valid for this interpreter, or perhaps for the tasks'."""
+    """Return the syntax error in a text; None if this interpreter, or perhaps the tasks' interpreter, accepts it."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)
@@ -40,7 +40,7 @@ def syntax_error(text: bytes) -> SyntaxError | None:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether some tasks do not use clusterkit's interpreter. Theirs may accept a different syntax."""
+    """Return whether some tasks do not use clusterkit's interpreter. Another interpreter may accept another syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
@@ -50,6 +50,6 @@ def is_text(path: Path, text: bytes) -> bool:
 
 
 def shown(path: Path) -> str:
-    """Return the path for messages: relative to the working directory if the file is below it."""
+    """Return the path for messages: relative to the working directory if the file is below that directory."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -24,7 +24,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST_AT_START = 100_000  # bytes; the maximum size of a program that is checked before a run, which takes about 0.5 s
+MOST_AT_START = 100_000  # bytes; larger programs are not checked before a run; checking this size takes about 0.5 s
 # Modules that Python loads before the program. A file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 

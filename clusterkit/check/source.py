@@ -62,7 +62,7 @@ class Source:
         return None
 
     def chain(self, node: ast.AST | None) -> Iterator[ast.AST]:
-        """Yield a value, and the values from which method calls derive it: for `rows.batch(8)`, also that of `rows`."""
+        """Yield a value, and the values from which methods derive it: for `rows.batch(8)`, also the value of `rows`."""
         for _ in range(MOST_LINKS):
             if (node := self.value(node)) is None:
                 return
@@ -131,7 +131,7 @@ class Source:
         return name
 
     def constructor(self, node: ast.AST) -> str:
-        """Return the full name of the function or class whose call creates a value; "" if unknown."""
+        """Return the full name of the function or class that is called to create a value; "" if the name is unknown."""
         call = self.value(node)
         return self.dotted(call.func) if isinstance(call, ast.Call) else ""
 

@@ -124,7 +124,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
-    """Find calls that create a strategy, if the program has only one kind of strategy and it does not fit the job."""
+    """Find calls that create a strategy, if the program's only kind of strategy does not fit the job."""
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]

@@ -114,7 +114,7 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.C
 
 
 def _regularization(source: Source, step: ast.FunctionDef) -> ast.AST | None:
-    """Return the sum of a model's regularization losses that the step adds to its loss."""
+    """Return the sum of a model's regularization losses if the step adds this sum to the loss; otherwise None."""
     for function in reached(source, step) if any(True for _ in _under_tape(step)) else ():
         for node in ast.walk(function):
             value = argument(node, 0, "inputs") if isinstance(node, ast.Call) else None

@@ -22,7 +22,8 @@ def forks(case: Case) -> Iterator[Hit]:
         for name, call in source.calls():
             named = {keyword.arg: keyword.value for keyword in call.keywords}
             several = named.get("use_multiprocessing")
-            if isinstance(several, ast.Constant) and several.value is True and not case.strict:  # a run may succeed
+            # A run with such code may succeed, so the finding is only used to explain a failure.
+            if isinstance(several, ast.Constant) and several.value is True and not case.strict:
                 what = "This forks processes for the data, which have none of the threads that TensorFlow started."
                 yield Hit(source.location(call), what, "Use threads: workers=4, without use_multiprocessing.")
             elif name in _STARTS and "mp_context" not in named and _runs_tensorflow(source, named.get("target")):

@@ -15,7 +15,7 @@ from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape, TaskType, number_of
 
 _SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for one task type
-_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # nodes that may run the calls inside them several times
+_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # nodes in which calls may run several times
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
     "TFRecordDataset",
     "TextLineDataset",

@@ -13,7 +13,8 @@ from clusterkit.check.source import Source
 from clusterkit.text.spelling import closest
 
 _KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or by tools
-_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # code with these may define any name
+# A program that uses one of these functions may define any name.
+_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}
 _DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # attributes through which code may define any name
 _HANDLERS = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
 _VERSION_TESTS = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
