@@ -43,7 +43,7 @@ def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
 
 
 def percentages(goodput: Goodput) -> list[tuple[str, int]]:
-    """Return the parts that took any time with their percentages, the largest first. The percentages sum to 100."""
+    """Return the parts of a run that took any time, with percentages, the largest first. These sum to 100."""
     parts = [(name, 100 * seconds / goodput.duration) for name, seconds in goodput.parts.items() if seconds > 0]
     whole = {name: int(share) for name, share in parts}
     by_rest = sorted(parts, key=lambda part: int(part[1]) - part[1])

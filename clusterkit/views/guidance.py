@@ -234,7 +234,7 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 
 def _broken(ledger: Ledger) -> tuple[str, bool]:
-    """Return why a task died that is now being restarted, and whether this reason only repeats an exception.
+    """Return the reason for the death that caused the current restart, and whether the reason is only an exception.
 
     The reason is empty if no task has died.
     """

@@ -20,7 +20,7 @@ _WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")
 
 
 def named(items: Sequence[object]) -> str:
-    """Join the items: `a, b and c`. A long list is cut to the first items and the number of the others."""
+    """Join the items: `a, b and c`. A long list is cut to the first items and the number of remaining items."""
     return listed(few(list(map(str, items))))
 
 

@@ -60,7 +60,7 @@ def _cells(report: RecoveryReport, with_recoveries: bool) -> list[tuple[str, ...
 
 
 def same_each_time(report: RecoveryReport) -> str | None:
-    """Return the death that began all of several recoveries; None if the deaths differ or a fault explains a death."""
+    """Return the death with which each of several recoveries began; None if deaths differ or a fault explains one."""
     deaths = {_death(one.cause) if one.cause and not one.faults else None for one in report.recoveries}
     return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
 
@@ -174,7 +174,7 @@ def _since(begin: float, end: float | None) -> str:
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the widest table that fits. A wide terminal gets one line per row, a narrow terminal fewer columns."""
+    """Return the widest table that fits: one line per row in a wide terminal, fewer columns in a narrow terminal."""
     if not rows:
         return []
     if width > USUAL and max(map(columns, lines := _table(TITLES, rows, {}))) <= width:

@@ -39,7 +39,7 @@ _CLUES: Clues = (
 )
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
-_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # the code that is warned about may follow
+_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # a warning, perhaps followed by its code
 _TRANSPORT = re.compile(rf"Additional GRPC error information |{TRANSPORT.pattern}")
 _OF_PEER = re.compile(rf'{_TRANSPORT.pattern}|  File "|Detected at node |{PEER_GONE.pattern}|Collective ops is aborted')
 _OWN = "clusterkit: "  # the beginning of messages that a task's runtime writes to its log
@@ -51,7 +51,8 @@ _HEAD = re.compile(
     r":? (?P<type>\w{1,100})\("
 )
 _FRAMES = re.compile(r"Detected at node |  File \"|\t \[\[|Additional GRPC error information |\s*$")
-_ENDS = (":UNKNOWN:", "This derived error is ignored", "It is treated as a transient")  # starts of an error's end
+# The last lines of a closure's error begin with one of these texts.
+_ENDS = (":UNKNOWN:", "This derived error is ignored", "It is treated as a transient")
 _LONGEST = 120  # the maximum number of lines of a closure's error
 WITHIN = 0.5  # seconds; how long a line waits for the same line of the other workers
 MOST_HELD = 100  # the maximum number of lines of a stream that are held back
@@ -127,7 +128,7 @@ class Repeats:
         return [*self._counted(), *self._warning(line)]
 
     def _crash(self, line: str) -> list[str]:
-        """Return the lines to show for a line of a crash. The frames of libraries are only counted."""
+        """Return the lines to show for a line that a crash printed. The frames of libraries are only counted."""
         self._crashed = not line.startswith(EXTENSIONS)
         if not self._crashed or owner_of_frame(line) == RUNTIME:
             return []
@@ -221,7 +222,7 @@ class ClosureErrors:
 
 
 class LinePrefix(Protocol):
-    """A stream of output from one attempt. The stream has a prefix for lines."""
+    """A stream of output from one attempt, with a prefix for each line."""
 
     def line(self, text: str, prefix: str = "") -> str:
         """Return a line to show, with `prefix` or, if `prefix` is empty, with the stream's own prefix."""

@@ -33,7 +33,7 @@ def is_screen(stream: TextIO | None) -> bool:
 
 
 def has_terminal(descriptor: int, group: int) -> bool:
-    """Return whether the process group is the terminal's foreground group; True if unknown, as in another session."""
+    """Return whether the process group is in the terminal's foreground; True if unknown, as in another session."""
     try:
         return os.tcgetpgrp(descriptor) == group
     except OSError:

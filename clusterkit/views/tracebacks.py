@@ -44,7 +44,7 @@ class _Piece:
     """A line to show. If `kind` is `folded`, the line stands for a frame of the package `of` and is only counted."""
 
     text: str
-    kind: str = "said"  # "said", "call", "link" or "folded"
+    kind: str = "said"  # one of "said", "call", "link" and "folded"
     of: str = ""
 
 
