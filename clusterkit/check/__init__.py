@@ -1,1 +1,1 @@
-"""Static checks of a program: likely mistakes, found before it starts and used to explain its failure."""
+"""Static checks that find likely mistakes before a program starts, and help to explain why a program failed."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 _Position = tuple[int, int]  # a line and a column
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)  # may run after their whole statement
+# The code inside these nodes may run after the statement that contains the node.
+_DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
@@ -20,7 +21,7 @@ _NEVER_SWALLOWS = {"scope", "device", "open", "GradientTape"}  # context manager
 class Binding(NamedTuple):
     """A binding of a name. All code between the binding and the position `end` runs only after the binding.
 
-    `value` is None if it is unknown. `is_last` is True if binding the name is the last thing that the statement does.
+    `value` is None if the value is unknown. `is_last` is True if the statement does nothing after it binds the name.
     """
 
     start: _Position
@@ -33,8 +34,8 @@ class Binding(NamedTuple):
 class Bindings:
     """The names that a file binds, imports, reads, and declares as `global` or `nonlocal`.
 
-    `nodes` are those of the file, outer nodes first. `imported` is True for a module, in which code under
-    `__name__ == "__main__"` does not run.
+    `nodes` are all nodes of the file's syntax tree, outer nodes first. `imported` is True if the file is imported as a
+    module, so that code under `__name__ == "__main__"` does not run.
     """
 
     def __init__(self, nodes: Iterable[ast.AST], imported: bool) -> None:
@@ -46,8 +47,8 @@ class Bindings:
         self._imported = imported
         self._scopes: dict[ast.AST, ast.AST] = {}
         self._statements: dict[ast.AST, ast.stmt] = {}  # the innermost statement that contains a node
-        self._loops: dict[ast.stmt, ast.stmt | None] = {}  # the innermost loop around a statement, within its scope
-        self._ends: dict[ast.stmt, _Position] = {}  # the end of the code that is reached only through a statement
+        self._loops: dict[ast.stmt, ast.stmt | None] = {}  # the innermost loop around a statement, in the same scope
+        self._ends: dict[ast.stmt, _Position] = {}  # the end of the code that runs only after a statement
         self._bound: defaultdict[tuple[ast.AST, str], list[Binding]] = defaultdict(list)
         self._known: dict[ast.Name, ast.AST | None] = {}
         for node in nodes:
@@ -61,12 +62,12 @@ class Bindings:
         return {name for names in (self.values, self.imports) for name, how in names.items() if how} | self.declared
 
     def only(self, name: str) -> ast.AST | None:
-        """Return the only value, function or class to which the file binds the name; None if it binds several."""
+        """Return the only value, function or class that the file binds to a name; None if there is not exactly one."""
         values = self.values[name]
         return values[0] if len(values) == 1 and not self.imports[name] else None
 
     def value(self, use: ast.Name) -> ast.AST | None:
-        """Return the value, function or class that the name certainly has at this place; None if it is unknown."""
+        """Return the value, function or class to which this use of a name certainly refers; None if that is unclear."""
         if use not in self._known:
             self._known[use] = self._value(use)
         return self._known[use]
@@ -80,7 +81,8 @@ class Bindings:
             return None
         scope, statement, deferred = found
         bound = self._bound[scope, name]
-        if len(bound) == 1 and not isinstance(scope, ast.ClassDef):  # above the binding, a class sees the outer name
+        # In the body of a class, code above the binding sees the variable of the outer scope.
+        if len(bound) == 1 and not isinstance(scope, ast.ClassDef):
             return bound[0].value
         here = _start(statement)
         after = bisect_left(bound, here, key=lambda binding: binding.start)
@@ -92,24 +94,28 @@ class Bindings:
         return None if deferred and self._loops[last.statement] else last.value
 
     def scope(self, node: ast.AST, name: str) -> ast.AST | None:
-        """Return the scope (function, class, comprehension or module) that binds a name for a node, or None."""
+        """Return the scope (function, class, comprehension or module) that a name at a node belongs to, or None."""
         return next((scope for scope, _, _ in self._outward(node) if (scope, name) in self._bound), None)
 
     def _outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt, bool]]:
-        """Yield `(scope, statement, deferred)` for each scope whose names a node sees, the innermost scope first.
+        """Yield `(scope, statement, deferred)` for each scope with names that a node sees, the innermost scope first.
 
-        `statement` contains the node. `deferred` is True if the node may be evaluated later than this statement.
+        `statement` is the statement of the scope that contains the node. `deferred` is True if the node may be
+        evaluated later than this statement.
         """
         statement, scope, deferred = self._statements[node], self._scopes[node], False
         yield scope, statement, deferred
         while not isinstance(scope, ast.Module):
             deferred = deferred or isinstance(scope, _DEFERRED)
             statement, scope = self._statements[scope], self._scopes[scope]
-            if not isinstance(scope, ast.ClassDef):  # functions in a class do not see its names
+            if not isinstance(scope, ast.ClassDef):  # functions in a class do not see the names of the class
                 yield scope, statement, deferred
 
     def _precedes(self, following: Binding, statement: ast.stmt, last: Binding) -> bool:
-        """Return whether `following`, which is below the statement in the file, may run before it, but after `last`."""
+        """Return whether the binding `following` may run between the binding `last` and the statement.
+
+        In the file, `following` is below the statement, so the statement usually runs first.
+        """
         if following.start == _start(statement) and not following.is_last:
             return True
         loop = statement if isinstance(statement, ast.While) else self._loops[statement]
@@ -120,7 +126,11 @@ class Bindings:
         return False
 
     def _place_children(self, node: ast.AST) -> None:
-        """Record the scope and statement of each child of a node, and the loop and end of each statement in it."""
+        """Record the scope and the statement of each child of a node.
+
+        For each child that is a statement, also record the innermost loop around the statement, and the end of the
+        code that runs only after the statement.
+        """
         scope, statement = self._scopes.get(node, node), self._statements.get(node)
         for child in ast.iter_child_nodes(node):
             self.parents[child] = node
@@ -137,7 +147,10 @@ class Bindings:
                 self._ends[each] = self._ends[node] if completes and isinstance(node, ast.stmt) else _end(block[-1])
 
     def always_completes(self, node: ast.AST) -> bool:
-        """Return whether a block always completes before the code below it: no condition, no swallowed exception."""
+        """Return whether the code below a block runs only after the block has completed.
+
+        A condition could skip the block, and a context manager could swallow an exception that ends the block early.
+        """
         match node:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
                 return not self._imported
@@ -170,13 +183,14 @@ class Bindings:
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 self.declared.update(names)
             case ast.alias():
-                pass  # handled together with its import statement
-            case _ if isinstance(bound := getattr(node, "name", None), str):  # in `except`, `match` or type parameters
+                pass  # handled together with the import statement that contains the alias
+            # A name that is bound by `except`, `match` or a type parameter.
+            case _ if isinstance(bound := getattr(node, "name", None), str):
                 self.values[bound].append(None)
                 self._bind(bound, node, None)
 
     def _assigned(self, target: ast.Name) -> ast.AST | None:
-        """Return the value that an assignment gives to a name. For `x += 1`, this is the whole assignment."""
+        """Return the value that an assignment gives to a name; for `x += 1`, return the whole assignment."""
         match parent := self.parents[target]:
             case ast.Assign(value=value) | ast.AnnAssign(value=value):
                 return value
@@ -186,7 +200,7 @@ class Bindings:
 
     def _bind(self, name: str, node: ast.AST, value: ast.AST | None) -> None:
         statement, scope, parent = self._statements[node], self._scopes[node], self.parents[node]
-        if isinstance(node, ast.arg):  # belongs to the scope of the function that contains the list of arguments
+        if isinstance(node, ast.arg):  # an argument's name belongs to the scope of the function
             scope = self.parents[parent] if isinstance(parent, ast.arguments) else scope
         while isinstance(parent, ast.NamedExpr) and isinstance(scope, COMPREHENSIONS):
             scope = self._scopes[scope]
@@ -195,14 +209,14 @@ class Bindings:
 
 
 def _opens_scope(node: ast.AST, child: ast.AST) -> bool:
-    """Return whether the child is in the scope that the node opens. A function's defaults, for example, are not."""
+    """Return whether a child of a node is in the scope that the node opens. The default of an argument is not."""
     if isinstance(node, _DEFINITIONS):
         return isinstance(child, ast.stmt)
     return isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.Lambda) and child is node.body)
 
 
 def last_part(node: ast.AST) -> str:
-    """Return the last part of a called name, such as `scope` for `strategy.scope()`."""
+    """Return the last part of a called function's name, such as `scope` for `strategy.scope()`."""
     func = getattr(node, "func", None)
     return str(getattr(func, "attr", getattr(func, "id", "")))
 

@@ -1,4 +1,4 @@
-"""The input of the rules of `clusterkit check`, a program with its job, and their output, the places of mistakes."""
+"""Types for the rules of `clusterkit check`: a rule takes a `Case`, and yields a `Hit` for each likely mistake."""
 
 from __future__ import annotations
 
@@ -19,15 +19,21 @@ OUR_STRATEGY = "clusterkit.training.strategy"  # the function that returns a str
 
 
 class HidingFile(NamedTuple):
-    """A file that hides a module, as `random.py` hides `random`. `whose` precedes the module in messages."""
+    """A file that hides a module, as `random.py` hides `random`.
+
+    `kind` is the text before the module's name in messages, such as `the package`.
+    """
 
     file: str
     module: str
-    whose: str
+    kind: str
 
 
 class Hit(NamedTuple):
-    """A place where a rule applies. `word` is the subject of the finding, such as the module that a file hides."""
+    """A place where a rule found a likely mistake.
+
+    `word` is the subject of the mistake, such as the module that a file hides.
+    """
 
     location: Location
     what: str
@@ -37,10 +43,10 @@ class Hit(NamedTuple):
 
 
 class Case(NamedTuple):
-    """The subject of the rules: the sources of a program, with the program's own file first, and its job.
+    """A program that the rules check, and the program's job. In `sources`, the program's own file comes first.
 
-    If `strict` is True, rules ignore code that a run may not reach, such as branches. `strict` is False when a
-    failure is explained, since such code may have failed.
+    If `strict` is True, the rules ignore code that a run may not reach, such as code in branches. When a failure has
+    to be explained, `strict` is False, since the failed code may be in a branch.
     """
 
     sources: Sequence[Source]
@@ -59,13 +65,13 @@ class Case(NamedTuple):
 
     @property
     def is_distributed(self) -> bool:
-        """Return whether the tasks have to train together with TensorFlow."""
+        """Return whether the job's tasks are expected to train together, connected by TensorFlow."""
         apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
         return self.job.shape is not Shape.SINGLE and not apart
 
     @property
     def joins(self) -> bool:
-        """Return whether the strategy certainly joins the job's cluster: the program does not mention TF_CONFIG."""
+        """Return whether the program's strategy certainly joins the job's cluster, since no code mentions TF_CONFIG."""
         return self.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in self.sources)
 
     def severity(self, is_certain: bool = True) -> Severity:
@@ -87,13 +93,13 @@ class Case(NamedTuple):
                     yield source, name, call
 
     def applies(self, source: Source, node: ast.AST) -> bool:
-        """Return whether the rules apply to the node: every run evaluates the node, or `strict` is False."""
+        """Return whether the rules apply to a node: either `strict` is False, or every run evaluates the node."""
         main, names = self.sources[0], (source.module, f".{source.module}")
         imported = source is main or any(main.is_certain(each) for each in main.nodes if _imports(each, names))
         return not self.strict or (imported and source.is_certain(node))
 
     def names(self, wanted: set[str]) -> set[str]:
-        """Return those of the wanted names that the program uses."""
+        """Return the names in the set `wanted` that the program uses."""
         return {source.dotted(node) for source in self.sources for node in source.nodes} & wanted
 
 

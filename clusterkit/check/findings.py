@@ -1,4 +1,4 @@
-"""Findings: problems in a program, each with its line and its fix, as values, as text and as JSON."""
+"""Findings: problems in a program, each with a line and a fix. Functions here format findings as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from clusterkit.text.printable import printable
 
 
 class Severity(enum.StrEnum):
-    """ERROR marks a line at which every run of the job fails; WARNING marks a line with which a run may succeed.
+    """ERROR marks a line that makes every run of the job fail. WARNING marks a line with which a run may succeed.
 
-    `up` refuses only programs that are not valid Python. It starts programs with other errors, since the check knows
+    `up` refuses only programs that are not valid Python. `up` starts programs with other errors, since the check knows
     neither the packages that a program imports nor the program's intention.
     """
 
@@ -34,7 +34,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem and its fix. `word` is the subject of the problem, such as the module that a file hides.
+    """A problem in a program, and its fix. `word` names the subject of the problem, such as a module that a file hides.
 
     The row of clusterkit/explain with the same id matches the tracebacks that the problem causes.
     """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# An import at the start of a line or statement: `from X import`, with or without parentheses, or `import X`.
+# Matches an import at the start of a line or statement: `from X import`, with or without parentheses, or `import X`.
 _IMPORT = re.compile(
     rb"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]*import\b[ \t]*(?:\(((?:[^)#]|#[^\n]*+)*+)|([\w ,\t]*))"
     rb"|import[ \t]+([\w., \t]+))",
@@ -20,8 +20,10 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OWN_PACKAGE = "clusterkit"  # not followed: imports TensorFlow only if the program does, and sets no variables
-MOST_FILES = 300  # the maximum number of files that are followed
+# The imports of this package are not followed, since the package imports TensorFlow only if the program does, and sets
+# no environment variables.
+OWN_PACKAGE = "clusterkit"
+MOST_FILES = 300  # the maximum number of files whose imports are followed
 
 
 class ProgramFile(NamedTuple):
@@ -42,19 +44,19 @@ class Followed(NamedTuple):
 def program_files(
     file: Path | None, root: Path, packages: Iterable[Path] = (), most: int = sys.maxsize
 ) -> list[ProgramFile]:
-    """Return a program's file and the files that it imports, in the order of `follow`."""
+    """Return a program's file and the files that it imports, in the order in which `follow` finds the files."""
     return follow(file, root, packages, most).files
 
 
 def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, others: Sequence[Path] = ()) -> Followed:
-    """Follow a program's imports from the directory `root` or PYTHONPATH, recursively.
+    """Follow a program's imports recursively. Modules are searched for in `root`, PYTHONPATH and `others`.
 
     Args:
         file: the program; if `file` is None or missing, no files are returned.
         root: the directory from which the program imports its own modules.
-        packages: files to follow as well, such as those of `packages_of`.
-        most: the maximum total size of the files in bytes; a file that would exceed it is skipped.
-        others: more directories to import from.
+        packages: more files with imports to follow, such as the result of `packages_of`.
+        most: the maximum total size of the files in bytes; a file that would exceed this limit is skipped.
+        others: more directories from which the program may import modules.
     """
     files, left_out = list[ProgramFile](), list[Path]()
     roots, todo, seen = [*import_roots(root), *others], [], set[Path]()
@@ -90,7 +92,7 @@ def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
 
 
 def program_of(job: JobSpec) -> tuple[Path | None, Path]:
-    """Return the program's file, or None, and the directory from which the program imports its own modules."""
+    """Return the program's file (None if unknown) and the directory from which the program imports its own modules."""
     cwd = Path(job.setup.cwd or ".").absolute()
     if job.program.kind is ProgramKind.MODULE:
         return module_file(job.program.target, cwd), cwd
@@ -126,7 +128,7 @@ def _absolute(path: str) -> Path:
 
 
 def _names(text: bytes) -> Iterator[str]:
-    """Yield the imported names. For `from package import name`, yield `package.name` too, which may be a module."""
+    """Yield the names that a text imports. `from package import name` also yields `package.name`, perhaps a module."""
     text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
     for source, enclosed, imported, plain in _IMPORT.findall(text):
         base = source.decode(errors="replace")
@@ -140,7 +142,7 @@ def _names(text: bytes) -> Iterator[str]:
 
 
 def files_of(name: str, importer: Path, roots: list[Path]) -> list[Path]:
-    """Return the files that are executed when `importer` imports `name`; `roots` come from `import_roots`."""
+    """Return the files that are executed when `importer` imports `name`; `roots` is the result of `import_roots`."""
     dots = len(name) - len(name.lstrip("."))
     if dots:
         roots = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]

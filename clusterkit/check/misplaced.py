@@ -21,13 +21,13 @@ _REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # e
 
 
 def misplaced(args: Sequence[str]) -> list[str]:
-    """Return the names of options of `up` among a program's arguments."""
+    """Return the names of the options of `up` that are among a program's arguments."""
     names = [arg.partition("=")[0] for arg in takewhile(lambda arg: arg != "--", args)]
     return [name for name in dict.fromkeys(names) if name in OPTIONS_OF_UP]
 
 
 def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
-    """Return the problem and the fix if the program has rejected an option of `up`. `text` is the program's error."""
+    """Return the problem and the fix if the program has rejected an option of `up`. `text` is the program's output."""
     arguments = [job.program.args, *(setup.args or () for setup in job.setups.values())]
     names = [name for name in misplaced([*sum(arguments, ())]) if re.search(_REFUSED + word_pattern(name), text)]
     if not names:

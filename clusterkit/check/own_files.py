@@ -29,10 +29,11 @@ _PACKAGES = {"site-packages", "dist-packages"}
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The program's file and its own modules, without Python's standard library and installed packages.
+    """A program's file and the program's own modules, without Python's standard library and installed packages.
 
-    `digests` has an entry for each file, `texts` for each file that was read. `program` is None if it can't be found.
-    `omitted` are modules that exceed a limit; neither they nor their own imports are included.
+    `digests` has an entry for each file; `texts` has one for each file that was read. `program` is None if the
+    program's file can't be found. `omitted` has modules that exceed a limit. Neither these modules nor the modules that
+    they import are among the files.
     """
 
     program: Path | None
@@ -43,16 +44,16 @@ class OwnFiles:
     link: Path | None = None  # the program's path as the user gave it, which may be a symbolic link
 
     def changed_since(self, before: OwnFiles) -> list[Path]:
-        """Return the files that were changed, added or removed since `before`."""
+        """Return the files that were changed, added or removed since the files `before` were read."""
         paths = {*self.digests, *before.digests}
         return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
 
     def name(self, path: Path) -> str:
-        """Return a file's name for messages: relative to the program's directory if the file is below it."""
+        """Return a file's name for messages: relative to the program's directory if the file is in there."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
-        """Return the directories that contain these files, and the directories above, up to the program's directory."""
+        """Return the directories of these files, and the directories above them, up to the program's directory."""
         directories = {self.root, *(path.parent for path in self.digests), *([self.link.parent] if self.link else [])}
         for path in [path for path in directories if path.is_relative_to(self.root)]:
             directories.update(place for place in path.parents if place.is_relative_to(self.root))
@@ -78,7 +79,7 @@ def own_files(job: JobSpec) -> OwnFiles:
 
 
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
-    """Return a clause if the program can no longer run, since a file is missing or not valid Python; otherwise "".
+    """Return a clause about a missing or invalid file that keeps the program from running; "" if there is no such file.
 
     `before` are the files with which the program could last run. Files that have not changed since are not checked.
     """
@@ -101,7 +102,7 @@ def _line(text: bytes, error: SyntaxError) -> str:
 
 
 def _missing(now: OwnFiles, before: OwnFiles) -> str:
-    """Return a clause about a removed module that one of the files imports unconditionally; otherwise ""."""
+    """Return a clause about a removed module that a file imports unconditionally; "" if there is no such module."""
     removed = {path for path in before.digests if path not in now.digests and not os.path.isfile(path)}
     places = [*import_roots(now.root), *_added_paths()]
     for importer, text in now.texts.items() if removed else ():
@@ -114,7 +115,7 @@ def _missing(now: OwnFiles, before: OwnFiles) -> str:
 
 
 def _required_names(text: bytes) -> Iterator[str]:
-    """Yield the names that a file imports. Skip imports inside `try`, since the file may handle their absence."""
+    """Yield the names that a file imports. Skip imports inside `try`, since the file may handle a missing module."""
     tree: ast.AST | None = None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
         tree = ast.parse(text)
@@ -132,7 +133,7 @@ def _required_names(text: bytes) -> Iterator[str]:
 
 
 def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]:
-    """Return the files from which a name may be imported, including those that do not exist."""
+    """Return the files from which a name may be imported, including files that do not exist."""
     dots = len(name) - len(name.lstrip("."))
     if dots:
         places = [importer.parents[min(dots - 1, len(importer.parents) - 1)]]
@@ -144,7 +145,8 @@ def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]
 def _read(file: Path | None, root: Path, sources: Iterable[ProgramFile]) -> OwnFiles:
     own = {source.path: source.text for source in sources if _is_own(source.path)}
     digests = {path: hashlib.sha256(text).hexdigest() for path, text in own.items()}
-    if file is not None and file not in digests and os.path.isfile(file):  # too large or unreadable, or a command
+    # A program's file that is too large or unreadable, or that is a command and not Python.
+    if file is not None and file not in digests and os.path.isfile(file):
         with suppress(OSError):
             stat = file.stat()
             digests[file] = f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"
@@ -162,7 +164,7 @@ def _added_paths() -> list[Path]:
 
 
 def _existing(path: Path) -> Path:
-    """Return the path, or the nearest directory above it that exists."""
+    """Return the path if it is a directory, otherwise the nearest existing directory above the path."""
     while not os.path.isdir(path) and path != path.parent:
         path = path.parent
     return path

@@ -1,4 +1,4 @@
-"""Checks that a program is valid Python. This is the only finding for which `up` refuses to start a program."""
+"""Checks that a program is valid Python. A syntax error is the only finding that stops `up` from starting a program."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return the syntax error in a source; None if this interpreter, or perhaps that of the tasks, can compile it."""
+    """Return the syntax error in a text; None if this interpreter, or perhaps the tasks' interpreter, accepts it."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)
     except SyntaxError as error:
         return error
-    except ValueError:  # Python before 3.11.4 raises this for null bytes
+    except ValueError:  # Python before 3.11.4 raises ValueError for null bytes
         if b"\0" in text:
             line = text[: text.index(b"\0")].count(b"\n") + 1
             return SyntaxError("source code cannot contain null bytes", ("program", line, None, None))
@@ -40,16 +40,16 @@ def syntax_error(text: bytes) -> SyntaxError | None:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether some tasks do not use clusterkit's interpreter. Their own may accept a different syntax."""
+    """Return whether some tasks do not use clusterkit's interpreter. Another interpreter may accept another syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:
-    """Return whether the file is Python source, and not an archive or compiled code, which Python can run, too."""
+    """Return whether a file is Python source. Other files that Python can run are archives and compiled code."""
     return path.suffix in (".py", ".pyw") or b"\0" not in text
 
 
 def shown(path: Path) -> str:
-    """Return the path for messages: relative to the working directory if the file is below it."""
+    """Return the path for messages: relative to the working directory if the file is below that directory."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,4 +1,4 @@
-"""Reads and checks a job's program and its own modules. Sizes are limited, since the files may contain anything."""
+"""Reads and checks a program and its own modules. The files' size is limited, since the files may contain anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST_AT_START = 100_000  # bytes; the maximum size of a program that is checked before a run, in about 0.5 s
+MOST_AT_START = 100_000  # bytes; larger programs are not checked before a run; checking this size takes about 0.5 s
 # Modules that Python loads before the program. A file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
@@ -36,7 +36,7 @@ class NotChecked(ClusterkitError):
 
 
 def doubts_of(job: JobSpec) -> list[Finding]:
-    """Return the findings about mistakes that let a run of the job succeed, but not train as intended.
+    """Return the findings about mistakes with which a run of the job succeeds but does not train as intended.
 
     If the program can't be checked, return an empty list: a run does not depend on this check.
     """

@@ -19,22 +19,22 @@ from clusterkit.check.findings import Location
 _ALIAS = re.compile(r"(?<=^tensorflow\.)(?:compat\.v2\.|_api\.v2\.)|(?<=^tensorflow\.distribute\.)experimental\.")
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
+_CONDITIONAL = (  # nodes with contents that a run may not evaluate
     *(ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.TryStar, ast.Match, ast.Lambda, ast.AsyncFunctionDef, ast.AsyncWith),
     *(*LOOPS, *COMPREHENSIONS),
 )
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
-LONGEST_NAME = 1000  # characters; the maximum length of a full name; a hostile file may chain thousands of attributes
-MOST_TEXTS = 10_000  # the maximum number of texts in a constant value; a hostile file may double a list repeatedly
+LONGEST_NAME = 1000  # the maximum length of a full name, in characters; hostile files may chain thousands of attributes
+MOST_TEXTS = 10_000  # the maximum number of strings in a constant value; hostile files may double a list repeatedly
 MOST_LINKS = 100  # the maximum number of names and methods between a node and its value, against hostile files
 
 
 class Source:
-    """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError if it can't be parsed.
+    """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError if the file can't be parsed.
 
-    `imported` is True for a module, in which code under `__name__ == "__main__"` does not run.
+    `imported` is True if the file is imported as a module, so that code under `__name__ == "__main__"` does not run.
     """
 
     def __init__(self, file: str, module: str, text: bytes, imported: bool = False) -> None:
@@ -54,7 +54,7 @@ class Source:
         return Location(self.file, getattr(node, "lineno", 1))
 
     def value(self, node: ast.AST | None) -> ast.AST | None:
-        """Return the value that a name certainly has here, or None; return a node that is not a name unchanged."""
+        """Return the value that a name certainly has here, or None. A node that is not a name is returned unchanged."""
         for _ in range(MOST_LINKS):
             if not isinstance(node, ast.Name):
                 return node
@@ -62,7 +62,7 @@ class Source:
         return None
 
     def chain(self, node: ast.AST | None) -> Iterator[ast.AST]:
-        """Yield a value, and the objects whose methods create it: for `rows.batch(8)`, also the value of `rows`."""
+        """Yield a value, and the values from which methods derive it: for `rows.batch(8)`, also the value of `rows`."""
         for _ in range(MOST_LINKS):
             if (node := self.value(node)) is None:
                 return
@@ -70,9 +70,9 @@ class Source:
             node = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
     def always(self, node: ast.AST | None, test: Callable[[ast.AST], ast.AST | bool]) -> bool:
-        """Return whether all values that a node may have pass a test, which may return another node to test instead.
+        """Return whether every possible value of a node passes the test, which may return another node to test instead.
 
-        A name without a certain value may have any of the values to which the file binds the name.
+        If a name has no certain value, every value that the file binds to the name is possible.
         """
         todo, names = [node], set[str]()
         for _ in range(MOST_LINKS):
@@ -89,11 +89,11 @@ class Source:
         return False
 
     def values(self, name: str) -> list[ast.AST | None]:
-        """Return everything to which the file binds the name. None stands for an unknown value."""
+        """Return all values that the file binds to a name. None stands for an unknown value."""
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
     def other_uses(self, use: ast.Name) -> list[ast.Name]:
-        """Return the other uses of the same value under any name, and of this name with an unknown value."""
+        """Return the other uses of a name's value under any name, and of the name where its value is unknown."""
         if not self._same:
             for each in (each for uses in self.bindings.uses.values() for each in uses):
                 self._same[self.value(each) or each.id].append(each)
@@ -106,12 +106,12 @@ class Source:
             node = parent
 
     def dotted(self, node: ast.AST | None) -> str:
-        """Return a node's full name, `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
+        """Return a full name, such as `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
         name = _ALIAS.sub("", self._imported_name(node))
         return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
 
     def _imported_name(self, node: ast.AST | None) -> str:
-        """Return the full name of an imported object or of its attribute; empty if the node is neither."""
+        """Return the full name of an imported object, or of an attribute of such an object; empty for other nodes."""
         passed: dict[ast.AST | None, None] = {}
         while node not in self._names and node not in passed:
             passed[node] = None
@@ -131,7 +131,7 @@ class Source:
         return name
 
     def constructor(self, node: ast.AST) -> str:
-        """Return the full name of the function or class whose call creates a value; "" if unknown."""
+        """Return the full name of the function or class that is called to create a value; "" if the name is unknown."""
         call = self.value(node)
         return self.dotted(call.func) if isinstance(call, ast.Call) else ""
 
@@ -146,7 +146,7 @@ class Source:
         yield from (call for method, call in methods if method.attr in names and ast.dump(method.value) in compiled)
 
     def constant_texts(self, node: ast.AST | None) -> list[str] | None:
-        """Return the texts in a constant value; None if the value is not constant, and so may differ between tasks."""
+        """Return the strings in a constant value; None if the value is not constant and so may differ between tasks."""
         if node not in self._texts:
             self._texts[node] = None  # the result for a value that contains itself, or that nests too deeply
             with suppress(RecursionError):
@@ -175,7 +175,7 @@ class Source:
         return None if many or None in inside else [text for texts in inside for text in texts or ()]
 
     def mentions(self, words: re.Pattern[str]) -> bool:
-        """Return whether a name or text in the file contains one of the words."""
+        """Return whether a name or string in the file contains one of the words."""
         texts = (getattr(node, field, "") for node in self.nodes for field in ("value", "id", "attr", "name", "module"))
         return any(isinstance(text, str) and words.search(text) for text in texts)
 
@@ -200,7 +200,7 @@ class Source:
         return None if named else function
 
     def nodes_before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield nodes that every run evaluates before `node`: the nodes of simple statements above it in its blocks."""
+        """Yield nodes that every run evaluates before `node`, in simple statements above `node` in the same blocks."""
         for earlier in self._statements_before(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
@@ -224,7 +224,7 @@ class Source:
             node = parent
 
     def _always_evaluates(self, parent: ast.AST) -> bool:
-        """Return whether the contents of the parent are evaluated each time that the parent is evaluated."""
+        """Return whether the contents of the node `parent` are evaluated each time that this node is evaluated."""
         match parent:
             case ast.If() | ast.With():
                 return self.bindings.always_completes(parent)
@@ -241,11 +241,11 @@ class Source:
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_exit_block(self, statement: ast.stmt) -> bool:
-        """Return whether the statement may return, raise, exit or serve, so that the code below it is not reached."""
+        """Return whether the statement may return, raise, exit or serve forever, so that code below is not reached."""
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:
-        """Return whether the node is a call that may end or block the process, perhaps in a function of this file."""
+        """Return whether a node is a call that may end or block the process, directly or in a function of this file."""
         if not isinstance(node, ast.Call):
             return False
         name, own = last_part(node), self.value(node.func)
@@ -257,13 +257,13 @@ class Source:
 
 
 def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
-    """Return the argument of a call with this position or name; None if the call does not have it."""
+    """Return a call's argument with this position or name; None if the call has no such argument."""
     named = (keyword.value for keyword in call.keywords if keyword.arg == name)
     return call.args[index] if index < len(call.args) else next(named, None)
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Return whether the statement is a text, such as a docstring."""
+    """Return whether the statement is only a constant, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 

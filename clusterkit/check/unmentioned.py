@@ -1,4 +1,4 @@
-"""Warns about options of `up` after the program if the program's text does not mention these options."""
+"""Warns about options of `up` that follow the program on the command line, but that the program does not mention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 300_000  # bytes; the maximum total size of a program and its modules
 
 
 def unmentioned(job: JobSpec) -> str | None:
-    """Return a warning if the program would receive options of `up` that its own text does not mention."""
+    """Return a warning if the program would receive options of `up` that the program's files do not mention."""
     names = misplaced(job.program.args)
     if not names or job.program.kind is ProgramKind.COMMAND:
         return None

@@ -1,1 +1,1 @@
-"""Views: format events and results as text for terminals, and make no decisions about a run."""
+"""Views: modules that format events and results as text for terminals. Views make no decisions about a run."""

@@ -26,8 +26,8 @@ Curve = Mapping[int, float | None]
 class Compared:
     """A run in a comparison. `speed` is in steps per second of training, without repeated steps.
 
-    `metrics` has the values of each metric by step. `options` has the values of the options that differ from their
-    defaults, by name. `args` are the arguments of the program.
+    `metrics` maps the name of each metric to the values by step. `options` maps the names of options to values that
+    differ from the defaults. `args` are the arguments of the program.
     """
 
     run_id: str
@@ -42,7 +42,7 @@ class Compared:
 
 
 def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tuple[float, ev.Event]]) -> Compared:
-    """Summarize the events of a run, whose times are on the run's clock. A repeated step counts once."""
+    """Summarize a run from its events, each with a time on the run's clock. A repeated step counts once."""
     goodput = ledger_of(job, events).account().goodput
     reports = [event for _, event in events if isinstance(event, ev.Progressed)]
     steps = [event.step for event in reports if event.task.trains]
@@ -59,7 +59,7 @@ def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tupl
 
 
 def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
-    """Return the metrics of the first task that reported metrics, in order of the steps."""
+    """Return the metrics of the first task that reported metrics, sorted by step."""
     found: defaultdict[Task, defaultdict[str, dict[int, float | None]]] = defaultdict(lambda: defaultdict(dict))
     for event in reports:
         for name, value in event.metrics.items():
@@ -71,8 +71,8 @@ def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
 def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) -> str:
     """Return a table with a column for each run.
 
-    The default of `metric` is the loss or, if no run reported a loss, the first metric. Options and arguments of the
-    program are shown only if they differ between the runs.
+    If `metric` is None, the table shows the loss or, if no run reported a loss, the first metric. Options and program
+    arguments are shown only if they differ between the runs.
     """
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     chosen = metric or main_metric(names)
@@ -104,7 +104,7 @@ def _differences(runs: Sequence[Compared]) -> list[tuple[str, ...]]:
 
 
 def _together(args: Sequence[str]) -> list[str]:
-    """Return the arguments, with each option joined to its value: `--rate 0.1`."""
+    """Return the arguments, but join each option and its value to one text, such as `--rate 0.1`."""
     found: list[str] = []
     for arg in args:
         if found and not arg.startswith("-") and re.fullmatch(r"--?[A-Za-z][^\s=]*", found[-1]):
@@ -115,6 +115,6 @@ def _together(args: Sequence[str]) -> list[str]:
 
 
 def _newest(curve: Curve, since: float, to: float) -> str:
-    """Return the newest value after the step `since` and no later than `to`; a dash if none was reported then."""
+    """Return the newest value after step `since` and up to step `to`; a dash if these steps have no value."""
     steps = [step for step in curve if since < step <= to]
     return number(curve[steps[-1]]) if steps else "-"

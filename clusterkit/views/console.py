@@ -18,15 +18,15 @@ from clusterkit.views.screen import Screen
 from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 
-if TYPE_CHECKING:  # imported only with the first output of a task, or only for terminals
+if TYPE_CHECKING:  # these imports happen at a task's first output, or only for terminals
     from clusterkit.views.gathering import Gathering
     from clusterkit.views.prefixed import Prefixer
     from clusterkit.views.repeats import ShownTraceback, Twins
 
-BACKLOG = 32 << 20  # the maximum number of bytes that wait for a slow terminal; further lines are only in the log files
+BACKLOG = 32 << 20  # the maximum number of bytes that wait for a slow terminal; other lines are only in the log files
 PIECE = 1 << 19  # the approximate number of bytes of output per write
 SELF = "clusterkit"
-_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is for errors
+_COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # codes of the tasks' colors, without red, which is for errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +34,24 @@ class Show:
     """Which output of tasks to show, and how."""
 
     tasks: bool = True
-    only: frozenset[str] = frozenset()  # tasks or types, such as `worker:1` or `worker`; all tasks if empty
+    only: frozenset[str] = frozenset()  # tasks or task types to show, such as `worker:1` or `worker`; all if empty
     noise: bool = False
-    color: bool = False  # in prefixes, and in the tasks' output
-    group: int | None = None  # the command's process group, if it has a status line
+    color: bool = False  # whether prefixes and the tasks' output have colors
+    group: int | None = None  # the command's process group; None without a status line
 
     def wants(self, task: Task) -> bool:
         return self.tasks and (not self.only or str(task) in self.only or str(task.type) in self.only)
 
 
 _HIDDEN = "hidden lines are counted here"
-# A chunk of a task's output, an event whose sentence may be joined with others, or text to show unchanged.
+# A chunk of a task's output, an event with a sentence that may be joined with others, or text to show unchanged.
 _Item = tuple[Task, int, bytes] | Spawned | Failed | str
 
 
 class Console:
-    """Writes whole lines to the terminal in a separate thread. Other threads only append to its queue.
+    """Writes whole lines to the terminal in a separate thread. Other threads only append to the console's queue.
 
-    The thread is not a Poller, since the thread has to empty the queue before it ends, however slow the terminal is.
+    The thread is not a Poller, since the thread must not end before the queue is empty, however slow the terminal is.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Console:
         self._tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
         self._twins: Twins | None = None
         self._gathering: Gathering | None = None
-        # Only on a terminal: programs that read the output elsewhere expect the lines of every task.
+        # Lines are joined only on a terminal, since programs that read the output expect the lines of every task.
         if show.group is not None and not show.noise:
             self._join_on_terminal()
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # attempts whose current line is being redrawn
@@ -105,7 +105,7 @@ class Console:
             self._awake.notify()
 
     def follow(self, status: RunStatus) -> threading.Condition:
-        """Show `status` in the status line. Hold the returned lock to change `status`."""
+        """Show `status` in the status line. Return the lock that has to be held while `status` is changed."""
         self._status = status
         return self._awake
 
@@ -128,7 +128,7 @@ class Console:
         return "".join(f"{prefix}{line}\n" for line in printable_lines(text).split("\n"))
 
     def block(self, text: str) -> None:
-        """Show lines without a prefix, such as the final report, after the number of hidden lines of noise."""
+        """Show lines without a prefix, such as the final report, below a line that counts the hidden lines of noise."""
         self._put(_HIDDEN)
         text = printable_lines(text, self._show.color)
         self._put(text if text.endswith("\n") else text + "\n")
@@ -139,7 +139,7 @@ class Console:
             self._tell_dropped()
             self._closed = True
             self._awake.notify()
-        self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
+        self._thread.join()  # no timeout, since a user who paused the terminal may resume it at any time
         with suppress(Exception):  # items are still in the queue only if the thread has failed
             self._screen.end(encoded([item for item in self._queue if isinstance(item, str) and item is not _HIDDEN]))
 
@@ -196,7 +196,7 @@ class Console:
             return "" if self._status is None else status_line(self._status, time.time(), width, self._show.color)
 
     def _take(self) -> tuple[list[_Item], int]:
-        """Take the oldest items, with about PIECE bytes; return them and their number of bytes of output."""
+        """Remove the oldest items from the queue, about PIECE bytes; return the items and the size of their output."""
         taken: list[_Item] = []
         size = 0
         while self._queue and size < PIECE:
@@ -212,7 +212,7 @@ class Console:
         return self._after_starts(self._of_task(*item))
 
     def _after_starts(self, shown: list[Chunk]) -> list[Chunk]:
-        """Return the tasks' output, preceded by any held sentence about their start."""
+        """Return the tasks' output, preceded by any held sentence about the tasks' start."""
         if shown and self._gathering is not None and self._gathering.has_starts:
             return [*encoded([self._said(*one) for one in self._gathering.drain()]), *shown]
         return shown
@@ -262,7 +262,7 @@ class Console:
         return Prefixer(self._prefixes[task], self._show.noise, self._show.color, Repeats(self._tracebacks), twins)
 
     def _patience(self) -> float | None:
-        """Return the seconds until a held or redrawn line or the status line has to be shown; None if there is none."""
+        """Return the seconds until a held or redrawn line or the status line is due; None if no such line exists."""
         now = time.monotonic()
         due = [stream.due_at - now for stream in self._redrawing.values() if stream.due_at is not None]
         due += [one.due_at - now for one in (self._twins, self._gathering) if one and one.due_at is not None]
@@ -270,7 +270,7 @@ class Console:
         return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
-        """Yield the output that is due: held lines, and the states of lines that are being redrawn."""
+        """Yield the output that has to be shown now: held lines, and the current text of lines being redrawn."""
         now = time.monotonic()
         if self._gathering is not None and self._gathering.due_at is not None and now >= self._gathering.due_at:
             yield from self._settled()

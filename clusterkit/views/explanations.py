@@ -12,7 +12,7 @@ NARROWEST = 40  # columns; the minimum width of the text
 
 
 def explanation_lines(result: RunResult, width: int) -> list[str]:
-    """Return the explanations of a run's failure between two empty lines; no lines if there are no explanations.
+    """Return lines that explain a run's failure, between two empty lines; no lines if there is no explanation.
 
     The explanation that tasks trained alone is left out, because the report contains that fact anyway.
     """

@@ -16,7 +16,7 @@ WITHIN = 0.7  # seconds; how long a sentence waits for similar sentences
 class Gathering:
     """Holds events of tasks that started or failed in the same way, for WITHIN seconds or until another sentence comes.
 
-    Output of tasks does not end the wait for failures, since a task's last output may arrive after another task ended.
+    Failures stay held while tasks print output, since a task's last output may arrive after another task has ended.
     """
 
     _held: list[Spawned | Failed] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Gathering:
 
     @property
     def has_starts(self) -> bool:
-        """Whether starts are held; their sentence has to precede the tasks' output."""
+        """Whether starts are held. The sentence about these starts has to precede the tasks' output."""
         return bool(self._held) and isinstance(self._held[0], Spawned)
 
     @staticmethod

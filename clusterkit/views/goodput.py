@@ -43,7 +43,7 @@ def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
 
 
 def percentages(goodput: Goodput) -> list[tuple[str, int]]:
-    """Return the parts that took any time with their percentages, the largest first. The percentages sum to 100."""
+    """Return the parts of a run that took any time, with percentages, the largest first. These sum to 100."""
     parts = [(name, 100 * seconds / goodput.duration) for name, seconds in goodput.parts.items() if seconds > 0]
     whole = {name: int(share) for name, share in parts}
     by_rest = sorted(parts, key=lambda part: int(part[1]) - part[1])
@@ -53,7 +53,7 @@ def percentages(goodput: Goodput) -> list[tuple[str, int]]:
 
 
 def _shares(head: str, goodput: Goodput, width: int) -> str:
-    """Return `head` and the shares of all parts except training, without the smallest shares if they do not fit."""
+    """Return `head` and the shares of all parts except training. The smallest are left out if the line is too long."""
     texts = [f"{NAMES[name]} {share}%" for name, share in percentages(goodput) if share and name != "training"]
     while texts and columns(line := " · ".join([head, *texts])) > width:
         texts.pop()
@@ -85,7 +85,7 @@ def _link(link: ChainLink) -> str:
 
 
 def straggler_lines(stragglers: Sequence[Straggler]) -> list[str]:
-    """Return a line for each of the first MOST stragglers, and a line with the number of the others."""
+    """Return a line for each of the first MOST stragglers, and a line with the number of further stragglers."""
     lines = [printable(f"  Straggler: {_sentence(one)}") for one in stragglers[:MOST]]
     return lines + ([f"  Stragglers: {len(stragglers) - MOST} more."] if len(stragglers) > MOST else [])
 

@@ -1,4 +1,4 @@
-"""Guidance for `show`, `ps` and the page: why a run is in its present state or ended, and what to do about that."""
+"""Guidance for `show`, `ps` and the page: why a run is in its present state or has ended, and what the user can do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = 2  # the maximum number of causes that a sentence names
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
-    """The reason for the state of a run, what to do about it, and the commands to type, in this order."""
+    """The reason for a run's state, what the user can do about that state, and the commands to type, in this order."""
 
     why: str
     todo: str
@@ -86,7 +86,7 @@ def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 
 
 def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    """Advise to look at the stacks before a restart, since the restart removes the evidence of where the task hangs."""
+    """Advise the user to look at the stacks before a restart, after which nothing shows where the task hung."""
     task, verdict = str(found.tasks[0]) if found.tasks else "", printable(found.verdict)
     look = f"clusterkit stacks {run_id} {task}".strip()
     if found.faults:
@@ -137,7 +137,7 @@ def end_guidance(
 ) -> Guidance:
     """Return why a run ended and what to do now.
 
-    `resume` is the command that continues the run; `start` is the command that starts it from the beginning.
+    `resume` is the command that continues the run; `start` is the command that starts the job from the beginning.
     """
     again, anew = (() if one is None else (one,) for one in (resume, start))
     if result is None or result.lost:
@@ -205,7 +205,7 @@ def _explained(result: RunResult) -> tuple[str, str]:
 
 
 def _mend(result: RunResult, place: str) -> str:
-    """Return what to do about a failure without an explanation."""
+    """Return advice about a failure that has no explanation."""
     cause = result.cause
     if cause is None:
         return "Fix that, and start it again."
@@ -234,9 +234,9 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 
 def _broken(ledger: Ledger) -> tuple[str, bool]:
-    """Return the reason for the death that the current restart repairs, and whether the reason is only the exception.
+    """Return the reason for the death that caused the current restart, and whether the reason is only an exception.
 
-    The reason is empty if no task died.
+    The reason is empty if no task has died.
     """
     incident = next((one for one in ledger.incidents.open_restarts() if one.deaths), None)
     if incident is None:

@@ -15,7 +15,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
 
-if TYPE_CHECKING:  # only for campaigns; `ps` does not need these modules
+if TYPE_CHECKING:  # modules that only campaigns need
     from clusterkit.store.campaigns import CampaignFile
     from clusterkit.words.campaign import CampaignRecord
 
@@ -33,7 +33,7 @@ def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
 
 
 def run_row(run_id: str, state: tuple[str, str], age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:
-    """Return the row of a run in `ls`. `state` has the run's state and its situation, each in a word."""
+    """Return the row of a run in `ls`. `state` has a word for the run's state and one for the situation."""
     return {
         "run_id": run_id,
         "state": state[0],
@@ -110,7 +110,7 @@ def straggler_note(status: TaskStatus) -> str | None:
 
 
 def tasks_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
-    """Return the output of `ps`, at most `width` columns wide. If the job has hosts, their names replace the pids."""
+    """Return the output of `ps`, at most `width` columns wide. If the job has hosts, host names replace the pids."""
     columns = tuple(HOST if column is PID and any(row["host"] for row in rows) else column for column in TASKS)
     return table(columns, [_task_cells(row) for row in rows], width)
 
@@ -122,7 +122,7 @@ def _step_cell(row: Mapping[str, Any]) -> str:
 
 
 def _state_cell(row: Mapping[str, Any]) -> str:
-    """Return the state with notes: open faults, such as `running (slow)`, and `straggler` for a slow task.
+    """Return a task's state with notes about open faults, such as `running (slow)`, and about a straggler.
 
     The note about a task in the debugger names the place where the task waits.
     """
@@ -146,7 +146,7 @@ def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Us
 
 
 def campaign_row(file: CampaignFile, now: float) -> dict[str, Any]:
-    """Return the row of a campaign. A damaged record has only the facts that are still known. `now` is wall time."""
+    """Return the row of a campaign; from a damaged record, only the facts that are still known. `now` is wall time."""
     try:
         record: CampaignRecord | None = file.record()
     except ClusterkitError:

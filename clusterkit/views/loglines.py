@@ -36,7 +36,7 @@ class LineMaker:
         self._streams: dict[tuple[Task, int], _Stream] = {}
 
     def feed(self, at: float, task: Task, attempt: int, chunk: bytes) -> Iterator[LogLine]:
-        """Take a chunk; yield the lines that end in it."""
+        """Take a chunk of output; yield the lines that end in this chunk."""
         if (task, attempt) not in self._streams:  # the task's older attempts write nothing more: end their last lines
             for key in [key for key in self._streams if key[0] == task]:
                 yield from self.end(*key)
@@ -47,13 +47,13 @@ class LineMaker:
             yield LogLine(at, task, attempt, text)
 
     def due(self, now: float) -> Iterator[LogLine]:
-        """Yield the states of lines that are being redrawn and are due to be shown; `now` is wall time."""
+        """Yield the current text of each redrawn line that has to be shown now; `now` is wall time."""
         for (task, attempt), stream in self._streams.items():
             if (state := stream.lines.due(now)) is not None:
                 yield LogLine(stream.at, task, attempt, state)
 
     def end(self, task: Task, attempt: int) -> Iterator[LogLine]:
-        """Yield the remaining lines of an attempt, once its output has ended."""
+        """Yield the remaining lines of an attempt after the end of the attempt's output."""
         if stream := self._streams.pop((task, attempt), None):
             for text in stream.lines.flush():
                 yield LogLine(stream.at, task, attempt, text)

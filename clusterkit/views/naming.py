@@ -13,14 +13,14 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import SIGKILL, SIGTERM, Failure
 
 MOST, SHOWN = 32, 8  # a list of more than MOST names is cut to the first SHOWN names
-_SENT = (SIGKILL, SIGTERM)  # faults send these, and the exit follows at once, so a message need not name the fault
+_SENT = (SIGKILL, SIGTERM)  # signals that end a task at once, so a message need not name the fault that sent the signal
 LONGEST = 300  # the maximum number of characters in a description of a death
 # A sentence that Keras puts before the actual error.
 _WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")
 
 
 def named(items: Sequence[object]) -> str:
-    """Join the items: `a, b and c`. A long list is cut to the first items and the number of the others."""
+    """Join the items: `a, b and c`. A long list is cut to the first items and the number of remaining items."""
     return listed(few(list(map(str, items))))
 
 
@@ -61,7 +61,7 @@ def failed(failure: Failure) -> str:
 def because(failure: Failure) -> str:
     """Return the origin of a failure, such as ` because worker:1 was paused by fault 1`.
 
-    The text is empty if the origin is unknown, or if the exit already shows it.
+    The text is empty if the origin is unknown, or if the exit already shows the origin.
     """
     by = "" if failure.fault is None else f"fault {failure.fault}"
     if paused := failure.paused:
@@ -86,7 +86,7 @@ def died(death: Death) -> str:
 
 
 def all_failed(failures: Sequence[Failure]) -> list[str]:
-    """Describe failures. Those with the same exit share a line: `worker:1 and worker:2 each … (attempt 2)`."""
+    """Describe failures. Failures with the same exit share a line: `worker:1 and worker:2 each … (attempt 2)`."""
     alike: dict[str, list[Failure]] = {}
     for failure in failures:
         alike.setdefault(f"{failure.exit} (attempt {failure.attempt})", []).append(failure)

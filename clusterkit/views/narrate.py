@@ -29,11 +29,11 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     if told is None:
         return None
     level, text = told
-    # Only warnings contain intended line breaks. Other line breaks come from a task or a file, and become symbols.
+    # Only warnings contain intended line breaks. Other line breaks come from a task or a file and are shown as symbols.
     return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
-# Events that the console never shows: other events report their consequences, or they are shown elsewhere.
+# Events that the console never shows, because other events or other views show the same facts.
 _Silent = (
     ev.Began | ev.Ticked | ev.AllocationEnding | ev.Interrupted | ev.LifelineLost | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
@@ -49,7 +49,7 @@ _Rare = (
 
 
 def _told(event: ev.Event) -> tuple[Level, str] | None:
-    """Return the level and sentence of an event. mypy reports events that are neither handled here nor `_Silent`."""
+    """Return the level and sentence of an event. mypy reports any event that is missing both here and in `_Silent`."""
     if isinstance(event, _Silent):
         return None
     if isinstance(event, _OfAttempt):
@@ -237,7 +237,7 @@ def _of_debugger(event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> t
 
 
 def _hit(event: ev.FaultInjected) -> str:
-    """Return a phrase with the tasks that a fault hit, if the text of the fault does not name them."""
+    """Return a phrase with the tasks that a fault hit, if the text of the fault does not name these tasks."""
     names = [str(task) for task in event.tasks]
     return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {named(names)}"
 

@@ -12,7 +12,7 @@ from clusterkit.text.printable import COLOR, NO_STYLE, Chunk, encoded, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views.repeats import FEW, Repeats, Twins
 
-BLOCK = 1 << 11  # bytes; a chunk is split into blocks, and only blocks that are not plain text are handled line by line
+BLOCK = 1 << 11  # the maximum bytes of a block; only blocks that are not plain text are handled line by line
 
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 # The non-ASCII characters that `printable` replaces. Each expression begins with a fixed byte for a fast search.
@@ -24,7 +24,7 @@ _LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # a color that i
 _REDRAWN = re.compile(rb"[\r\x08]")
 _TITLE = re.compile(r"Epoch \d+/\d+$")
 _COLORS = r"(?:\x1b\[[0-9;]*m)*"
-# The bars of Keras 3 and Keras 2, after the number of the step.
+# Matches the progress bars of Keras 3 and Keras 2, which follow the number of the step.
 _BAR = re.compile(rf"^( *{_COLORS} *\d+/(?:\d+|Unknown){_COLORS} ){_COLORS}(?:━[━\x1b0-9;\[m]*|\[[=>.]+\](?: -)?) ")
 
 
@@ -54,7 +54,7 @@ class Prefixer:
 
     @property
     def due_at(self) -> float | None:
-        """The time at which the current state of a redrawn line has to be shown; None if no line is being redrawn."""
+        """The time at which the current text of a redrawn line has to be shown; None if no line is being redrawn."""
         return self._lines.due_at
 
     def feed(self, chunk: bytes, now: float) -> list[Chunk]:
@@ -78,7 +78,7 @@ class Prefixer:
         return shown
 
     def due(self, now: float) -> list[Chunk]:
-        """Return the state of a line that is being redrawn, if the state is due."""
+        """Return the current text of a line that the task keeps redrawing, if it is time to show this text."""
         state = self._lines.due(now)
         return [] if state is None else self._encoded([state], now)
 
@@ -115,7 +115,7 @@ class Prefixer:
         return [memoryview(text.replace(b"\n", self._next))[1 : -len(self._first)]]
 
     def _is_plain(self, whole: bytes, bare: bytes) -> bool:
-        """Return whether handling `whole` line by line would only add prefixes and perhaps remove colors."""
+        """Return whether handling `whole` line by line would change nothing but add prefixes and remove colors."""
         return (
             self._lines.is_empty
             and len(whole) <= lines.LONGEST
@@ -151,7 +151,7 @@ def without_colors(text: bytes) -> bytes:
 
 
 def is_printable(whole: bytes, bare: bytes) -> bool:
-    r"""Return whether whole lines are UTF-8 without `\r` and control characters. `bare` are the lines without colors.
+    r"""Return whether lines are UTF-8 without control characters such as `\r`. `bare` are the lines without colors.
 
     Several simple passes are ten times as fast as one regular expression that searches for a set of bytes.
     """
@@ -160,7 +160,7 @@ def is_printable(whole: bytes, bare: bytes) -> bool:
     if whole.isascii():
         return True
     try:
-        whole.decode()  # `whole`, since in `bare` the bytes around a removed color could form a character
+        whole.decode()  # not `bare`, in which the bytes around a removed color could form a character
     except UnicodeDecodeError:
         return False
     return _HIGH_CONTROL.search(whole) is None and _DIRECTION.search(whole) is None

@@ -15,10 +15,10 @@ from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryRep
 from clusterkit.words.model import Task, number_of
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
-DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # dropped in this order in a narrow terminal
+DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # columns that narrow terminals drop, in order
 _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
 USUAL = 100  # columns; the terminal width for which `_WIDEST` is intended
-_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # the maximum widths in columns; longer cells are wrapped
+_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # the maximum widths of cells; longer texts are wrapped
 _NARROWEST = 14  # the minimum width of the column `what`
 _INDENT = "  "
 _NONE = "—"
@@ -60,7 +60,7 @@ def _cells(report: RecoveryReport, with_recoveries: bool) -> list[tuple[str, ...
 
 
 def same_each_time(report: RecoveryReport) -> str | None:
-    """Return the death that began each of several recoveries; None if the deaths differ or a fault explains any."""
+    """Return the death with which each of several recoveries began; None if deaths differ or a fault explains one."""
     deaths = {_death(one.cause) if one.cause and not one.faults else None for one in report.recoveries}
     return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
 
@@ -76,7 +76,7 @@ def remedy(loop: bool) -> str:
 
 
 def repeated_steps_lines(report: RecoveryReport, width: int = USUAL, loop: bool = False) -> list[str]:
-    """Return a sentence about the repeated steps and how to avoid them; empty if there are none."""
+    """Return a sentence about the repeated steps and how to avoid repetition; empty if no step was repeated."""
     if not (count := repeated_steps(report)):
         return []
     lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again, since there was no checkpoint"
@@ -104,7 +104,7 @@ def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict
 
 
 def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> str:
-    """Return the faults that began the recovery; without faults, the first death and its origin, or the request."""
+    """Return what began a recovery: the faults or, without faults, the first death or the reason for the restart."""
     if begun_by:
         return ", ".join(fault.fault for fault in begun_by)
     said = [] if recovery.cause is None else [_death(recovery.cause)]
@@ -169,12 +169,12 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    """Return the time since `begin`, at least 0: a stall is detected before the kill that begins its recovery."""
+    """Return the time from `begin` to `end`, at least 0, since a stall may be detected before the recovery begins."""
     return _NONE if end is None else f"+{precise(max(0.0, end - begin))}"
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the widest table that fits. A wide terminal gets one line per row, a narrow terminal fewer columns."""
+    """Return the widest table that fits: one line per row in a wide terminal, fewer columns in a narrow terminal."""
     if not rows:
         return []
     if width > USUAL and max(map(columns, lines := _table(TITLES, rows, {}))) <= width:

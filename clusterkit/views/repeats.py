@@ -1,7 +1,7 @@
-"""Folds tracebacks and warnings on the console: shows each of them once, and only counts the frames of libraries.
+"""Folds tracebacks and warnings on the console: shows each one only once, and only counts the frames of libraries.
 
 The coordinator logs the error of a closure and each cancelled closure: about a hundred lines for one cause. The console
-shows only the first line about each kind of error and its message. The logs and `--all-output` have the complete text.
+shows each error type and each message only once. The logs and `--all-output` have the complete text.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from clusterkit.views.tracebacks import (
 )
 from clusterkit.words.model import number_of
 
-LONGEST = 200  # the maximum number of lines of a traceback that are held
+LONGEST = 200  # the maximum number of lines of a traceback that are held back
 MOST = 64  # the maximum number of tracebacks and warnings that are remembered
-AFTER = 40  # the maximum number of lines after a traceback that may belong to it
+AFTER = 40  # the maximum number of lines below a traceback that may belong to the traceback
 
 # Each line that may be hidden or changed contains one of these texts, or follows such a line.
 _CLUES: Clues = (
     (b"T", (TRACEBACK.encode(),)),
     (b"F", (CRASH.encode(),)),
-    (b"E", (b"ERROR:tensorflow:",)),  # begins a line about a closure's error
+    (b"E", (b"ERROR:tensorflow:",)),  # the beginning of a line about a closure's error
     (b"W", (b"Warning: ",)),
     (b"k", (b"\nclusterkit: ",)),
 )
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
-_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # a line of code may follow
+_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # a warning, perhaps followed by its code
 _TRANSPORT = re.compile(rf"Additional GRPC error information |{TRANSPORT.pattern}")
 _OF_PEER = re.compile(rf'{_TRANSPORT.pattern}|  File "|Detected at node |{PEER_GONE.pattern}|Collective ops is aborted')
 _OWN = "clusterkit: "  # the beginning of messages that a task's runtime writes to its log
-MOST_TEXTS = 64  # the maximum number of texts that are remembered
+MOST_TEXTS = 64  # the maximum number of error types and messages that are remembered
 
 _HEAD = re.compile(
     r"ERROR:tensorflow: ?(?:/job:\w+/task:\d{1,6} encountered the following error when processing closure"
@@ -51,11 +51,12 @@ _HEAD = re.compile(
     r":? (?P<type>\w{1,100})\("
 )
 _FRAMES = re.compile(r"Detected at node |  File \"|\t \[\[|Additional GRPC error information |\s*$")
-_ENDS = (":UNKNOWN:", "This derived error is ignored", "It is treated as a transient")  # begin an error's last lines
+# The last lines of a closure's error begin with one of these texts.
+_ENDS = (":UNKNOWN:", "This derived error is ignored", "It is treated as a transient")
 _LONGEST = 120  # the maximum number of lines of a closure's error
 WITHIN = 0.5  # seconds; how long a line waits for the same line of the other workers
-MOST_HELD = 100  # the maximum number of lines of a stream that are held
-FEW = 1 << 12  # bytes; lines in larger chunks are not compared with those of other workers
+MOST_HELD = 100  # the maximum number of lines of a stream that are held back
+FEW = 1 << 12  # bytes; lines in larger chunks are not compared with lines of other workers
 
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
 
@@ -69,21 +70,21 @@ class ShownTraceback:
 
 
 class Repeats:
-    """Folds the tracebacks and warnings in one attempt's output. `known` has those that were shown for any attempt."""
+    """Folds the tracebacks and warnings in one attempt's output. `known` has all that were shown for any attempt."""
 
     def __init__(self, known: dict[tuple[str, ...], ShownTraceback]) -> None:
         self._known = known
         self._held: list[str] = []  # the lines of the current, incomplete traceback
         self._own: ShownTraceback | None = None  # the last traceback of this attempt that was shown
         self._same: list[str] | None = None  # lines that may still follow a traceback that was hidden
-        self._owners: list[str] = []  # the packages of left-out frames whose number is not yet shown
+        self._owners: list[str] = []  # the packages of hidden frames that are not yet counted on the console
         self._gone = False  # True while lines may belong to the error about a peer that is gone
         self._crashed = False  # True while lines belong to the stacks that a crash prints
         self._warned = False  # True if the next line may be the code that a warning is about
         self._closures = ClosureErrors()
 
     def may_hide(self, whole: bytes) -> bool:
-        """Return whether `feed` may change or hide any of the lines."""
+        """Return whether `feed` may change or hide any of the lines in `whole`."""
         is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
         return bool(is_open) or self._closures.is_open or self._crashed or has_clue(whole, _CLUES)
 
@@ -127,14 +128,14 @@ class Repeats:
         return [*self._counted(), *self._warning(line)]
 
     def _crash(self, line: str) -> list[str]:
-        """Return the lines to show for a line of a crash. The frames of libraries are only counted."""
+        """Return the lines to show for a line that a crash printed. The frames of libraries are only counted."""
         self._crashed = not line.startswith(EXTENSIONS)
         if not self._crashed or owner_of_frame(line) == RUNTIME:
             return []
         return self._node(line)
 
     def _node(self, line: str) -> list[str]:
-        """Return what to show of a line after an exception, where TensorFlow may list frames that created a node."""
+        """Return the lines to show for a line below an exception. Frames of libraries listed there are only counted."""
         if owner := owner_of_frame(line):
             self._owners.append(owner)
         return [] if owner or _TRANSPORT.match(line) or (self._owners and not line) else [*self._counted(), line]
@@ -215,13 +216,13 @@ class ClosureErrors:
         self._new.clear()
 
     def _was_shown(self, text: str) -> bool:
-        """Return whether an earlier error showed this text. A text that is repeated within an error is shown again."""
+        """Return whether this text was shown for an earlier error. Repetitions within the same error are shown."""
         self._new.append(text)
         return text in self._shown
 
 
 class LinePrefix(Protocol):
-    """A stream of one attempt's output, which adds its prefix to lines."""
+    """A stream of output from one attempt, with a prefix for each line."""
 
     def line(self, text: str, prefix: str = "") -> str:
         """Return a line to show, with `prefix` or, if `prefix` is empty, with the stream's own prefix."""
@@ -240,7 +241,7 @@ class _Queue:
 
 
 class Twins:
-    """Joins lines that all streams have in common. A line waits up to WITHIN seconds. Streams keep their order."""
+    """Joins lines that all streams have in common. A line waits up to WITHIN seconds. Each stream keeps its order."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix  # the prefix of a line that all streams have in common
@@ -294,5 +295,5 @@ class Twins:
 
 
 def without_times(line: str) -> str:
-    """Return the line with its times replaced, so that it can be compared with lines of other tasks."""
+    """Return the line with all times replaced, so that the line can be compared with lines of other tasks."""
     return _TIMES.sub("#", line)

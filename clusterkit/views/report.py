@@ -48,7 +48,7 @@ def report(
 ) -> str:
     """Return the final report. `width` is in columns.
 
-    `run` has the paths of the run, `recovered` its recoveries, and `use` the cores that the tasks used in training.
+    `run` has the paths of the run, `recovered` has the recoveries, and `use` has the number of cores that were used.
     """
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
@@ -88,7 +88,7 @@ def _reservations(result: RunResult) -> Iterator[_Line]:
 
 
 def _undistributed(result: RunResult) -> list[_Line]:
-    """Return lines about tasks that trained alone, with code that corrects this, unless an explanation says more."""
+    """Return lines about tasks that trained alone, with code to fix that; no lines if an explanation says more."""
     found = result.undistributed
     if found is None or (result.exact and result.state is not RunState.SUCCEEDED):
         return []
@@ -99,7 +99,7 @@ def _undistributed(result: RunResult) -> list[_Line]:
 
 
 def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:
-    """Return lines about how time was spent: goodput, the use of the machine in training, and stragglers."""
+    """Return lines about how time was spent: goodput, how much of the machine was used, and stragglers."""
     told = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
     shares = told[:1] if result.state is RunState.FAILED else told
     return [*shares, *step_lines(use, width), *straggler_lines(recovered.stragglers)]

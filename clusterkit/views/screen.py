@@ -1,4 +1,4 @@
-"""Writes lines to a terminal, above a lowest line that stays in place, and decides whether to show colors."""
+"""Writes lines to a terminal, above a bottom line that stays in place, and decides whether to show colors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TextIO
 
 from clusterkit.text.printable import COLOR, Chunk, columns
 
-REFRESH = 0.25  # seconds between updates of the lowest line
+REFRESH = 0.25  # seconds between updates of the bottom line
 AT_ONCE = 1024  # the maximum number of chunks per system call
-FREE = 4  # columns kept free at the end of the lowest line, so that the terminal's echo of ^C does not wrap
+FREE = 4  # columns kept free at the end of the bottom line, so that the terminal's echo of ^C does not wrap
 
 _USUAL = 80  # columns; the width of a terminal that does not report one
 _COLOR = re.compile(COLOR)
 
 CLEAR_LINE = "\r\x1b[K"
-Lowest = Callable[[int], str]  # returns the lowest line for a width in columns
+Bottom = Callable[[int], str]  # returns the bottom line for a width in columns
 COLORS_HELP = (
     "Show or remove colors, including those of the tasks; the log files keep all colors. If neither option is given, "
     "the environment variables NO_COLOR and FORCE_COLOR decide."
@@ -33,7 +33,7 @@ def is_screen(stream: TextIO | None) -> bool:
 
 
 def has_terminal(descriptor: int, group: int) -> bool:
-    """Return whether the process group is the terminal's foreground group; True if unknown, as in another session."""
+    """Return whether the process group is in the terminal's foreground; True if unknown, as in another session."""
     try:
         return os.tcgetpgrp(descriptor) == group
     except OSError:
@@ -41,15 +41,15 @@ def has_terminal(descriptor: int, group: int) -> bool:
 
 
 class Screen:
-    """Writes whole lines. The lowest line is erased before these lines and drawn again after them, in one system call.
+    """Writes whole lines. The bottom line is erased before these lines and drawn again after them, in one system call.
 
-    The lowest line is drawn only while `group`, the process group of the command, is in the foreground, so that a
+    The bottom line is drawn only while `group`, the process group of the command, is in the foreground, so that a
     command in the background does not disturb the shell's prompt. The terminal's width is read before each drawing.
     """
 
-    def __init__(self, descriptor: int, lowest: Lowest | None = None, group: int | None = None) -> None:
+    def __init__(self, descriptor: int, bottom: Bottom | None = None, group: int | None = None) -> None:
         self._descriptor = descriptor
-        self._lowest = lowest
+        self._bottom = bottom
         self._group = group
         self._drawn = ""
         self._drawn_at = float("-inf")
@@ -58,32 +58,32 @@ class Screen:
     @property
     def patience(self) -> float | None:
         """Seconds after which `write` should be called again; None if no further call is needed."""
-        return None if self._lowest is None or self._broken else REFRESH
+        return None if self._bottom is None or self._broken else REFRESH
 
     def write(self, texts: Sequence[Chunk]) -> None:
-        """Write lines; without lines, only draw the lowest line if it is due."""
+        """Write lines above the bottom line. Without lines, redraw the bottom line if REFRESH seconds have passed."""
         now = time.monotonic()
-        if self._lowest is None:
+        if self._bottom is None:
             self._write(texts)
         elif texts or now - self._drawn_at >= REFRESH:
             self._drawn_at = now
-            self._draw(texts, self._lowest)
+            self._draw(texts, self._bottom)
 
     def end(self, texts: Sequence[Chunk] = ()) -> None:
-        """Write the last lines and remove the lowest line."""
-        lowest, self._lowest = self._lowest, None
-        if lowest is None:
+        """Write the last lines and remove the bottom line."""
+        bottom, self._bottom = self._bottom, None
+        if bottom is None:
             self._write(texts)
         else:
             self._draw(texts, lambda width: "")
 
-    def _draw(self, texts: Sequence[Chunk], lowest: Lowest) -> None:
+    def _draw(self, texts: Sequence[Chunk], bottom: Bottom) -> None:
         width = self._width()
         if width is None:
-            self._drawn = ""  # other text may have overwritten the lowest line
+            self._drawn = ""  # other text may have overwritten the bottom line
             self._write(texts)
             return
-        line = lowest(width - FREE)
+        line = bottom(width - FREE)
         rows = -(-columns(_COLOR.sub("", self._drawn)) // width)  # more than one if the terminal has become narrower
         up = f"\x1b[{rows - 1}A" if rows > 1 else ""
         erase = f"\r{up}\x1b[J" if self._drawn else ""
@@ -121,15 +121,16 @@ class Screen:
 
 
 def is_notebook(environment: Mapping[str, str]) -> bool:
-    """Return whether `!` in a notebook started this process. Its output looks like a terminal, but only shows text.
+    """Return whether a command was started by `!` in a notebook, where printed text can't be overwritten.
 
-    ipykernel sets these variables together with FORCE_COLOR, so in a notebook FORCE_COLOR is not the user's choice.
+    For such a command, ipykernel sets TERM, PAGER, GIT_PAGER and FORCE_COLOR, so that FORCE_COLOR is not the user's
+    choice.
     """
     return [environment.get(name) for name in ("TERM", "PAGER", "GIT_PAGER")] == ["xterm-color", "cat", "cat"]
 
 
 def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
-    """Return whether to show colors: as asked, else as the usual environment variables say, else on a terminal only."""
+    """Return whether to show colors. If `asked` is None, environment variables decide, and then `is_terminal`."""
     if asked is not None:
         return asked
     if environment.get("NO_COLOR") or is_notebook(environment):

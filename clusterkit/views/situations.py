@@ -17,7 +17,7 @@ MISSED = 4.0  # after this many usual step intervals without a step, the sentenc
 
 
 def told(ledger: Ledger, wall: float, now: float) -> tuple[str, str, float | None]:
-    """Return the word and the sentence about a live run, and its steps per second; None unless it is making steps.
+    """Return a word and a sentence about a live run, and the steps per second; None if the run is making no steps.
 
     `wall` is a wall time that is `now` seconds after the run began.
     """

@@ -53,7 +53,7 @@ def _waiting(status: RunStatus, width: int) -> str:
 
 
 def _parts(status: RunStatus, now: float) -> dict[str, str]:
-    """Return the parts by name. The part `bar` is only the text after the bar."""
+    """Return the parts of the line by name. The part `bar` is the text after the bar, without the bar."""
     parts = {"tasks": ", ".join(_states(status))}
     step, total, speed = status.step, status.total, status.speed(now)
     if step is not None:

@@ -15,21 +15,21 @@ from clusterkit.words import events as ev
 from clusterkit.words.account import Goodput
 from clusterkit.words.model import Task, TaskType
 
-LEAST = 4.0  # seconds; the minimum time of training that must be measured
-FULL = 0.9  # the share of the cores in use at which further processes find no free core
-IDLE = 0.5  # cores; a worker that uses less has no running thread most of the time
-LIKE = 0.1  # cores; workers whose use differs by no more than this are described together
+LEAST = 4.0  # the minimum number of seconds of training that must be measured
+FULL = 0.9  # if at least this share of the cores is in use, more processes find no free core
+IDLE = 0.5  # cores; a worker that uses less than this has no running thread most of the time
+LIKE = 0.1  # cores; workers that differ by no more than this number are described together
 
 
 @dataclass(frozen=True, slots=True)
 class StepUse:
-    """How much of their machine the tasks used while they trained.
+    """How much of the machine the tasks used during training.
 
     | field | meaning |
     | --- | --- |
     | step | seconds of training per step, without repeated steps |
-    | measured | for how many seconds of training the use was measured |
-    | cores | the number of cores that the tasks may use; None if it was not recorded |
+    | measured | the seconds of training during which the use was measured |
+    | cores | the number of cores that the tasks may use; None if the number was not recorded |
     | used | the average number of cores that all tasks used together |
     | workers | the average number of cores that each worker used |
     | gpus | whether GPUs were in use |
@@ -53,9 +53,10 @@ def seconds_per_step(goodput: Goodput | None, events: Iterable[tuple[float, ev.E
 def step_use(
     goodput: Goodput | None, events: Sequence[tuple[float, ev.Event]], samples: Sequence[UsageSample]
 ) -> StepUse | None:
-    """Return the use in those intervals between samples in which steps were made and no task started, paused or ended.
+    """Return how much of the machine the tasks used during training; None if less than LEAST seconds were measured.
 
-    Times are wall times. Return None if too little was measured.
+    Only those intervals between samples count in which steps were made, and no task started, was paused or ended.
+    Times are wall times.
     """
     step = seconds_per_step(goodput, events)
     training = {event.task for _, event in events if isinstance(event, ev.Spawned) and event.task.trains}
@@ -86,14 +87,14 @@ def step_use(
 
 
 def step_lines(use: StepUse | None, width: int | None = None) -> list[str]:
-    """Return the lines about the use of the machine, to show below the goodput."""
+    """Return lines about how much of the machine was used, to show below the goodput."""
     if use is None:
         return []
     return at_words("  " + " ".join(_sentences(use)), width or USUAL, "    ").split("\n")
 
 
 def _between(times: Sequence[float], since: float, until: float) -> bool:
-    """Whether one of the sorted times is after `since`, up to `until`."""
+    """Return whether one of the sorted times is later than `since`, but not later than `until`."""
     return bisect_right(times, since) < bisect_right(times, until)
 
 
@@ -112,7 +113,7 @@ def _sentences(use: StepUse) -> Iterable[str]:
 
 
 def _of_workers(use: StepUse) -> str:
-    """Return how much of a core the workers used and, if all used little, what they may have waited for."""
+    """Return how much of a core each worker used and, if no worker used much, what the workers may have waited for."""
     least, most = min(use.workers.values()), max(use.workers.values())
     if len(use.workers) == 1:
         text = f"The worker used {most:.0%} of a core"

@@ -43,7 +43,7 @@ def _placed(hosts: Mapping[Task, str]) -> str:
 
 
 def of_change(event: ev.ProgramChanged) -> str:
-    """Return a sentence about files that were saved, and why nothing restarts if they are invalid or unchanged."""
+    """Return a sentence about saved files and, if the files are invalid or unchanged, about why nothing restarts."""
     if event.problem:
         return f"{event.problem}. Nothing restarts until that is corrected."
     if event.same:

@@ -29,7 +29,7 @@ def timeline_text(lines: Iterable[tuple[float, str]], width: int | None = None) 
 
 
 def any_sentence(event: ev.Event) -> str | None:
-    """Return the sentence about any event, even if the console does not show it; None for `Ticked` and the like."""
+    """Return the sentence about an event, even one that the console does not show; None for events such as `Ticked`."""
     if (told := sentence(event)) is not None:
         return told[1]
     text = _DETAILS[type(event)].format(event) if type(event) in _DETAILS else _detail(event)
@@ -58,7 +58,7 @@ _DETAILS: Mapping[type[ev.Event], str] = {
 
 
 def _detail(event: ev.Event) -> str | None:
-    """Return a sentence that depends on more than the fields of its event."""
+    """Return the sentence about an event that needs more than a template in `_DETAILS`; None for other events."""
     match event:
         case ev.AttemptEnded():
             return _of_attempt(event)

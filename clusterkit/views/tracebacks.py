@@ -27,7 +27,8 @@ _TITLE = re.compile(r"(?P<before>.*?)(?: ?\+ Exception Group )?Traceback \(most 
 _LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The above exception was the direct cause of )")
 _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
 _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # the module of an exception's class
-_LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # logged by C++ code
+# The beginning of a line that C++ code logs.
+_LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")
 _REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
 # Lines after an error that only repeat the error, list graph nodes or C++ frames, or contain general advice.
 TRANSPORT = re.compile(
@@ -40,10 +41,10 @@ _MARK = re.compile(r"[ |]*[~^]+$")  # a line that marks a part of the source cod
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A line to show. If `kind` is `folded`, it stands for a frame in the package `of`, which is only counted."""
+    """A line to show. If `kind` is `folded`, the line stands for a frame of the package `of` and is only counted."""
 
     text: str
-    kind: str = "said"  # "said", "call", "link" or "folded"
+    kind: str = "said"  # one of "said", "call", "link" and "folded"
     of: str = ""
 
 
@@ -154,7 +155,7 @@ def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
 
 
 def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Piece]:
-    """Yield a frame of the program: its place and its code. The code of a syntax error keeps the mark below it."""
+    """Yield a frame of the program: the frame's place and code. The code of a syntax error keeps the mark below."""
     file, margin = frame["file"], frame["margin"][:-2]
     where = f"{margin}{file.removeprefix(f'{home}/') if home else file}:{frame['line']}"
     if frame["name"] is None:
@@ -189,7 +190,7 @@ def _shown(pieces: Iterable[_Piece], width: int) -> list[str]:
 
 
 def _once(lines: list[str]) -> list[str]:
-    """Remove repetitions of TensorFlow's list of the frames in which a node was created."""
+    """Remove repetitions of the list in which TensorFlow shows the frames that created a graph node."""
     made = [number for number, line in enumerate(lines) if line.startswith("Detected at node ")]
     for first, second in reversed([*pairwise(made)]):
         if lines[first:second] == lines[second : 2 * second - first]:

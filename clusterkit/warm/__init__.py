@@ -1,1 +1,1 @@
-"""Warm start: forks tasks from a server that has already imported TensorFlow. One or many runs use such a server."""
+"""Warm start: forks tasks from a server that has already imported TensorFlow. Several runs may share a server."""

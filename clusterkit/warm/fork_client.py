@@ -145,7 +145,7 @@ class ForkServer:
             os.close(pending.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server, so that another one can replace it. The console shows the reason `why`, a clause."""
+        """Stop the server, so that another one can replace it. The console shows the clause `why` as the reason."""
         self._end_reason, self._retired = why, True
         self.stop()
 

@@ -18,7 +18,7 @@ _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
 # Modules whose import does not read the environment variables of TensorFlow or NumPy.
 _HARMLESS = {*sys.stdlib_module_names, "clusterkit"}
 File = tuple[str, bytes]  # the path and the text of a source file
-Find = Callable[[str, str], Iterable[File]]  # takes a module's name and the importing file's path; returns its files
+Find = Callable[[str, str], Iterable[File]]  # finds a module's files by module name and importing file
 
 
 @dataclass(frozen=True, slots=True)

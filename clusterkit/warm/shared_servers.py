@@ -2,8 +2,8 @@
 
 `clusterkit warm start` starts the user's server. A run starts a persistent server if `clusterkit warm auto` is enabled.
 The persistent server remains after the run. It exits after some time without a run, or when the session leader of its
-terminal exits: the shell, which ends when the window closes or the user logs out. Why not use logind to notice the
-logout: containers and some systems do not have logind.
+terminal exits: the shell, which ends when the window closes or the user logs out. logind is not used to detect the
+logout, because containers and some systems do not have logind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def servers_to_try(launch: Launch, session: WarmSession | None, lifeline: int | 
     """Yield the servers from which the run can start: the user's, the persistent and the session's server.
 
     Start the persistent server and the session's server if necessary; if a start fails, yield the error message
-    instead. `session` is None unless a Python process runs the job; `lifeline` is a pipe to this process.
+    instead. `session` is None unless a Python process runs the job; `lifeline` is a pipe to that Python process.
     """
     users = warm_dir() if session is None else session.users_directory
     for home in dict.fromkeys((warm_dir(), users)):

@@ -59,8 +59,9 @@ class WarmStarter:
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
         """Return (server, reason). `server` can fork the attempt now; if it is None, the attempt has to start cold.
 
-        `reason` explains why a live server can't fork the attempt, now or later; otherwise, it is None. Raises
-        FileNotFoundError if the attempt would run in the current directory and this directory was deleted.
+        If a live server will never be able to fork the attempt, `reason` says why; in all other cases, `reason` is
+        None. Raises FileNotFoundError if the attempt would run in the current directory and that directory has been
+        deleted.
         """
         server = self._server
         if server is None or server.is_gone:

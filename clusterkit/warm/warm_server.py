@@ -241,7 +241,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
 
 
 def module_files() -> dict[str, tuple[int, int]]:
-    """Map the file of each imported module, and each .pth file in `sys.path`, to (mtime in ns, size)."""
+    """Map the file of each imported module, and each .pth file in a directory of `sys.path`, to (mtime in ns, size)."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:

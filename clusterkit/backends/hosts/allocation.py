@@ -58,7 +58,7 @@ class Allocation(Protocol):
 
 
 def start_agents(argv: Sequence[str], log: Path, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    """Start an agent, or a process that starts agents. Its output goes to `log`; it gets no Ctrl-C. Raises OSError."""
+    """Start an agent, or a process that starts agents. Output goes to `log`. Ctrl-C has no effect. Raises OSError."""
     with log.open("ab") as output:
         return start_session(argv, output, pass_fds=pass_fds)
 

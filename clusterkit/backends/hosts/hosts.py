@@ -89,7 +89,7 @@ class Hosts:
         host.is_leaving = True
 
     def add_attempt(self, host: Host, task: Task, number: int) -> None:
-        """Record that a host was ordered to start an attempt. Earlier attempts of the task are over."""
+        """Record that a host was ordered to start an attempt. By then, earlier attempts of the task have ended."""
         host.attempts[task, number] = set()
         self._last_host[task] = host
 

@@ -193,7 +193,7 @@ class PendingStarts:
             self.spawn(order)
 
     def _on_failed(self, problems: list[str]) -> None:
-        """Place the tasks on avoided hosts as well; if that does not help, fail, or wait for a host to join."""
+        """Retry the placement with the avoided hosts. If there are none, fail, or wait for a host to join."""
         if problems and (names := self.placements.readmit()):
             self._post(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
             self.placements.begin()

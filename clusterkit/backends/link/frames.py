@@ -17,8 +17,8 @@ from clusterkit import __version__
 from clusterkit.words.errors import ClusterkitError
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-LONGEST_HEADER = 1 << 20  # bytes; the maximum, without the line break
-LONGEST_BODY = 1 << 20  # bytes; the maximum
+LONGEST_HEADER = 1 << 20  # the maximum size of a header in bytes, without the line break
+LONGEST_BODY = 1 << 20  # the maximum size of a body in bytes
 PROTOCOL = 2  # increased when frames change; the frame "refused" and a hello's version fields must never change
 _SESSION = re.compile("[0-9a-f]{32}")
 _LONGEST_NAME = 255
@@ -172,7 +172,7 @@ class Welcome:
     """The supervisor's answer to a hello."""
 
     received: int  # the number of the last message received
-    time: float  # the time in the answered hello
+    time: float  # the time in the hello that this welcome answers
     timeout: float  # seconds; the supervisor's timeout, which applies to both sides
 
     def encode(self) -> bytes:

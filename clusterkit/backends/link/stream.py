@@ -53,9 +53,9 @@ class Stream:
         self._to_acknowledge = 0  # received bytes that are not acknowledged yet
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Add a message. If an earlier part of the same growing file is still unsent, extend that message instead.
+        """Add a message, or extend an unsent message that already has the previous part of the same growing file.
 
-        While the backlog is short, only the newest message is extended, so that output of several files stays in order.
+        While the backlog is short, only the newest message is extended, so that parts of different files stay in order.
         """
         if isinstance(body, FileRange) and body.grows and self._extend(body):
             return

@@ -1,4 +1,4 @@
-"""The local backend: runs tasks as processes of this machine."""
+"""The local backend: runs tasks as processes on this machine."""
 
 from __future__ import annotations
 

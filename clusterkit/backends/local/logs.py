@@ -192,7 +192,7 @@ def _tune_process() -> None:
 
 
 class StepReader:
-    """Searches output for steps, and posts the newest step of each task at most once every `every` seconds."""
+    """Searches output for steps, and posts the newest step of each task. The minimum interval `every` is in seconds."""
 
     def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
         from clusterkit.job.step_regex import step_in

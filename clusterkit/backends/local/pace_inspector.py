@@ -132,7 +132,7 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
 
 
 def _times(subject: PacedAttempt) -> tuple[Times, float]:
-    """Return the times of the attempt's threads, and the time of reading; read again if reading took too long."""
+    """Return how long the attempt's threads ran and waited, and when this was read. A slow reading is repeated."""
     for _ in range(TRIES):
         now = time.monotonic()
         processes = (subject.pid, *subject.descendants)

@@ -57,10 +57,12 @@ _CREATOR = "keras.utils.experimental.DatasetCreator"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # words in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
-# Maps callbacks that write files to their argument for the path. In Keras 2, the callbacks support several workers.
+# Maps each callback that writes files to the name of its path argument. In Keras 2, these callbacks support several
+# workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
-# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). Calls of Keras do so only in Keras 3.
+# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). Among these, the calls of Keras functions
+# initialize the context only in Keras 3.
 _INITIALIZES = re.compile(
     r"tensorflow\.(?:constant|Variable|zeros|ones|fill|eye|range|linspace|cast|convert_to_tensor|identity|reshape|stack"
     r"|concat|expand_dims|squeeze|transpose|matmul|one_hot|print|(?:math\.)?reduce_\w+|random\.(?:normal|uniform"
@@ -73,8 +75,8 @@ _INITIALIZES = re.compile(
 
 def hides_module(case: Case) -> Iterator[Hit]:
     """Find files that hide a module or package."""
-    for file, module, whose in case.hiding_files:
-        what = f"This file hides {whose} {module} from everything that the tasks import, TensorFlow included."
+    for file, module, kind in case.hiding_files:
+        what = f"This file hides {kind} {module} from everything that the tasks import, TensorFlow included."
         yield Hit(Location(file, 1), what, "Rename it.", module)
 
 
@@ -127,11 +129,12 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
-    """Find the program's strategy, if it has only one and that strategy does not fit the job."""
+    """Find calls that create a strategy, if the program's only kind of strategy does not fit the job."""
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]
-        if name == PARAMETER_SERVER and not is_ps and not case.names({SERVER}):  # Servers may form another cluster
+        # Servers that the program starts may form another cluster, so the rule ignores programs with such servers.
+        if name == PARAMETER_SERVER and not is_ps and not case.names({SERVER}):
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
             resolver = source.constructor(call.args[0]) if call.args else ""
             severity = case.severity(resolver == _RESOLVER and case.joins)
@@ -148,7 +151,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
 
 
 def shared_file(case: Case) -> Iterator[Hit]:
-    """Find calls with which all workers write to the same path."""
+    """Find calls in which every worker writes to the same path."""
     is_shared = case.job.shape is Shape.MULTI_WORKER and not case.names({"os.chdir"})
     for source in case.sources if is_shared and case.names({MULTI_WORKER, OUR_STRATEGY}) else ():
         for name, call in source.calls():
@@ -251,8 +254,8 @@ RULES = {
     "counting-schedule": counting_schedule,
 }
 
-# The rules about mistakes that let a run succeed, but not train as intended. explain/rows/silent.py has rows with the
-# same ids, which explain such a run when it has ended.
+# The rules about mistakes with which a run succeeds but does not train as intended. The rows in explain/rows/silent.py
+# have the same ids, and explain such a run after its end.
 SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),
@@ -262,7 +265,7 @@ SILENT = (
 
 
 def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
-    """Apply the rules with these ids, or all rules by default; return the findings."""
+    """Return the findings of the rules with these ids, by default of all rules."""
     return [
         Finding(id_, hit.location, hit.what, hit.advice, hit.word, hit.severity)
         for id_ in rules
@@ -271,7 +274,7 @@ def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
 
 
 def _keys_in_json(source: Source, value: ast.AST | None) -> set[str]:
-    """Return the keys of a dictionary that the expression converts to JSON; an empty set if the keys are unknown."""
+    """Return the keys of the dictionary that an expression converts to JSON; an empty set if the keys are unknown."""
     match value:
         case ast.Call(func=func, args=[argument, *_]) if source.dotted(func) == "json.dumps":
             changes = isinstance(argument, ast.Name) and source.other_uses(argument)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from clusterkit.check.case import Case, Hit
 from clusterkit.check.rules.replicas import is_gang, replicas_of
 
-_USES = re.compile(r"scope|experimental_distribute|_from_function")  # attributes that show the use of a strategy
+_USES = re.compile(r"scope|experimental_distribute|_from_function")  # attributes that show that a strategy is used
 _RUNS = re.compile("run|experimental_run_v2|call_for_each_replica|schedule|fit|train_on_batch")
 
 
 def one_device_alone(case: Case) -> Iterator[Hit]:
-    """Find training that bypasses the replicas: a model outside the scope, or steps that do not run in strategy.run."""
+    """Find training that bypasses the replicas: `fit` of a model outside the scope, or steps without strategy.run."""
     replicas = replicas_of(case)
     if replicas is None:
         return

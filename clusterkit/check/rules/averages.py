@@ -13,7 +13,7 @@ from clusterkit.check.source import Source, argument
 _SCALE = "Add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
-_FULL = re.compile(r"repeat|divide_no_nan")  # names in code without empty shares or divisions by 0
+_FULL = re.compile(r"repeat|divide_no_nan")  # names in code that avoids empty shares or divisions by 0
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
 _SCALES = re.compile(
     r"(?i)compute_average_loss|num_replicas|global_?batch|num_workers|world_size|scale_loss|all_reduce"
@@ -23,7 +23,7 @@ _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*ba
 
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
-    """Find custom training steps in which each replica averages over its own rows, or adds the whole regularization."""
+    """Find custom training steps in which a replica averages over its own rows only, or adds all regularization."""
     replicas = replicas_of(case)
     if replicas is None or any(_is_scaled(node) for source in case.sources for node in source.nodes):
         return
@@ -51,13 +51,13 @@ def _advice(source: Source, step: ast.FunctionDef) -> str:
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find datasets with the batch size of one replica whose batches the strategy divides among the replicas."""
+    """Find datasets that use the batch size per replica, although the strategy divides every batch among replicas."""
     replicas = replicas_of(case)
     if replicas is None or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # in a function that creates one worker's dataset, the batch size of one worker is right
+            continue  # a function that creates one worker's dataset correctly uses the batch size of one worker
         for _, call in source.calls():
             method = getattr(call.func, "attr", "")
             size = argument(call, 0 if method == "batch" else 9, "batch_size") if method in ("batch", "fit") else None
@@ -90,7 +90,7 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
 
 
 def _is_scaled(node: ast.AST) -> bool:
-    """Return whether a value other than a row count is divided by the number of replicas or the global batch."""
+    """Return whether a value other than a row count is divided by the number of replicas or the global batch size."""
     match node:
         case ast.BinOp(left=left, op=ast.Div(), right=by) | ast.AugAssign(target=left, op=ast.Div(), value=by):
             return _SCALES.search(ast.unparse(by)) is not None and not _ROWS.search(ast.unparse(left))
@@ -98,7 +98,7 @@ def _is_scaled(node: ast.AST) -> bool:
 
 
 def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
-    """Return the call under a gradient tape that averages over rows (a mean, or a loss with a reduction), or None.
+    """Return the call that averages over rows under a gradient tape, such as a mean or a reduced loss, or None.
 
     Losses of Keras 3 are ignored, since they divide their mean by the number of replicas.
     """
@@ -114,7 +114,7 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.C
 
 
 def _regularization(source: Source, step: ast.FunctionDef) -> ast.AST | None:
-    """Return the sum of a model's regularization losses that the step adds to its loss."""
+    """Return the sum of a model's regularization losses if the step adds this sum to the loss; otherwise None."""
     for function in reached(source, step) if any(True for _ in _under_tape(step)) else ():
         for node in ast.walk(function):
             value = argument(node, 0, "inputs") if isinstance(node, ast.Call) else None
@@ -154,7 +154,7 @@ def _drops(source: Source) -> bool:
 
 
 def _is_sum(source: Source, node: ast.expr) -> bool:
-    """Return whether the value is a sum over rows, perhaps converted to another type."""
+    """Return whether the value is a sum over rows, perhaps after a conversion to another type."""
     if isinstance(node, ast.Call) and source.dotted(node.func) == "tensorflow.cast" and node.args:
         node = node.args[0]
     return isinstance(node, ast.Call) and source.dotted(node.func) in _SUMS

@@ -41,8 +41,8 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
 def _is_endless(source: Source, data: ast.AST) -> ast.AST | bool:
     """Return whether a dataset is infinite; if this depends on another value, return that value.
 
-    The other value may be what a function of the file returns, the dataset before it was distributed, or the dataset
-    inside a call such as `enumerate` or `tqdm`.
+    The other value may be the result of a function in the file, the dataset before its distribution, or the dataset in
+    a call such as `enumerate(dataset)` or `tqdm(dataset)`.
     """
     match data:
         case ast.Call(func=ast.Attribute(attr="repeat"), args=args, keywords=keywords):
@@ -65,7 +65,7 @@ def _is_endless(source: Source, data: ast.AST) -> ast.AST | bool:
 
 
 def _yields_endlessly(generator: ast.FunctionDef) -> bool:
-    """Return whether a generator yields in a `while True` loop that it never leaves."""
+    """Return whether a generator yields in a `while True` loop that the generator never leaves."""
     for loop in ast.walk(generator):
         if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and loop.test.value:
             inside = [*ast.walk(loop)]

@@ -12,17 +12,18 @@ from clusterkit.check.source import Source
 
 _STARTS = {"multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"}
 _TAKERS = ("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit")
-_OTHERWISE = re.compile("spawn|forkserver|get_context")  # words in code that starts processes in another way
+_OTHERWISE = re.compile("spawn|forkserver|get_context")  # words in code that starts processes without a fork
 _USES = re.compile(r"\b(?:tf|tensorflow|keras)\.|\.(?:predict|fit|evaluate)\(|\bmodel\(")
 
 
 def forks(case: Case) -> Iterator[Hit]:
-    """Find processes that the program forks, and that use TensorFlow or load the data for `fit`."""
+    """Find forked processes that use TensorFlow or load the data for `fit`."""
     for source in case.sources if not any(source.mentions(_OTHERWISE) for source in case.sources) else ():
         for name, call in source.calls():
             named = {keyword.arg: keyword.value for keyword in call.keywords}
             several = named.get("use_multiprocessing")
-            if isinstance(several, ast.Constant) and several.value is True and not case.strict:  # a run may succeed
+            # A run with such code may succeed, so the finding is only used to explain a failure.
+            if isinstance(several, ast.Constant) and several.value is True and not case.strict:
                 what = "This forks processes for the data, which have none of the threads that TensorFlow started."
                 yield Hit(source.location(call), what, "Use threads: workers=4, without use_multiprocessing.")
             elif name in _STARTS and "mp_context" not in named and _runs_tensorflow(source, named.get("target")):

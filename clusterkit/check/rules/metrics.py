@@ -35,7 +35,7 @@ def metric_of_one_worker(case: Case) -> Iterator[Hit]:
 
 
 def assigned_metric(case: Case) -> Iterator[Hit]:
-    """Find metrics that assign values to their variables, although the strategy adds these up over all replicas."""
+    """Find metrics that assign values to their variables, although the strategy sums variables over all replicas."""
     replicas = replicas_of(case)
     if replicas is None:
         return

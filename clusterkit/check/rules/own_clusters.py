@@ -16,7 +16,7 @@ from clusterkit.words.model import Shape, TaskType, number_of
 SERVER = "tensorflow.distribute.Server"
 _CLUSTER = "tensorflow.train.ClusterSpec"
 _CLUSTER_1 = "tensorflow.compat.v1.train.ClusterSpec"
-_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address that is a whole text or a string in JSON
+_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address that is a whole string or one in JSON
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
 _HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
 _DEVICE_OF_A_TASK = re.compile(r"/job:\w+(?:/replica:\d+)?/task:\d+.*")
@@ -28,7 +28,7 @@ _RUNS_PYTHON = {"from_generator", "py_function", "numpy_function"}
 
 
 def server_beside_strategy(case: Case) -> Iterator[Hit]:
-    """Find servers that a worker starts at its own address, although its strategy starts a server there."""
+    """Find servers that a worker starts at its own address, where the worker's strategy also starts a server."""
     for source, _, call in case.calls(SERVER) if is_gang(case) else ():
         of_others = any(_OTHERS.search(test) and "worker" not in test for test in _tests(source, call))
         if (
@@ -72,7 +72,7 @@ def no_leader_of_collectives(case: Case) -> Iterator[Hit]:
 
 
 def device_of_another_worker(case: Case) -> Iterator[Hit]:
-    """Find code that is placed on the device of one worker, which the other workers cannot use."""
+    """Find code that is placed on a device of one worker, although the other workers can't use that device."""
     for source, _, call in case.calls("tensorflow.device") if is_gang(case) else ():
         device = argument(call, 0, "device_name")
         name = device.value if isinstance(device, ast.Constant) else None
@@ -218,7 +218,7 @@ def writes_tf_config(source: Source, node: ast.AST) -> bool:
 
 
 def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]]:
-    """If tasks with these addresses can't all find each other, yield the reason and what to do instead."""
+    """Yield why tasks with these addresses can't all find each other, and what to do instead; nothing if they can."""
     own = "The TF_CONFIG that the program sets"
     remove = "Remove it, since clusterkit sets TF_CONFIG in each task, or run with --tf-config ours, which ignores it."
     away = [address for address in addresses if not _is_spread(job) and not _HERE.fullmatch(address.rpartition(":")[0])]
@@ -243,7 +243,7 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
 
 
 def _texts(source: Source, value: ast.expr) -> Iterator[str]:
-    """Yield the constant texts in a value of TF_CONFIG. Other parts, such as the index, need not be constant."""
+    """Yield the constant strings in a value of TF_CONFIG. Other parts, such as the index, need not be constant."""
     todo: list[ast.AST | None] = [value] if isinstance(value, ast.Constant) else []
     if isinstance(value, ast.Call) and source.dotted(value.func) == "json.dumps":
         todo += value.args[:1]
@@ -265,12 +265,12 @@ def _tests(source: Source, node: ast.AST) -> list[str]:
 
 
 def _is_spread(job: JobSpec) -> bool:
-    """Return whether the tasks do not share one localhost, since they run on several hosts or the virtual network."""
+    """Return whether tasks have a localhost of their own, since they run on several hosts or in the virtual network."""
     return job.network is Network.VIRTUAL or job.hosts.count > 1
 
 
 def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
-    """Return the value that specifies a cluster, without a call of ClusterSpec around it."""
+    """Return the value that specifies a cluster: for a call of ClusterSpec, this is the call's argument."""
     match made := source.value(node):
         case ast.Call(func=func) if source.dotted(func) in (_CLUSTER, _CLUSTER_1):
             return source.value(argument(made, 0, "cluster"))
@@ -278,7 +278,7 @@ def _cluster(source: Source, node: ast.AST | None) -> ast.AST | None:
 
 
 def _keys(node: ast.AST | None) -> set[str]:
-    """Return the keys of a dictionary; an empty set if some of them are unknown."""
+    """Return the keys of a dictionary; an empty set if some keys are unknown."""
     keys = node.keys if isinstance(node, ast.Dict) else []
     names = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
     return names if len(names) == len(keys) else set()

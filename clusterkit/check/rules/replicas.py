@@ -20,9 +20,10 @@ _LOGICAL_DEVICES = re.compile("(?:Logical|Virtual)DeviceConfiguration")
 
 
 class Replicas(NamedTuple):
-    """Texts about the replicas for messages.
+    """Words for the replicas in messages.
 
-    `noun` is `worker` or `device`. `text` is a text such as `2 devices`. `times` is the number of replicas, or `n`.
+    `noun` is `worker` or `device`. `text` is a phrase such as `2 devices`. `times` is the number of replicas, or `n` if
+    the number is unknown.
     """
 
     noun: str
@@ -31,7 +32,7 @@ class Replicas(NamedTuple):
 
 
 def replicas_of(case: Case) -> Replicas | None:
-    """Return the replicas of the program's strategy; None if there is certainly or probably only one."""
+    """Return the replicas of the program's strategy; None if the strategy probably has only one replica."""
     if is_gang(case):
         return Replicas("worker", case.tasks, str(len(case.job.training)))
     logical = any(source.mentions(_LOGICAL_DEVICES) for source in case.sources)
@@ -67,7 +68,7 @@ def is_model(source: Source, node: ast.AST | None) -> bool:
 
 
 def function_of(source: Source, node: ast.AST | None) -> ast.FunctionDef | None:
-    """Return the file's function or method that a name, or an attribute of `self`, refers to."""
+    """Return the function or method in the file to which a name, or an attribute of `self`, refers."""
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             found = source.bindings.only(name)
@@ -79,7 +80,7 @@ def function_of(source: Source, node: ast.AST | None) -> ast.FunctionDef | None:
 
 
 def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """Return the function and all functions of the file that it calls, directly or indirectly."""
+    """Return a function, and all functions in the file that this function calls directly or indirectly."""
     found = [function]
     for each in found:  # the loop also visits the functions that it appends
         calls = (node.func for node in ast.walk(each) if isinstance(node, ast.Call))
@@ -88,7 +89,7 @@ def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
 
 
 def is_global_batch(source: Source, node: ast.AST) -> bool:
-    """Return whether the node is a global batch size: by its name, or as a product with the number of replicas."""
+    """Return whether a value is a global batch size, judged by its name or by a factor that is a number of replicas."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     certain = source.value(node) if isinstance(node, ast.Name) else None
     values = [certain] if certain is not None else [value for value in source.values(name) if value is not None]

@@ -14,7 +14,7 @@ _EAGER = re.compile(r"run_eagerly|run_functions_eagerly|disable_eager_execution|
 
 
 def counting_schedule(case: Case) -> Iterator[Hit]:
-    """Find schedules that ignore the step and count in an attribute instead, in a program that compiles its steps."""
+    """Find schedules that ignore the step and count their calls instead, in a program that compiles its steps."""
     if any(map(_is_eager, case.sources)):
         return
     if not any(map(_compiles, case.sources)) and not any(True for _ in case.fits()):
@@ -37,7 +37,7 @@ def counting_schedule(case: Case) -> Iterator[Hit]:
 
 
 def _change(method: ast.FunctionDef) -> ast.AST | None:
-    """Return the first statement such as `self.n += 1` in a `__call__` that ignores the step; otherwise None."""
+    """If a method `__call__` ignores the step, return the first statement such as `self.n += 1`; otherwise None."""
     names = [argument.arg for argument in method.args.args]
     if method.name != "__call__" or len(names) != 2 or "locals" in ast.dump(method):
         return None
@@ -51,7 +51,7 @@ def _change(method: ast.FunctionDef) -> ast.AST | None:
 
 
 def _compiles(source: Source) -> bool:
-    """Return whether a tf.function, or a function that it mentions, applies gradients."""
+    """Return whether gradients are applied in a tf.function, or in a function that a tf.function mentions."""
     functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
     found = [each for each in functions if any(_is_function(source, one) for one in each.decorator_list)]
     for each in found:  # the loop also visits the functions that it appends

@@ -15,7 +15,7 @@ from clusterkit.words.job import Servers
 from clusterkit.words.model import Shape, TaskType, number_of
 
 _SERVES = re.compile(r"(?i)(?<!parameter)(?<!parameter_)serve|task_type|TF_CONFIG")  # words in code for one task type
-_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # may run the calls in them several times
+_REPEATS = (*COMPREHENSIONS, ast.Lambda)  # nodes in which calls may run several times
 _FINITE = {f"Dataset.{name}" for name in ("from_tensor_slices", "from_tensors", "range")} | {
     "TFRecordDataset",
     "TextLineDataset",
@@ -41,7 +41,7 @@ def fit_of_keras_3(case: Case) -> Iterator[Hit]:
 
 
 def unscoped_layer(case: Case) -> Iterator[Hit]:
-    """Find layers that the program adapts, and uses in a strategy's scope, but creates outside the scope."""
+    """Find layers with a call of `adapt` that are used inside a strategy's scope, but created outside that scope."""
     for source in case.sources if _has_servers(case) else ():
         for name in _adapted(source):
             layer = source.value(name)
@@ -68,9 +68,9 @@ def finite_data(case: Case) -> Iterator[Hit]:
 
 
 def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
-    """Find calls of `shard` by the index of the input pipeline: with parameter servers, each worker has only one.
+    """Find calls of `shard` by input pipeline. With parameter servers, the number of input pipelines is always 1.
 
-    Programs that shuffle are ignored: there, each worker at least has an order of its own, as in TensorFlow's tutorial.
+    Programs that shuffle are ignored: their workers at least read in different orders, as in TensorFlow's tutorial.
     """
     for source in case.sources if _has_servers(case) and case.names({PARAMETER_SERVER, OUR_STRATEGY}) else ():
         calls = [call for _, call in source.calls()]
@@ -128,7 +128,7 @@ def _is_fit(call: ast.Call) -> bool:
 def _scoped_calls(case: Case, *methods: str) -> Iterator[tuple[Source, ast.Call]]:
     """Yield the calls of these methods on models that the program creates or compiles in a strategy's scope.
 
-    Calls that not every task reaches are included, since servers leave the program before it trains.
+    Calls that some tasks do not reach are included, since servers leave the program before the training begins.
     """
     if not _has_servers(case) or not case.names({PARAMETER_SERVER, OUR_STRATEGY}):
         return

@@ -14,14 +14,14 @@ from clusterkit.check.source import DISTRIBUTES, Source, argument
 _TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
 _DISTRIBUTES = re.compile(r"experimental_(?:distribute|make_numpy)|_from_function|distribute_values")
 _DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # words in code that divides the data
-# Words in a program, or in a function that creates a dataset, that selects one task's part of the rows.
+# Words which show that a program, or a function that creates a dataset, selects one task's part of the rows.
 _PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")
 _SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")
 _ROWS = re.compile(r"\.from_tensor_slices\(|RecordDataset\(|TextLineDataset\(|list_files\(|tfds\.load\(")
 
 
 def undistributed_batches(case: Case) -> Iterator[Hit]:
-    """Find loops over a dataset that is not distributed, if the loop passes its batches to the replicas."""
+    """Find loops that pass a dataset's batches to the replicas, although the dataset is not distributed."""
     replicas = replicas_of(case)
     if replicas is None:
         return
@@ -57,7 +57,7 @@ def shard_twice(case: Case) -> Iterator[Hit]:
 
 
 def steps_of_one_replica(case: Case) -> Iterator[Hit]:
-    """Find step counts for `fit` that are computed with the batch size of one replica, if batches are global."""
+    """Find step counts for `fit` that are computed with the batch size per replica, although batches are global."""
     replicas = replicas_of(case)
     if replicas is None:
         return
@@ -76,7 +76,7 @@ def steps_of_one_replica(case: Case) -> Iterator[Hit]:
 
 
 def undivided_function(case: Case) -> Iterator[Hit]:
-    """Find functions that create a worker's dataset, and data without auto-sharding, if nothing divides the rows."""
+    """Find functions that create a worker's dataset, and data without auto-sharding, if no code divides the rows."""
     if is_gang(case):
         yield from _without_sharding(case)
     for source, call, function in _dataset_functions(case) if is_gang(case) else ():
@@ -92,7 +92,7 @@ def undivided_function(case: Case) -> Iterator[Hit]:
 
 
 def _without_sharding(case: Case) -> Iterator[Hit]:
-    """Find auto-sharding that is switched off in a program that does not divide its finite data itself."""
+    """Find places that switch auto-sharding off, in a program that does not divide its finite data itself."""
     divides = any(source.mentions(_PART) for source in case.sources)
     for source in case.sources if not divides else ():
         for node in source.nodes:
@@ -124,7 +124,7 @@ def undivided_batch(case: Case) -> Iterator[Hit]:
 
 
 class _GlobalBatch(NamedTuple):
-    """The name of a global batch size, and the factor that is the batch size of one replica."""
+    """The name of a global batch size, which is a product, and the factor `one`, the batch size of one replica."""
 
     name: str
     one: ast.expr
@@ -145,7 +145,7 @@ def _global_batches(source: Source) -> Iterator[_GlobalBatch]:
 
 
 def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
-    """Return whether `steps` is a number of rows divided by the batch size `one`."""
+    """Return whether `steps` is the result of dividing a number of rows by the batch size `one`."""
     for _ in range(4):
         steps = source.value(steps)
         if isinstance(steps, ast.Call) and len(steps.args) == 1:  # int(...), math.ceil(...)
@@ -160,14 +160,17 @@ def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
 
 
 def _number(source: Source, node: ast.AST | None) -> int | None:
-    """Return an integer constant, or the only one to which the file binds a name, even if a parameter has that name."""
+    """Return the value of an integer constant, or the only such value that the file assigns to a name; or else None.
+
+    A parameter with the same name is ignored.
+    """
     values = source.values(node.id) if isinstance(node, ast.Name) else [node]
     found = [each.value for each in values if isinstance(each, ast.Constant) and type(each.value) is int]
     return found[0] if len(found) == 1 else None
 
 
 def _dataset_functions(case: Case) -> Iterator[tuple[Source, ast.Call, ast.FunctionDef]]:
-    """Yield each function from which a strategy creates datasets, with its file and the call that receives it."""
+    """Yield (file, call, function) for each call by which a strategy creates datasets from a function in the file."""
     for source in case.sources:
         for _, call in source.calls():
             made = getattr(call.func, "attr", "").endswith("distribute_datasets_from_function")
@@ -195,7 +198,7 @@ def _looped(iterated: ast.expr) -> ast.Name | None:
 
 
 def _is_dataset(source: Source, node: ast.AST | None) -> bool:
-    """Return whether the value is a dataset: the result of a function of tf.data, perhaps through further methods."""
+    """Return whether a value is a dataset: the result of a function of tf.data, perhaps changed by further methods."""
     calls = (each for each in source.chain(node) if isinstance(each, ast.Call))
     return any(source.dotted(call.func).startswith("tensorflow.data.") for call in calls)
 
@@ -230,7 +233,7 @@ def _is_used(case: Case, name: str) -> bool:
 
 
 def _runs(source: Source, loop: ast.For) -> bool:
-    """Return whether the loop passes its batches to `strategy.run`, directly or in a function of the file."""
+    """Return whether a loop passes its batches to `strategy.run`, directly or by way of a function in the file."""
     batch = _names(loop.target)
     for call in (node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
         if _runs_with(call, batch):

@@ -1,4 +1,4 @@
-"""Rules about shuffles whose order differs between the workers of a gang, so that rows are lost."""
+"""Rules about shuffles that give each worker of a gang a different order, so that rows are lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHUFFLES = re.compile(r"(?:numpy\.random|random)\.(?:shuffle|permutation)")
 _SPLITS = "sklearn.model_selection.train_test_split"
 _MAKERS = {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
 _BATCHES = {"keras.utils.PyDataset", "keras.utils.Sequence"}
-MOST_ROUNDS = 20  # the maximum number of times that all assignments are processed, in the order of lines
+MOST_ROUNDS = 20  # the maximum number of times that all assignments are processed, in line order
 _SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # words in code that divides rows
 
 
@@ -34,7 +34,7 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 
 
 def unseeded_rows(case: Case) -> Iterator[Hit]:
-    """Find rows that a package other than TensorFlow shuffles without a seed, if they are divided among the workers."""
+    """Find rows that are divided among workers, but that a package other than TensorFlow shuffles without a seed."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and case.is_distributed and case.names({MULTI_WORKER, OUR_STRATEGY})
     if not is_gang or any(source.mentions(_SHARDS) for source in case.sources):
         return
@@ -63,9 +63,9 @@ def _sets_seed(name: str, call: ast.Call) -> bool:
 
 
 def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
-    """Return advice on seeding a call that shuffles rows; "" if the call does not shuffle, or has a seed.
+    """Return advice on a seed for a call that shuffles rows; "" if the call does not shuffle rows or has a seed.
 
-    `seeds` is True if the program seeds the global generators of NumPy and Python. Other generators are independent.
+    `seeds` is True if the program seeds the global generators of NumPy and Python. Other generators need other seeds.
     """
     by_all = "Call keras.utils.set_random_seed(1), with the same seed in all workers, before the first shuffle."
     if _SHUFFLES.fullmatch(name) or (name in ("random.sample", "numpy.random.choice") and _takes_all(call)):
@@ -81,7 +81,7 @@ def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
 
 
 def _takes_all(call: ast.Call) -> bool:
-    """Return whether the call draws all numbers of a range, or all items of a list, in a random order."""
+    """Return whether the call draws all numbers in a range, or all items in a list, in a random order."""
     if len(call.args) < 2:
         return False
     first, count = map(ast.unparse, call.args[:2])
@@ -89,7 +89,7 @@ def _takes_all(call: ast.Call) -> bool:
 
 
 def _maker_of(source: Source, owner: ast.AST) -> ast.Call | None:
-    """Return the call that creates a generator: `owner` itself, or the value of the name or attribute `owner`."""
+    """Return the call that creates a random generator. `owner` is this call, or a name or attribute with its result."""
     value = source.value(owner)
     if isinstance(owner, ast.Attribute):
         values = [node.value for node in source.nodes if isinstance(node, ast.Assign) and _binds(node, owner)]
@@ -102,10 +102,10 @@ def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
 
 
 class _ShuffledRows:
-    """The variables of a file whose rows are in the order of an unseeded shuffle, each with the call that shuffles.
+    """Variables of a file with rows in the order of an unseeded shuffle, each with the call that shuffles the rows.
 
-    A variable is a name together with the scope that binds it. Assignments are processed repeatedly, in the order
-    of lines, until nothing changes.
+    A variable is a name together with the scope that binds the name. Assignments are processed repeatedly, in line
+    order, until nothing changes.
     """
 
     def __init__(self, source: Source, shuffles: Iterable[ast.Call]) -> None:
@@ -126,7 +126,10 @@ class _ShuffledRows:
         return self._source.bindings.scope(node, name), name
 
     def _bind(self, node: ast.Assign | ast.Return) -> None:
-        """If a shuffle orders a value, record the shuffle for the variables that get the value, or for its function."""
+        """If a shuffle determines the order of a value, record the shuffle.
+
+        The record is for the variables to which the value is assigned, or for the function that returns the value.
+        """
         if (call := self.origin(node.value)) is None:
             return
         function = next((each for each in self._source.enclosing(node) if isinstance(each, ast.FunctionDef)), None)
@@ -150,14 +153,17 @@ class _ShuffledRows:
 
 
 def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names whose rows a call shuffles: its argument, and the generators and batch classes around it."""
+    """Yield the names of the objects that a call shuffles.
+
+    These are the call's argument, and the generators and batch classes that contain the call.
+    """
     if getattr(call.func, "attr", getattr(call.func, "id", "")) == "shuffle":
         yield from (arg.id for arg in call.args[:1] if isinstance(arg, ast.Name))
     yield from _makers_around(source, call)
 
 
 def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names of the generators and batch classes that contain a call, and so execute it once per epoch."""
+    """Yield the names of the generators and batch classes that contain a call, and so execute the call every epoch."""
     for node in source.enclosing(call):
         yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
         if isinstance(node, ast.FunctionDef) and any(yields):
@@ -167,7 +173,7 @@ def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
 
 
 def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
-    """Yield the rows that are passed to each call in which a strategy divides them among the workers."""
+    """Yield the rows that are passed to the calls in which a strategy divides rows among the workers."""
     fits = [call for origin, call in case.fits() if origin is source]
     methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == DISTRIBUTES)
     for call in (*fits, *(method for method in methods if case.applies(source, method))):

@@ -63,9 +63,9 @@ def results_of_one_worker(case: Case) -> Iterator[Hit]:
 
 
 def loss_divided_twice(case: Case) -> Iterator[Hit]:
-    """Find losses for `fit` that are divided by the global batch size, since Keras 2 divides by the number of replicas.
+    """Find losses for `fit` that the program divides by the global batch size.
 
-    Keras 3 does not divide a scalar loss.
+    `fit` of Keras 2 divides such a loss once more, by the number of replicas. Keras 3 does not divide a scalar loss.
     """
     for source in case.sources if case.keras == 2 and replicas_of(case) is not None else ():
         for call in source.model_calls("compile"):
@@ -80,7 +80,7 @@ def loss_divided_twice(case: Case) -> Iterator[Hit]:
 
 
 def _loss_function(source: Source, loss: ast.expr | None) -> ast.FunctionDef | None:
-    """Return the file's function that computes the loss: the function itself, or the `call` of a subclass of Loss."""
+    """Return the function in the file that computes a loss: a plain function, or the method `call` of a Loss class."""
     made = source.value(loss)
     if isinstance(made, ast.FunctionDef):
         return made
@@ -113,7 +113,7 @@ def _multiplies(node: ast.AST) -> bool:
     if not isinstance(node, ast.BinOp | ast.AugAssign) or not isinstance(node.op, ast.Mult):
         return False
     if any(isinstance(factor, ast.Constant) for factor in ast.iter_child_nodes(node)):
-        return False  # probably also a batch size, as in `8 * strategy.num_replicas_in_sync`
+        return False  # probably a batch size, as in `8 * strategy.num_replicas_in_sync`
     text = ast.unparse(node)
     return bool(REPLICAS.search(text)) and not _SCALED.search(text)
 

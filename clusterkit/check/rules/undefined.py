@@ -12,9 +12,10 @@ from clusterkit.check.findings import Severity
 from clusterkit.check.source import Source
 from clusterkit.text.spelling import closest
 
-_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or tools
-_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}  # these may define any name
-_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # through these, code may define any name
+_KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or by tools
+# A program that uses one of these functions may define any name.
+_DEFINERS = {"exec", "eval", "globals", "locals", "vars", "__getattr__", "setattr"}
+_DEFINING_ATTRIBUTES = {"modules", "__dict__", "_convert_"}  # attributes through which code may define any name
 _HANDLERS = re.compile(r"'(?:NameError|Exception|BaseException)'|suppress|raises")
 _VERSION_TESTS = re.compile(r"version|PY2|PY3|'hasattr'|__builtins__")  # code for another version of Python
 
@@ -73,5 +74,5 @@ def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
         case ast.If(test=test) | ast.IfExp(test=test):
             if _VERSION_TESTS.search(ast.dump(test)):
                 yield node
-    if type(node).__name__ in ("TypeAlias", "TypeVar"):  # since Python 3.12; evaluated only on demand
+    if type(node).__name__ in ("TypeAlias", "TypeVar"):  # nodes of Python 3.12, which are evaluated only on demand
         yield node
