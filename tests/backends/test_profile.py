@@ -55,7 +55,7 @@ def test_a_program_that_does_not_use_the_training_library_is_told(ck: Clusterkit
     assert [line.partition(" (")[0] for line in said] == [
         f"worker:{index} gave no profile: its program does not use clusterkit.training" for index in (0, 1)
     ]
-    assert "1 step or more" in ck("profile", "--timeout", "2h", code=1).err
+    assert "at least 1 step" in ck("profile", "--timeout", "2h", code=1).err
 
 
 def test_a_task_that_ends_meanwhile_gives_none(ck: Clusterkit, clusterkit: Callable[..., Command]) -> None:

@@ -41,7 +41,8 @@ def test_help_costs_at_most_three_times_what_importing_click_does() -> None:
 
 def test_nothing_that_the_supervisor_imports_is_heavy() -> None:
     """Neither the supervisor nor any command imports TensorFlow or NumPy."""
-    modules = ["supervisor.launch", "supervisor.prepare", "supervisor.resolve", "cli.up", "cli.config", "cli.remove"]
+    commands = [f"cli.commands.{name}" for name in ("up", "config", "remove")]
+    modules = ["supervisor.launch", "supervisor.prepare", "supervisor.resolve", *commands]
     imports = "; ".join(f"import clusterkit.{name}" for name in modules)
     code = f"{imports}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -102,7 +102,7 @@ def test_what_is_in_a_checkpoint_dir_is_not_replaced(up: Start, home: Path, tmp_
     refused = up("--run-id", "second", "--resume", "first", "--checkpoint-dir", saved, ROLES, "--steps", "20")
     assert refused.wait(20) == 2
     assert f"--checkpoint-dir {saved} is not empty" in refused.output
-    assert "without --resume" in refused.output
+    assert "omit --resume" in refused.output
     assert "an empty directory" in refused.output
     assert (saved / "step").read_text() == "77"
     assert not (home / "runs" / "second").exists()

@@ -17,7 +17,7 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.errors import RunDirectoryError
 from tests.support import ROOT
 
-LATE = ("supervisor.launch", "backends.local.backend", "backends.hosts.backend", "machine", "recovery", "dashboard")
+LATE = ("supervisor.launch", "backends.local.backend", "backends.hosts.backend", "machine", "ledger", "page")
 
 
 @pytest.mark.process
