@@ -17,7 +17,7 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.errors import RunDirectoryError
 from tests.support import ROOT
 
-LATE = ("supervisor.launch", "backends.local.backend", "backends.hosts.backend", "machine", "ledger", "page")
+LATE = ("supervisor.launch", "backends.local.backend", "backends.hosts.backend", "machine", "page", "explain")
 
 
 @pytest.mark.process
