@@ -48,7 +48,7 @@ class Bindings:
         self._scopes: dict[ast.AST, ast.AST] = {}
         self._statements: dict[ast.AST, ast.stmt] = {}  # the innermost statement that contains a node
         self._loops: dict[ast.stmt, ast.stmt | None] = {}  # the innermost loop around a statement, in the same scope
-        self._ends: dict[ast.stmt, _Position] = {}  # the end of the code that runs only after a statement
+        self._ends: dict[ast.stmt, _Position] = {}  # for each statement, the end of the code that can only run after it
         self._bound: defaultdict[tuple[ast.AST, str], list[Binding]] = defaultdict(list)
         self._known: dict[ast.Name, ast.AST | None] = {}
         for node in nodes:
@@ -129,7 +129,7 @@ class Bindings:
         """Record the scope and the statement of each child of a node.
 
         For each child that is a statement, also record the innermost loop around the statement, and the end of the
-        code that runs only after the statement.
+        code that can run only after the statement.
         """
         scope, statement = self._scopes.get(node, node), self._statements.get(node)
         for child in ast.iter_child_nodes(node):

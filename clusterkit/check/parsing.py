@@ -24,7 +24,7 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return the syntax error in a text; None if this interpreter, or perhaps the tasks' interpreter, accepts it."""
+    """Return the syntax error in a text; None if this interpreter accepts the text, or the tasks' interpreter might."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)

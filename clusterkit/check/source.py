@@ -28,7 +28,7 @@ _EXITS = {"exit", "_exit", "quit", "abort", "serve"}
 DISTRIBUTES = "experimental_distribute_dataset"  # the method with which a strategy divides a dataset
 LONGEST_NAME = 1000  # the maximum length of a full name, in characters; hostile files may chain thousands of attributes
 MOST_TEXTS = 10_000  # the maximum number of strings in a constant value; hostile files may double a list repeatedly
-MOST_LINKS = 100  # the maximum number of names and methods between a node and its value, against hostile files
+MOST_LINKS = 100  # a guard against hostile files: the maximum number of names and methods between a node and its value
 
 
 class Source:
@@ -93,7 +93,7 @@ class Source:
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
     def other_uses(self, use: ast.Name) -> list[ast.Name]:
-        """Return the other uses of a name's value under any name, and of the name where its value is unknown."""
+        """Return where else a name's value is used, under any name, and where the name has an unknown value."""
         if not self._same:
             for each in (each for uses in self.bindings.uses.values() for each in uses):
                 self._same[self.value(each) or each.id].append(each)
@@ -200,7 +200,10 @@ class Source:
         return None if named else function
 
     def nodes_before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield nodes that every run evaluates before `node`, in simple statements above `node` in the same blocks."""
+        """Yield nodes that every run evaluates before `node`.
+
+        The nodes are in simple statements above `node`, in the blocks that contain `node`.
+        """
         for earlier in self._statements_before(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))

@@ -46,7 +46,7 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers during training, judged by the states of random generators."""
+    """Return whether the program draws random numbers in training, judging by the states of its random generators."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
@@ -200,7 +200,7 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """Return a finding that names the likely mistake, judged by which variables differ first, and by how much."""
+    """Return a finding that names the likely mistake, judging by which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]

@@ -63,7 +63,7 @@ class Examiner:
     chosen: frozenset[str] = frozenset()
     phase_limit: Sequence[str] | None = None  # the phases in which faults are injected; None stands for all phases
     disk: bool = False  # True if this machine can simulate a full disk
-    wide: bool = False  # True to also compare one worker with twice as many workers as the job has
+    wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""

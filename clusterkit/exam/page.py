@@ -17,7 +17,7 @@ from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
 _ORDER = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)  # the order of cells on the page
-# The colors are those of Okabe and Ito, which color-blind people can distinguish. Each grade also has its own sign.
+# The colors are those of Okabe and Ito, which color-blind people can distinguish. Each grade also has its own symbol.
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ccc, #444); --soft: light-dark(#666, #aaa); }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }

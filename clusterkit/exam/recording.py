@@ -117,7 +117,10 @@ def tolerance(step: int) -> float:
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Return the differences after the first step at which the recordings differ, the largest difference first."""
+    """Find the first recorded step after which the recordings differ; return these differences, the largest first.
+
+    If there is no such step, return the differences at the end, provided that both recordings end at the same step.
+    """
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:

@@ -86,7 +86,8 @@ class ExamRuns:
     ) -> ExaminedRun:
         """Run the job with the interruptions `breaks` and the fault `fault`. The list `words` is added to --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # Tasks report each step at once while a fault waits for a step. NEVER_FAULT waits during the whole run.
+        # While a fault is waiting for a step, tasks report every step immediately. NEVER_FAULT is never injected, so
+        # tasks do this for the whole run.
         faults = [NEVER_FAULT, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")

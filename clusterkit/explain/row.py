@@ -60,7 +60,7 @@ class Evidence:
     stuck: tuple[StuckTask, ...] = ()  # all inspected tasks, if a timeout or a stall ended the run
     undistributed: Undistributed | None = None  # the tasks that trained alone, although they have peers
     diverged: bool = False  # True if the leader's last loss is not a number
-    short: bool = False  # True if `fit` made fewer steps than it announced
+    short: bool = False  # True if `fit` completed fewer steps than it announced
     endpoints: tuple[str, ...] = ()  # the endpoints that clusterkit assigned to the tasks; () if unknown
     log: str = ""  # the end of the leader's log or, without a run, of a task's log, if no task ended with an error
 

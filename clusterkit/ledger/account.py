@@ -35,7 +35,7 @@ class TimeAccount:
         self._step = 0  # the newest step; before the first report, the step at which training begins
         self._task_steps: dict[Task, int] = {}  # the newest step of each task's current attempt
         self._stretch = Stretch(0, Activity.WAITING)
-        self._repairs: list[Incident] = []  # restarts after which training has made no new step yet
+        self._repairs: list[Incident] = []  # restarts after which training has completed no new step yet
         self._explained_faults = set[int]()  # the faults whose injection began a recovery
         self._costs = Costs()
 

@@ -66,7 +66,7 @@ class Attempt:
     start_recorded: bool = False  # True once the start of the attempt was recorded
     end_recorded: bool = False  # True once the end of the attempt was recorded
     up_at: float | None = None  # when the attempt was first known to be up
-    lost_since: float | None = None  # when the attempt made the first step that a later attempt repeated
+    lost_since: float | None = None  # when the attempt completed the first step that a later attempt repeated
     resumed_step: int | None = None
     resumed_from: str | None = None
     first_step: int | None = None

@@ -22,7 +22,7 @@ class Conditions:
     succeeded: bool = False
     ends: bool = False  # True once the run has succeeded or is being ended
     finished: bool = False
-    steps_complete: bool = False  # True once the last announced step was made
+    steps_complete: bool = False  # True once the last announced step was completed
     failed: set[Task] = field(default_factory=set)  # failed tasks whose restart has not been decided yet
     paused: set[Task] = field(default_factory=set)
     unspawned: set[Task] = field(default_factory=set)  # restarting tasks without a process
@@ -36,7 +36,7 @@ class Conditions:
     _lingering: set[Activity] = field(default_factory=set)
 
     def activity(self, repairing: bool) -> Activity:
-        """Return the current activity. `repairing` is True if training has made no new step since a restart."""
+        """Return the current activity. `repairing` is True if training has completed no new step since a restart."""
         if self.ends:
             return Activity.ENDING
         if self.paused:

@@ -21,7 +21,7 @@ class RecoveryTime(NamedTuple):
 
 @dataclass(slots=True)
 class TrainingCourse:
-    """Whether training continued during an incident, or when the first step after the incident was made."""
+    """Whether training continued during an incident, or when the first step after the incident was completed."""
 
     continued: bool = False
     first_step: float | None = None
@@ -48,7 +48,7 @@ class TrainingCourse:
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """One recovery. Training makes no new step until the `trainers`, its restarting training tasks, are up.
+    """One recovery. Training completes no new step until the `trainers`, its restarting training tasks, are up.
 
     The first of `deaths` is the cause. `same` are the tasks that failed independently with the same error.
     `needed_tasks` must run before a new step is possible: the whole gang, or the coordinator and its parameter servers.

@@ -46,7 +46,7 @@ class Incidents:
         return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def open_training_restarts(self) -> list[Incident]:
-        """Return the restarts of training tasks after which training has made no new step yet."""
+        """Return the restarts of training tasks after which training has completed no new step yet."""
         return [one for one in self._open_incidents() if one.trainers and not one.course.settled]
 
     def open_restarts(self) -> list[Incident]:
@@ -177,7 +177,7 @@ class Incidents:
         return incident.last_missing is None
 
     def _trainers_halted(self, deaths: list[Death]) -> frozenset[Task]:
-        """Return the training tasks that have to restart after these deaths before training makes a new step."""
+        """Return the training tasks that have to restart after these deaths before training completes a new step."""
         trainers = [self._trainers(scope) for scope in {restart_scope(self._job, death.task) for death in deaths}]
         return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
 

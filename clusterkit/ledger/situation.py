@@ -75,7 +75,7 @@ def situation_of(ledger: Ledger) -> Situation:
         attempt = max((back.attempt for one in training_restarts for back in one.returns.values()), default=None)
         since = min((one.began for one in training_restarts), default=stops.recovery_since)
         return situation(RunActivity.RECOVERING, since, tasks, attempt, failure=stops.failure)
-    # The report of a step made before the pause may arrive late, so a single step does not end the pause.
+    # The report of a step completed before the pause may arrive late, so a single step does not end the pause.
     if paused and (not stops.has_continued or stops.paused_since.keys() >= {*ledger.job.steppers}):
         return situation(RunActivity.PAUSED, min(stops.paused_since.values()), paused, faults=faults)
     if not conditions.has_steps:

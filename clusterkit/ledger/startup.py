@@ -21,7 +21,7 @@ class StartupLog:
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._starts = {task: TaskStart(task) for task in job.tasks}
-        self._unstepped = set(job.steppers)  # tasks that have not made a step yet
+        self._unstepped = set(job.steppers)  # tasks that have not completed a step yet
         self._resumed: dict[Task, int] = {}  # the step at which each task resumed
         self._first_stepper: Task | None = None
 
@@ -30,7 +30,7 @@ class StartupLog:
         return Startup(tuple(self._starts[task] for task in sorted(self._starts)), chain)
 
     def reach(self, now: float, task: Task, attempt: int, stage: Stage, step: int = 0) -> None:
-        """Note that an attempt reached a stage. `step` is the step made (STEPPED) or resumed from (PREPARED).
+        """Note that an attempt reached a stage. `step` is the step completed (STEPPED) or resumed from (PREPARED).
 
         The first report of a stage counts; for PREPARED, the last report before the first step.
         """
@@ -58,7 +58,7 @@ class StartupLog:
 
 
 def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
-    """Return the critical chain, from the beginning of the run to the first step, which the task `first` made.
+    """Return the critical chain, from the beginning of the run to the first step, which the task `first` completed.
 
     The chain is traced backwards from the first step. A stage waits for the previous stages of the same task. The
     strategy (CONNECTED) also waits for the slowest peer, and the start of a coordinator (BEGUN) for its servers.

@@ -128,7 +128,7 @@ def blame(failures: Sequence[Failure]) -> Blame:
     return Blame(cause, same, tuple(failure for failure, is_own in zip(others, same_error, strict=True) if not is_own))
 
 
-SILENT_LIFETIME = 120.0  # seconds; an attempt that lived longer may have made steps even though no task reported any
+SILENT_LIFETIME = 120.0  # seconds; an attempt that lived longer may have completed steps that no task reported
 
 # Errors with a cause outside the program, which may not occur in the next attempt.
 _TRANSIENT = re.compile(

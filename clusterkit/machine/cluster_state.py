@@ -103,7 +103,7 @@ class ClusterState:
         self.actions: list[Action] = []
         self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(history.finished)  # finished attempts
         self.progress_at: float | None = None
-        self.stepped_at: float | None = None  # when training last made a new step
+        self.stepped_at: float | None = None  # when training last completed a new step
         self.newest_checkpoint = history.checkpoint
         self.metrics = dict(history.metrics)  # the newest metrics of each task
         self.program_problem = ""  # why the current files of the program can't run; empty if they can
@@ -214,7 +214,7 @@ class ClusterState:
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
         self.omitted = self.job.given_up if fresh.task == self.job.leader else self.omitted
-        # On one machine, each task finds the newest checkpoint itself, and maybe a newer one than is recorded here.
+        # On one machine, each task finds the newest checkpoint itself, which may be newer than the one recorded here.
         restore = self.newest_checkpoint[1] if self.newest_checkpoint and self.job.hosts.count else None
         self.actions.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.omitted))
 

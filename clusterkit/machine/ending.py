@@ -139,7 +139,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def end_remaining_tasks(self) -> None:
-        """End the remaining training tasks, whose time to finish after the leader's exit is over."""
+        """End the remaining training tasks, whose time to finish after the leader's exit has run out."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)

@@ -64,7 +64,7 @@ class Exits:
             )
 
     def on_timer(self) -> None:
-        """Request an inspection if no step was made in time: the other tasks may be waiting for those that exited."""
+        """Request an inspection if no step was completed in time: other tasks may be waiting for those that exited."""
         left, now = self._current_early(), self.state.now
         if not left or self.ending.begun or self.state.awaits_change:
             return

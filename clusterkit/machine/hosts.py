@@ -203,6 +203,6 @@ class HostRecords:
         self._failures.pop(host, None)
 
     def _drop_failures_to_reach(self, peer: str) -> None:
-        """Drop failures of other hosts to reach `peer`, since `peer` itself is unreachable."""
+        """Drop the records that other hosts failed to reach `peer`, since `peer` itself is unreachable."""
         for host, failures in self._failures.items():
             self._failures[host] = [mark for mark in failures if peer not in mark.peers]

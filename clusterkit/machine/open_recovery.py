@@ -66,7 +66,7 @@ class RestartBudget:
 
     used: int = 0
     consecutive: int = 0
-    first_was_immediate: bool = False  # True if the first restart had no backoff, since the job had made steps
+    first_was_immediate: bool = False  # True if the first restart had no backoff, since the job had completed steps
     last_restart_at: float = 0.0
     cause: Failure | None = None  # the cause of the last restart
 
@@ -76,7 +76,7 @@ class RestartBudget:
             self.used = self.consecutive = 0
 
     def next_backoff(self, stepped: bool) -> int:
-        """Return the number of the next backoff, 0 for none. `stepped`: the failed attempt had made steps."""
+        """Return the number of the next backoff, 0 for none. `stepped`: the failed attempt had completed steps."""
         if not self.consecutive:
             self.first_was_immediate = stepped
         return self.consecutive + (not self.first_was_immediate)

@@ -81,7 +81,7 @@ class Recoveries:
         self._open([], frozenset(self.state.job.tasks), 0.0, requested=True, edit=Edit({*files}, now))
 
     def settle(self) -> None:
-        """Decide each recovery that is due. Once the leader is done, decide none: the job is done, too."""
+        """Decide how to carry out each recovery that is due. Once the leader is done, so is the job: decide nothing."""
         for recovery in list(self.open):
             if not any(recovery is one for one in self.open):  # merged into another recovery
                 continue

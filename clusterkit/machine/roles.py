@@ -45,8 +45,8 @@ def is_futile(state: ClusterState, blamed: Blame) -> bool:
     """Return whether a restart is useless: after a refusal, a usage error, or a bug that follows the last step.
 
     With several hosts, only a refusal counts, since a missing file or module may exist on another host. A bug counts
-    only if all steps were made and no checkpoint exists: an unknown checkpoint may take training past a bug between
-    steps.
+    only if all steps were completed and no checkpoint exists: an unknown checkpoint may take training past a bug
+    between steps.
     """
     job, cause = state.job, blamed.cause
     if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):
@@ -71,7 +71,7 @@ def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -
 
 
 def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bool:
-    """Return whether the attempt made more steps than the previous one, or left a newer checkpoint."""
+    """Return whether the attempt completed more steps than the previous one, or left a newer checkpoint."""
     if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
         return cause.at - state.records[cause.task].started > SILENT_LIFETIME
     if not made_steps(state, cause):
@@ -83,7 +83,7 @@ def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bo
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Return whether the attempt is known to have made steps; for an evaluator, to have evaluated."""
+    """Return whether the attempt is known to have completed steps; for an evaluator, to have evaluated."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None

@@ -16,7 +16,7 @@ from clusterkit.words.events import Event
 BLOCK = 1 << 22  # bytes per read
 LONGEST = 1 << 26  # bytes; longer lines are skipped
 MANY = 400  # if a block has more reports of an attempt than this, only a sample of the reports is read
-EDGE = 4  # in each block, this many first and this many last reports of an attempt are always read
+EDGE = 4  # the first and last EDGE reports of each attempt in a block are always read
 FEWEST = 8  # the minimum size of the sample of an attempt's other reports in a block
 BESIDE = 3  # after each event of another kind, this many reports of an attempt are always read
 # The approximate maximum number of reports sampled in a whole journal, besides the reports that are always read.
@@ -93,8 +93,8 @@ class JournalBlocks:
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a block that must be parsed, each with the offset after the line.
 
-    Of the reports of progress, the first and last reports of each attempt in the block, the reports next to other
-    events, and a sample of the rest are parsed. All other lines are parsed. `blocks` is the journal's size in blocks.
+    Progress reports are parsed if they are among an attempt's first or last in the block, or next to another
+    event; the rest are sampled. All other lines are parsed. `blocks` is the journal's size in blocks.
     """
     if data.count(b"\n") < MANY:
         yield from ended_lines(data, 0)

@@ -38,7 +38,7 @@ class BoardUpdate:
 
     text: str  # the changed entities as JSON; empty if no entity changed
     version: int
-    offset: int  # the journal offset up to which a client that applies this update has all changes
+    offset: int  # a client that applies this update has every change up to this journal offset
     over: bool  # True if no further updates will follow
     gone: bool  # True if the run's directory was removed
 

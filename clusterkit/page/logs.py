@@ -35,7 +35,7 @@ class BadCursor(ClusterkitError):
 
 @dataclass(slots=True)
 class Search:
-    """The room that remains on a page, in lines and characters, and the time at which the search for matches stops."""
+    """The limits of a search: how many more lines and characters fit on the page, and when the search stops."""
 
     lines: int
     characters: int

@@ -81,7 +81,7 @@ def _ask(process: subprocess.Popen[bytes], question: bytes) -> bytes:
 
 
 def main() -> None:
-    """Answer questions from the standard input until the standard input is closed."""
+    """Answer queries from standard input until it is closed."""
     for line in sys.stdin.buffer:
         pattern, text = json.loads(line)
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)  # when the timer expires, its signal ends the process

@@ -111,7 +111,7 @@ def message(data: str, offset: object = None, event: str = "") -> str:
 
 
 async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
-    """Yield messages with the changes of a run after a journal offset, until the run is over.
+    """Yield messages with the changes to a run since a journal offset, until the run is over.
 
     If the offset is -1, the first message contains all entities.
     """

@@ -147,7 +147,7 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def last_two(self) -> list[RunDirectory]:
-        """Return the last two runs of the same program that made steps, the older one first. Raises NoSuchRun.
+        """Return the last two runs of the same program that completed steps, the older one first. Raises NoSuchRun.
 
         Runs of campaigns and exams do not count. Of several such programs, choose the one whose older run is newest.
         """

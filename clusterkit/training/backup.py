@@ -83,7 +83,7 @@ class Backup(ReportProgress):
 
     @property
     def step(self) -> int:
-        """The number of batches trained at the newest checkpoint."""
+        """The number of batches trained as of the newest checkpoint."""
         return self._checkpointer.step
 
     def save(self, step: int, *, wait: bool = False) -> str | None:

@@ -114,7 +114,7 @@ class CheckpointStore:
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
     def has(self, path: str, within: float) -> bool:
-        """Return whether the checkpoint `path` of another host, or a later one, is visible within `within` seconds.
+        """Return whether another host's checkpoint `path`, or a later one, becomes visible within `within` seconds.
 
         A network file system may show new files late: NFS, for example, after half a minute.
         """

@@ -202,7 +202,7 @@ class Checkpointer:
 
     def _begin(self, step: int, wait: bool) -> None:
         """Copy the values, or write them now if they can't be copied; leave the rest to the background thread."""
-        # If workers in step wait for a checkpoint, all of them write it. Otherwise the other workers would return first
+        # If workers in lockstep wait for a checkpoint, all of them write it. Otherwise the others would return first
         # and, after a preemption, exit; the chief would then have only the grace period to write its checkpoint.
         snapshot = self._snapshots.take() if self._in_background and not (wait and this_task.is_in_step()) else None
         if snapshot is not None:
@@ -250,7 +250,7 @@ class Checkpointer:
         return None
 
     def _read(self, found: Checkpoint, partial: bool) -> bool:
-        """Restore the values. If the checkpoint is no longer intact, return False; workers in step raise the error."""
+        """Restore the values. If the checkpoint is not intact, return False; workers in lockstep raise the error."""
         try:
             prefix = str(Path(found.path, PREFIX))
             state = resumption.restorable(self._state, tf.train.list_variables(prefix))

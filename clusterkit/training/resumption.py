@@ -24,7 +24,7 @@ OWN_PREFIX = "own_"  # the prefix of the names under which Backup saves a model'
 
 
 def own_optimizers(model: Any) -> dict[str, Any]:
-    """Return the optimizers of a Keras 3 model, except the optimizer of `compile`, by the names that Backup uses.
+    """Return a Keras 3 model's optimizers, except the one passed to `compile`, keyed by the names that Backup uses.
 
     TensorFlow's checkpoints include optimizers that are attributes of the model, but not those in lists. An optimizer
     that has no variables yet is restored when it creates them.

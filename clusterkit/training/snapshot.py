@@ -97,7 +97,7 @@ class Snapshots:
         known = [(name, id(child)) for name, child in self._edges]
         if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
-            # Entries can be reused if all read the current values, and no object has variables that `_edges` misses.
+            # Entries can be reused if each of them reads the current value, and `_edges` misses no object's variables.
             variables = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
             variables &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
             self._entries, self._edges = (entries if variables else None), edges

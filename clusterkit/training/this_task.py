@@ -62,7 +62,7 @@ def in_cluster() -> bool:
 
 @do_not_convert
 def is_in_step() -> bool:
-    """Return whether this is one of several workers that train in step, as with MultiWorkerMirroredStrategy."""
+    """Return whether this is one of several workers that train in lockstep, as with MultiWorkerMirroredStrategy."""
     return in_cluster() and not has_ps()
 
 

@@ -18,12 +18,12 @@ from clusterkit.views.screen import Screen
 from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 
-if TYPE_CHECKING:  # these imports happen at a task's first output, or only for terminals
+if TYPE_CHECKING:  # at run time, these are imported at a task's first output, or only for terminals
     from clusterkit.views.gathering import Gathering
     from clusterkit.views.prefixed import Prefixer
     from clusterkit.views.repeats import ShownTraceback, Twins
 
-BACKLOG = 32 << 20  # the maximum number of bytes that wait for a slow terminal; other lines are only in the log files
+BACKLOG = 32 << 20  # the maximum number of bytes that wait for a slow terminal; further lines go only to the log files
 PIECE = 1 << 19  # the approximate number of bytes of output per write
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # codes of the tasks' colors, without red, which is for errors
@@ -120,7 +120,7 @@ class Console:
             self._put(one)
 
     def say(self, text: str, bad: bool = False) -> None:
-        """Show a message of the supervisor, after everything that was queued before."""
+        """Show a message from the supervisor, after everything already queued."""
         self._put(self._said(text, bad))
 
     def _said(self, text: str, bad: bool) -> str:

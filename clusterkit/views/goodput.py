@@ -1,4 +1,4 @@
-"""Formats goodput with its largest cost, the stages of start-up, and stragglers as text."""
+"""Formats as text: start-up stages, stragglers, and goodput with its largest cost."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 
 def _broken(ledger: Ledger) -> tuple[str, bool]:
-    """Return the reason for the death that caused the current restart, and whether the reason is only an exception.
+    """Return the reason for the death that caused the restart, and whether nothing but an exception is known.
 
     The reason is empty if no task has died.
     """

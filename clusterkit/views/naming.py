@@ -25,7 +25,7 @@ def named(items: Sequence[object]) -> str:
 
 
 def few(names: list[str], what: str = "") -> list[str]:
-    """Return the names. A long list is cut to the first names and an entry such as `24 more hosts`."""
+    """Return the names. A long list is cut to its first few names, followed by an entry such as `24 more hosts`."""
     return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
 
 

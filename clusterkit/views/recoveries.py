@@ -60,7 +60,10 @@ def _cells(report: RecoveryReport, with_recoveries: bool) -> list[tuple[str, ...
 
 
 def same_each_time(report: RecoveryReport) -> str | None:
-    """Return the death with which each of several recoveries began; None if deaths differ or a fault explains one."""
+    """If several recoveries all began with the same death, return that death.
+
+    Return None if the deaths differ, or if a fault caused any of the recoveries.
+    """
     deaths = {_death(one.cause) if one.cause and not one.faults else None for one in report.recoveries}
     return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
 
@@ -104,7 +107,7 @@ def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict
 
 
 def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> str:
-    """Return what began a recovery: the faults or, without faults, the first death or the reason for the restart."""
+    """Return what triggered a recovery: the faults or, if there were none, the first death or the reason to restart."""
     if begun_by:
         return ", ".join(fault.fault for fault in begun_by)
     said = [] if recovery.cause is None else [_death(recovery.cause)]

@@ -249,7 +249,7 @@ class Twins:
 
     @property
     def due_at(self) -> float | None:
-        """The latest time at which `settle` has to be called; None if no line is held."""
+        """The time by which `settle` must be called; None if no line is held."""
         return min((queue.lines[0].at + WITHIN for queue in self._queues.values() if queue.lines), default=None)
 
     def feed(self, stream: LinePrefix, lines: Iterable[str], now: float) -> list[str]:

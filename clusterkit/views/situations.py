@@ -17,7 +17,7 @@ MISSED = 4.0  # after this many usual step intervals without a step, the sentenc
 
 
 def told(ledger: Ledger, wall: float, now: float) -> tuple[str, str, float | None]:
-    """Return a word and a sentence about a live run, and the steps per second; None if the run is making no steps.
+    """Return a word and a sentence about a live run, and the steps per second; None if the run is completing no steps.
 
     `wall` is a wall time that is `now` seconds after the run began.
     """

@@ -55,7 +55,7 @@ def step_use(
 ) -> StepUse | None:
     """Return how much of the machine the tasks used during training; None if less than LEAST seconds were measured.
 
-    Only those intervals between samples count in which steps were made, and no task started, was paused or ended.
+    Only those intervals between samples count in which steps were completed, and no task started, was paused or ended.
     Times are wall times.
     """
     step = seconds_per_step(goodput, events)

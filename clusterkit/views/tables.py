@@ -69,7 +69,7 @@ def _fitting(
 
 
 def _cut(kinds: Sequence[Column], natural: Sequence[int], kept: Sequence[int], width: int) -> list[int]:
-    """Return the widths after cells are cut as far as necessary and allowed, from the rightmost column to the left."""
+    """Return the column widths after narrowing the columns, rightmost first, as far as needed and allowed."""
     widths = list(natural)
     for n in reversed(kept):
         least = kinds[n].least

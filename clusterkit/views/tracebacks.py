@@ -17,7 +17,7 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 RUNTIME = "clusterkit"  # the package that starts the program; its frames do not help to explain a crash
-EXTENSIONS = "Extension modules: "  # the beginning of the last line that a crash prints, a list of names
+EXTENSIONS = "Extension modules: "  # the last line that a crash prints begins with this text and lists names
 MOST = 20  # the maximum number of lines of an error that are shown
 _CALLS = (1, 5)  # how many calls are kept at the beginning and at the end of a long sequence of calls
 _MESSAGE = (7, 3)  # how many lines are kept at the beginning and at the end of a long message

@@ -265,7 +265,7 @@ def _tests(source: Source, node: ast.AST) -> list[str]:
 
 
 def _is_spread(job: JobSpec) -> bool:
-    """Return whether tasks have a localhost of their own, since they run on several hosts or in the virtual network."""
+    """Return whether tasks have different localhosts: they run on several hosts, or in the virtual network."""
     return job.network is Network.VIRTUAL or job.hosts.count > 1
 
 

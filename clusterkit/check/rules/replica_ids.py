@@ -1,4 +1,4 @@
-"""A rule about the ids of replicas, which count the replicas of all workers."""
+"""A rule about replica ids, which are numbered across all workers."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def is_gang(case: Case) -> bool:
 
 
 def replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the file that the program or `fit` passes to `strategy.run`."""
+    """Yield the file's functions that the program or `fit` passes to `strategy.run`."""
     for node in source.nodes:
         if isinstance(node, ast.ClassDef) and is_model(source, node):
             yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "train_step")
@@ -89,7 +89,7 @@ def reached(source: Source, function: ast.FunctionDef) -> list[ast.FunctionDef]:
 
 
 def is_global_batch(source: Source, node: ast.AST) -> bool:
-    """Return whether a value is a global batch size, judged by its name or by a factor that is a number of replicas."""
+    """Return whether a value is a global batch size, judging by its name or by a factor that counts replicas."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     certain = source.value(node) if isinstance(node, ast.Name) else None
     values = [certain] if certain is not None else [value for value in source.values(name) if value is not None]

@@ -68,7 +68,9 @@ def finite_data(case: Case) -> Iterator[Hit]:
 
 
 def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
-    """Find calls of `shard` by input pipeline. With parameter servers, the number of input pipelines is always 1.
+    """Find calls of `shard` that divide a dataset by the number of input pipelines.
+
+    With parameter servers, this number is always 1.
 
     Programs that shuffle are ignored: their workers at least read in different orders, as in TensorFlow's tutorial.
     """

@@ -76,7 +76,7 @@ def steps_of_one_replica(case: Case) -> Iterator[Hit]:
 
 
 def undivided_function(case: Case) -> Iterator[Hit]:
-    """Find functions that create a worker's dataset, and data without auto-sharding, if no code divides the rows."""
+    """Find functions that create a worker's dataset, and data without auto-sharding, whose rows no code divides."""
     if is_gang(case):
         yield from _without_sharding(case)
     for source, call, function in _dataset_functions(case) if is_gang(case) else ():

@@ -10,7 +10,7 @@ _LOADS = showing(r"load_model\b|/saving/|deserializ")
 
 
 def _no_epoch(evidence: Evidence) -> Words | None:
-    """Check whether the error is at a line that reads a history of `fit`, and the task has made no step."""
+    """Check whether the error is at a line that reads a history of `fit`, and the task has completed no step."""
     made_none = evidence.first.step is None if evidence.job is not None else "KeyError: 'loss'" in evidence.first.text
     return calling(r"(?i)hist\w*(?:\.history)?\b.*\[")(evidence) if made_none else None
 

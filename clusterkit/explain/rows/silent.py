@@ -33,7 +33,7 @@ def _found(id_: str) -> Condition:
 
 
 def _ran_out(evidence: Evidence) -> Words | None:
-    """Check whether Keras warned that the data ran out and, if the run is known, `fit` made too few steps."""
+    """Check whether Keras warned that the data ran out and, if the run is known, `fit` completed too few steps."""
     first, job = evidence.first, evidence.job
     if _RAN_OUT(evidence) is None or (job is not None and (not evidence.short or _failed(evidence))):
         return None

@@ -29,7 +29,7 @@ THRESHOLDS = {  # in the order in which they are checked; an amount is a differe
     Slowness.BUSY: Threshold(1.5, 0.3),
 }
 LEAST_STEPS = 3  # the minimum number of steps of a worker in a comparison
-LEAST_CPU = 0.3  # CPU seconds per second; tasks that want less CPU time, used or waited for, are not compared
+LEAST_CPU = 0.3  # CPU seconds per second; tasks whose CPU time, used plus waited for, is less are not compared
 PARTIAL_SHARE = 0.5  # the share of the required difference with which a single inspection confirms the slowness
 MOST_NAMED = 2  # the maximum number of peers that a text names; if there are more, it gives their number
 
@@ -174,7 +174,7 @@ def _busy(observations: Sequence[Observation], peers: Peers) -> Comparison:
 
 
 def _steps(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare the mean seconds that each worker takes for a step of the coordinator."""
+    """Compare each worker's mean time per coordinator step."""
     count, seconds = dict.fromkeys(peers.equal_workers, 0), dict.fromkeys(peers.equal_workers, 0.0)
     for task, times in (
         (task, times) for observation in observations for task, times in observation.steps.items() if task in count

@@ -103,7 +103,7 @@ class ProgressMonitor:
                 self._check_resumption(record, event.step)
         previous_step, record.last_step = record.last_step, event.step
         self.state.metrics[record.task] = event.added_to(self.state.metrics.get(record.task, {}))
-        if record.task.type is TaskType.EVALUATOR:  # an evaluator also reports while training makes no steps
+        if record.task.type is TaskType.EVALUATOR:  # an evaluator also reports while training completes no steps
             self.ending.evaluator_reported(record)
             return
         if event.step == previous_step:  # a repeated report of the same step
@@ -180,7 +180,7 @@ class ProgressMonitor:
         self.stalls.evaluate_quick(vitals)
 
     def _warn_of_unanswered_task(self, vitals: Mapping[Task, Vitals]) -> None:
-        """Warn if a strategy still waits for tasks of its cluster, which the program may have made up."""
+        """Warn if a strategy still waits for tasks in its cluster: the program may have defined that cluster itself."""
         leader = self.state.job.leader
         if leader in vitals and vitals[leader].connects:
             self.state.warn(unanswered(leader, vitals), leader)

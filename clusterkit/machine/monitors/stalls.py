@@ -1,4 +1,4 @@
-"""Stalls: detects that training makes no steps without a legitimate reason, and finds the task to blame."""
+"""Stalls: detects that training completes no steps without a legitimate reason, and finds the task to blame."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Stalls:
         self.expect_progress()
 
     def on_timer(self) -> None:
-        """Check how long training has made no steps, and whether there is an excuse."""
+        """Check how long training has completed no steps, and whether there is an excuse."""
         since, now = self._no_progress_since(), self.state.now
         if since is None or self.ending.begun:
             return
@@ -103,7 +103,7 @@ class Stalls:
             self.state.actions.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
 
     def _limits(self) -> list[float]:
-        """Return the limits that can still be exceeded; a warning is given only once."""
+        """Return the limits that still apply. After a warning, the limit for warnings no longer applies."""
         limits = self.state.job.limits
         return [wait for wait in (0.0 if self.warned else limits.stall_warning, limits.stall) if wait]
 

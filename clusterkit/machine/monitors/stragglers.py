@@ -47,7 +47,7 @@ class ReportedStraggler:
 class StragglerMonitor:
     """Reports a task that is persistently slower than its peers, and reports when the task has caught up.
 
-    Inspections are requested after a reported step, so never while training makes no steps. Only training
+    Inspections are requested after a reported step, so never while training completes no steps. Only training
     is compared: no phases without steps, no starts, and no tasks that are paused or in the debugger.
     """
 
@@ -176,7 +176,7 @@ class StragglerMonitor:
         return any(self.state.records[task].phases for task in self.state.job.steppers)
 
     def _is_interrupted(self) -> bool:
-        """Return whether a task is paused or held in the debugger, or no step was made yet."""
+        """Return whether a task is paused or held in the debugger, or no step has been completed yet."""
         if self.state.debugger_holds.tasks or self.state.records[self.state.job.leader].first_step is None:
             return True
         return any(self.state.records[task].paused_by for task in self.state.job.steppers)

@@ -65,7 +65,7 @@ class CampaignVerdict:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task. Example of a key: `task/worker:1`."""
+    """A task. Example key: `task/worker:1`."""
 
     task: str
     type: str
@@ -103,13 +103,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt of a task. Example of a key: `attempt/worker:1/2`."""
+    """An attempt of a task. Example key: `attempt/worker:1/2`."""
 
     task: str
     attempt: int
     begin: float
     end: float | None
-    how: str  # running or, if the attempt ended: success, failed, fault, collateral, asked, ended or lost
+    how: str  # running, or how the attempt ended: success, failed, fault, collateral, asked, ended or lost
     text: str  # how the attempt ended, such as `killed by SIGKILL, by fault 1`
     segments: tuple[Segment, ...]
     steps: tuple[int, int] | None  # the first and the last step that the attempt reported
@@ -118,7 +118,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark on the time axis. Example of a key: `mark/12`."""
+    """A mark on the time axis. Example key: `mark/12`."""
 
     at: float
     kind: str  # fault, heal, checkpoint, stall, restart, warning, request or host
@@ -130,7 +130,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class CauseLink:
-    """A line from a failed attempt to another attempt that failed as a result. Example of a key: `link/3`."""
+    """A line from a failed attempt to another attempt that failed as a result. Example key: `link/3`."""
 
     cause: tuple[str, float]  # the task that failed first, and the time of the failure
     effect: tuple[str, float]
@@ -149,7 +149,7 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The description of an incident, with the numbers for the table of recoveries. Example of a key: `story/3`."""
+    """The description of an incident, with the numbers for the table of recoveries. Example key: `story/3`."""
 
     at: float
     title: str
@@ -184,7 +184,7 @@ class Goodput:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The phases of a task's first attempt up to its first step. Example of a key: `startup/worker:1`."""
+    """The phases of a task's first attempt up to its first step. Example key: `startup/worker:1`."""
 
     task: str
     phases: tuple[Segment, ...]
@@ -193,7 +193,7 @@ class Startup:
 
 @dataclass(frozen=True, slots=True)
 class NetworkCell:
-    """The virtual network from one task to another, in one direction. Example of a key: `cell/worker:1/ps:0`."""
+    """The virtual network from one task to another, in one direction. Example key: `cell/worker:1/ps:0`."""
 
     source: str
     target: str
@@ -207,7 +207,7 @@ class NetworkCell:
 
 @dataclass(frozen=True, slots=True)
 class StallVerdict:
-    """A warning that training is stalled, and what each task was doing at that time. Example of a key: `stall/2`."""
+    """A warning that training is stalled, and what each task was doing at that time. Example key: `stall/2`."""
 
     since: float  # when the last step was reported
     at: float  # when the stall was noticed
@@ -226,7 +226,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class SeriesInfo:
-    """A curve, without its points. Example of a key: `series/loss/chief:0`."""
+    """A curve, without its points. Example key: `series/loss/chief:0`."""
 
     name: str  # step, cpu, memory, gpu, gpu memory, or the name of a metric
     task: str
@@ -237,7 +237,7 @@ class SeriesInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run in the list of all runs. Example of a key: `run/20261121-135408-0381`."""
+    """A run in the list of all runs. Example key: `run/20261121-135408-0381`."""
 
     id: str
     program: str
@@ -254,7 +254,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class CampaignRun:
-    """A run of a campaign. Example of a key: `of/7`."""
+    """A run of a campaign. Example key: `of/7`."""
 
     number: int
     seed: int

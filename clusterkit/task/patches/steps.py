@@ -89,7 +89,7 @@ class Steps:
         return os.getpid() != self.pid
 
     def send_phase(self, name: str, begun: bool) -> None:
-        """Report the beginning or end of an evaluation or prediction, during which no steps are made."""
+        """Report the beginning or end of an evaluation or prediction, during which no steps are completed."""
         self.read_closures()
         self.is_testing = begun
         self.send("phase", f'"phase":"{name}","begun":{"true" if begun else "false"}')

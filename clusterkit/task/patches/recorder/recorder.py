@@ -33,7 +33,7 @@ class Recorder:
         self.step = 0  # the newest step
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
-        self.has_begun = False  # True once a step has been made
+        self.has_begun = False  # True once a step has been completed
         self.tries = TRIES
         self.depth = 0  # the number of nested calls of patched TensorFlow functions in the main thread
         self.fits = False  # True while `fit` runs; its callbacks then count the steps
