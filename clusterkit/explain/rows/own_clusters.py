@@ -19,20 +19,14 @@ _NOT_DEFINED = r'Task (?P<index>\d{1,6}) was not defined in job "(?P<type>\w+)"'
 _TAKEN = re.compile(r"No address added out of total \d+ resolved for '[^'\n]*:(?P<port>\d+)'")
 
 
-def _hangs(id_: str, error: str = "") -> Condition:
-    """Return a condition: `check` has this finding, and the run ended with `error` or while a strategy connected."""
+def _hangs(id_: str, error: str = "", doing: str | tuple[str, ...] = CONNECTS) -> Condition:
+    """Return a condition: `check` has this finding, and the run ended with `error` or while a task hung in `doing`."""
 
     def holds(evidence: Evidence) -> Words | None:
-        waits = any(task.doing.startswith(CONNECTS) for task in evidence.stuck)
+        waits = any(task.doing.startswith(doing) for task in evidence.stuck)
         return found(id_)(evidence) if waits or (error and error in evidence.first.text) else None
 
     return holds
-
-
-def _connects_by_hand(evidence: Evidence) -> Words | None:
-    """Check whether a task hangs in a call that connects it to the cluster, and `check` has found this call."""
-    waits = any(task.doing.startswith("waits in tf.config.experimental_connect") for task in evidence.stuck)
-    return found("connected-by-hand")(evidence) if waits else None
 
 
 def _is_too_small(evidence: Evidence) -> Words | None:
@@ -116,7 +110,7 @@ ROWS: tuple[Row, ...] = (
         "The program calls experimental_connect_to_cluster, which does not work with MultiWorkerMirroredStrategy, so "
         "the call never returns.",
         "Remove this call. The strategy connects to the cluster itself.",
-        _connects_by_hand,
+        _hangs("connected-by-hand", doing="waits in tf.config.experimental_connect"),
         ("tensorflow/tensorflow#39336",),
         (*GANG, "--timeout", "40s"),
         facts_only=True,
