@@ -46,9 +46,10 @@ def undefined_name(case: Case) -> Iterator[Hit]:
 def _undefined_uses(source: Source, defined: set[str]) -> dict[str, list[ast.Name]]:
     """Return the uses of each name that no scope of the file binds; {} if the file may bind names dynamically."""
     names = [node for node in source.nodes if isinstance(node, ast.Name)]
-    bound = defined | source.bindings.names()
+    own = source.bindings.names()
+    bound = defined | own
     defining = any(isinstance(node, ast.Attribute) and node.attr in _DEFINING_ATTRIBUTES for node in source.nodes)
-    if defining or "*" in bound or not _DEFINERS.isdisjoint(source.bindings.names() | {node.id for node in names}):
+    if defining or "*" in bound or not _DEFINERS.isdisjoint(own | {node.id for node in names}):
         return {}
     skipped = {id(inner) for node in source.nodes for part in _unchecked_parts(node) for inner in ast.walk(part)}
     uses: dict[str, list[ast.Name]] = {}
