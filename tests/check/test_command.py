@@ -46,6 +46,14 @@ def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[st
     assert said.endswith(" [wrong-strategy]\n1 warning.\n")
 
 
+def test_the_options_of_up_are_taken(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """In `clusterkit up …`, the word `up` is replaced by `check`, also with options that change no finding."""
+    options = "--workers 2 --restart never --start cold --network virtual --stall-timeout 3s --dashboard".split()
+    fault = ("--fault", "kill worker:1 @ step=3")
+    assert "1 warning." in ck("check", *options, *fault, program(ALONE)).out
+    assert not (ck.home / "runs").exists()
+
+
 def test_what_fails_in_every_run_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
     """Each error is one line, too; with the program's own modules, and with programs that need no TensorFlow."""
     said = ck("check", "--workers", "2", "--ps", "1", program(LATE), code=1).out
@@ -104,12 +112,13 @@ def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], P
 
 
 def test_a_job_file_is_supported(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
-    """It may have any key; the command line accepts only the options that the check needs."""
+    """It may have any key, and the command line any option of a job, but none of those that show a run."""
     job = tmp_path / "job.toml"
     job.write_text(f"workers = 2\nprogram = {json.dumps(str(program(LATE)))}\nrestart = 'never'\n")
     assert "1 error." in ck("check", "-f", job, code=1).out
     assert ck("check", "-f", job, "--workers", "1").out == "No findings.\n"
-    assert "No such option" in ck("check", "-f", job, "--restart", "never", code=2).err
+    assert "1 error." in ck("check", "-f", job, "--restart", "never", code=1).out
+    assert "No such option" in ck("check", "-f", job, "--quiet", code=2).err
 
 
 @pytest.mark.parametrize("kind", ["a command", "a script of a shell", "an archive"])

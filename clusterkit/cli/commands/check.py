@@ -10,24 +10,19 @@ from clusterkit.cli.help import Command, json_option, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import color_option, echo, echo_json, use_color
 
-_JOB = (  # the options that change what the rules find
-    *("file", "module", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "restart_scope"),
-    *("convention", "tf_config", "servers", "keras", "patches"),
-)
-
-
 @click.command(
     "check",
     cls=JobCommand,
     examples=[("check --workers 2 train.py", "As a job with two workers."), ("check -f job.toml", "")],
 )
-@job_options(*_JOB)
+@job_options()
 @program_argument
 @json_option
 def check(as_json: bool, **values: object) -> None:
     """Find mistakes in PROGRAM for this job. The program is neither started nor imported.
 
-    Exits with 1 if there is an error, a line at which every run of the job fails. `up` refuses only invalid Python.
+    Takes the job options of `up`. Exits with 1 if there is an error, a line at which every run of the job fails.
+    `up` refuses only invalid Python.
     """
     from clusterkit.check.findings import Severity, as_text
     from clusterkit.check.findings import as_json as document
