@@ -80,6 +80,8 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
+_OF_A_CHILD = "subprocess.CalledProcessError: "
+_CHILD_LINES = 400  # the maximum number of lines from a child process's traceback to the one of its parent
 _CHAINED = ("During handling of the above exception, an", "The above exception was the direct cause of ")
 _NO_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 CRASH = "Fatal Python error: "  # begins Python's message about a crash, before the stacks of the threads
@@ -107,13 +109,23 @@ def last_traceback(lines: Sequence[str]) -> int | None:
 def chained_traceback(lines: Sequence[str]) -> int | None:
     """Return the index of the line where the last traceback begins; if it ends a chain, where the chain begins.
 
-    The lines may lack the beginning of the chain.
+    The lines may lack the beginning of the chain. The traceback of a child process, and the CalledProcessError that the
+    program raises because of that, are a chain, too.
     """
     start = before = last_traceback(lines)
     while before is not None:
-        start = before
-        before = last_traceback(lines[: start - 1]) if _is_chained(lines, start) else None
+        start, before = before, _traceback_of_cause(lines, before)
     return start
+
+
+def _traceback_of_cause(lines: Sequence[str], start: int) -> int | None:
+    """Return where the traceback begins that led to the one at `start`; None if the lines have no such traceback."""
+    if _is_chained(lines, start):
+        return last_traceback(lines[: start - 1])
+    if not (last_exception(lines[start:]) or "").startswith(_OF_A_CHILD):
+        return None
+    by_child = last_traceback(lines[:start])
+    return by_child if by_child is not None and start - by_child <= _CHILD_LINES else None
 
 
 def _is_chained(lines: Sequence[str], start: int) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.text import lines
-from clusterkit.text.lines import LineSplitter, last_exception
+from clusterkit.text.lines import LineSplitter, chained_traceback, last_exception
 
 
 def split(*chunks: bytes) -> list[tuple[str, bool]]:
@@ -99,3 +99,28 @@ TRACEBACK = ["Traceback (most recent call last):", '  File "x.py", line 1, in <m
 def test_the_last_exception_of_a_log(log: list[str], exception: str | None) -> None:
     """The line after the last traceback's frames, without what was printed later; a bar may stand before it."""
     assert last_exception(log) == exception
+
+
+RAISED = ["Traceback (most recent call last):", '  File "child.py", line 1, in <module>', "ValueError: no rows"]
+PARENT = [
+    "Traceback (most recent call last):", '  File "start.py", line 9, in <module>',
+    "subprocess.CalledProcessError: Command '['python', 'child.py']' returned non-zero exit status 1.",
+]  # fmt: skip
+OTHER = ["Traceback (most recent call last):", '  File "start.py", line 9, in <module>', "KeyError: 'loss'"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["begins", *RAISED, *PARENT], 1),
+        (["begins", *RAISED, "closing the session", *PARENT], 1),
+        (["begins", *RAISED, *["epoch"] * 400, *PARENT], 404),
+        (["begins", *PARENT], 1),
+        (["begins", *RAISED, *OTHER], 4),
+        ([*RAISED, "", "During handling of the above exception, another exception occurred:", "", *OTHER, *PARENT], 0),
+        ([*RAISED, *PARENT, *PARENT], 0),
+    ],
+)
+def test_the_traceback_of_a_child_process_is_the_cause(written: list[str], expected: int) -> None:
+    """The program's own CalledProcessError says only that a process has failed."""
+    assert chained_traceback(written) == expected

@@ -10,6 +10,7 @@ from clusterkit.cli.help import Command, json_option, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import color_option, echo, echo_json, use_color
 
+
 @click.command(
     "check",
     cls=JobCommand,

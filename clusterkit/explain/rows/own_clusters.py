@@ -41,14 +41,18 @@ def _is_too_small(evidence: Evidence) -> Words | None:
     return HOLDS if missing["type"] in named else None
 
 
-def _own_port(evidence: Evidence) -> Words | None:
-    """Check whether a server did not start because its port is taken, and clusterkit did not assign this port."""
-    taken = [*_TAKEN.finditer(f"{evidence.first.before}\n{evidence.first.text}")]
-    assigned = {endpoint.rpartition(":")[2] for endpoint in evidence.endpoints}
-    if not taken or not assigned or "Could not start gRPC server" not in evidence.first.text:
-        return None
-    port = taken[-1]["port"]
-    return None if port in assigned else {"port": port}
+def _takes_port(is_assigned: bool) -> Condition:
+    """Return a condition: a server did not start because its port is taken, and clusterkit assigned the port or not."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        taken = [*_TAKEN.finditer(f"{evidence.first.before}\n{evidence.first.text}")]
+        assigned = {endpoint.rpartition(":")[2] for endpoint in evidence.endpoints}
+        if not taken or not assigned or "Could not start gRPC server" not in evidence.first.text:
+            return None
+        port = taken[-1]["port"]
+        return {"port": port} if (port in assigned) is is_assigned else None
+
+    return holds
 
 
 def _is_nan(evidence: Evidence) -> Words | None:
@@ -124,9 +128,21 @@ ROWS: tuple[Row, ...] = (
         "Find that process with `lsof -i :{port}` (`ss -ltnp` also shows it) and end it. Or take the cluster from "
         "TF_CONFIG, with a free port for each task: "
         "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()",
-        _own_port,
+        _takes_port(is_assigned=False),
         ("openai/universe-starter-agent#95",),
         ("--workers", "1", "--ps", "1"),
+        over=("port-in-use",),
+    ),
+    Row(
+        "reuse-port-lost",
+        "Could not start gRPC server, in a process that the program starts with an environment of its own",
+        r"Could not start gRPC server",
+        "Port {port} of {task} is held by clusterkit during the whole run. TensorFlow can use such a port only if "
+        "TF_GRPC_REUSE_PORT is true, as clusterkit sets it. The process that failed did not have this variable.",
+        "Pass the task's variables on to the processes that the program starts: "
+        "subprocess.run(command, env={{**os.environ, 'NAME': 'value'}})",
+        _takes_port(is_assigned=True),
+        example=GANG,
         over=("port-in-use",),
     ),
     Row(
