@@ -48,19 +48,7 @@ def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[st
 
 def test_the_options_of_up_are_taken(ck: Clusterkit, program: Callable[[str], Path]) -> None:
     """In `clusterkit up …`, the word `up` is replaced by `check`, also with options that change no finding."""
-    options = [
-        "--workers",
-        "2",
-        "--restart",
-        "never",
-        "--start",
-        "cold",
-        "--network",
-        "virtual",
-        "--stall-timeout",
-        "3s",
-        "--dashboard",
-    ]
+    options = ["--workers", "2", "--restart", "never", "--start", "cold", "--network", "virtual", "--dashboard"]
     fault = ("--fault", "kill worker:1 @ step=3")
     assert "1 warning." in ck("check", *options, *fault, program(ALONE)).out
     assert not (ck.home / "runs").exists()
