@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sys
 
-from clusterkit.job.keras import PATCHES, patches_of
+from clusterkit.job.keras import patches_of
 from clusterkit.task.patches import hook
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 
 REPAIRS = ("keras-fit", "order", "callbacks-apart", "backup-whole")
-_applied: list[str] = []
 
 
 def apply() -> None:
@@ -30,11 +30,11 @@ def apply() -> None:
         ValueError: TF_CONFIG is set and does not describe a task of a cluster.
     """
     text = os.environ.get("TF_CONFIG")
-    if text is None or PATCHES in os.environ or _applied:
+    if text is None or hasattr(sys, hook.MARK):
         return
     job, task = _read(text)
-    _applied.extend(name for name in patches_of(job, task).split(",") if name in REPAIRS)
-    hook.install(_applied, lambda name: importlib.import_module(f"clusterkit.{name.replace('/', '.')}"))
+    names = [name for name in patches_of(job, task).split(",") if name in REPAIRS]
+    hook.install(names, lambda name: importlib.import_module(f"clusterkit.{name.replace('/', '.')}"))
 
 
 def _read(text: str) -> tuple[JobSpec, Task]:

@@ -12,6 +12,9 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 LEGACY = "TF_USE_LEGACY_KERAS"
 YES = ("1", "true", "True")  # the values that TensorFlow takes for true; all others are false
 PATCHES = "CLUSTERKIT_PATCHES"  # names of patches, defined in task/patches/hook.py
+# Patches that have to be applied at the start of a task. In a program that a task's command starts, patches are applied
+# when the program imports TensorFlow. The command may start several programs, and may itself handle SIGTERM.
+_NOT_LATE = frozenset({"tf-config", "sigterm", "breakpoints", "post-mortem", "debugpy"})
 PHASES = "CLUSTERKIT_PHASES"  # phases that task/patches/phases.py waits for
 
 
@@ -30,7 +33,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
     """Return the names of the patches that the task needs, joined by commas."""
     fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     phased = bool(phases_of(job, task))
-    if job.program.kind is ProgramKind.COMMAND or job.convention is not Convention.TENSORFLOW:
+    if job.convention is not Convention.TENSORFLOW:
         return "phases" if phased else ""
     gang = job.shape is Shape.MULTI_WORKER
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
@@ -66,7 +69,8 @@ def patches_of(job: JobSpec, task: Task) -> str:
         # Last, since a fork waits right here if a fault is due at the start of the program.
         "phases": phased or (trains and job.record is not None),
     }
-    return ",".join(name for name, needed in patches.items() if needed)
+    late = _NOT_LATE if job.program.kind is ProgramKind.COMMAND else ()
+    return ",".join(name for name, needed in patches.items() if needed and name not in late)
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:

@@ -97,6 +97,9 @@ def convention_problems(job: JobSpec) -> Iterator[str]:
 # The program of built-in servers. It is run by path, since clusterkit may not be installed for the tasks' interpreter.
 BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_server.py")
 
+# The directory whose sitecustomize.py patches the Python programs that a command starts.
+DESCENDANTS = str(PurePosixPath(__file__).parents[1] / "task" / "descendants")
+
 # gRPC uses the first of these variables that is set, even to reach 127.0.0.1, and ignores upper-case names.
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first variable that is set lists hosts to reach without a proxy
@@ -238,6 +241,8 @@ def attempt_environment(
     env = {**inherited, **plan.env, **own}
     for name in plan.dropped - own.keys():
         env.pop(name, None)
+    if plan.kind is ProgramKind.COMMAND and PATCHES in plan.env:
+        env["PYTHONPATH"] = ":".join([DESCENDANTS, *filter(None, [env.get("PYTHONPATH")])])
     if plan.hosts and any(env.get(name) for name in PROXIES):
         exempt = next((env[name] for name in NO_PROXIES if env.get(name)), "").split(",")
         env["no_grpc_proxy"] = ",".join(dict.fromkeys(filter(None, [*exempt, *plan.hosts])))

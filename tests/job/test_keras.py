@@ -96,10 +96,18 @@ def test_tasks_that_train_record(counts: dict[str, Any], recording: list[str], o
     assert [name for name, found in patches.items() if "order" in found] == ordered
 
 
-def test_what_runs_no_program_of_python_is_not_patched() -> None:
-    """Commands, and clusterkit's own servers."""
-    command = replace(job(workers=2), program=Program(ProgramKind.COMMAND, "./train.sh"))
-    assert keras_env(command, task("worker:0")) == {}
+def test_a_command_has_the_patches_that_can_be_applied_late() -> None:
+    """Its Python program may be one of several, and gets them when it imports TensorFlow."""
+    program = replace(job(workers=2), tf_config=TfConfig.OURS)
+    command = replace(program, program=Program(ProgramKind.COMMAND, "./train.sh"))
+    late = patches_of(command, task("worker:0")).split(",")
+    early = [name for name in patches_of(program, task("worker:0")).split(",") if name not in late]
+    assert early == ["tf-config", "sigterm", "breakpoints"]
+    assert late == ["keras-fit", "order", "backup-whole", "steps", "stages", "distribution", "tracebacks"]
+
+
+def test_clusterkits_own_servers_are_not_patched() -> None:
+    """The coordinator of such servers is."""
     builtin = replace(job(workers=2, ps=1, chief=1), servers=Servers.BUILTIN)
     assert keras_env(builtin, task("worker:0")) == {}
     assert keras_env(builtin, task("chief:0")) == {

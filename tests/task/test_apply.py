@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -16,9 +17,13 @@ TWO = {"worker": ["a:1", "b:1"]}
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the installed patches; the process's state is restored."""
     names: list[str] = []
-    monkeypatch.setattr(hook, "install", lambda wanted, load: names.extend(wanted))
-    monkeypatch.setattr(patches, "_applied", [])
-    monkeypatch.delenv("CLUSTERKIT_PATCHES", raising=False)
+
+    def install(wanted: list[str], load: object) -> None:
+        names.extend(wanted)
+        monkeypatch.setattr(sys, hook.MARK, True, raising=False)
+
+    monkeypatch.setattr(hook, "install", install)
+    monkeypatch.delattr(sys, hook.MARK, raising=False)
     monkeypatch.delenv("TF_CONFIG", raising=False)
     return names
 
@@ -59,9 +64,17 @@ def test_nothing_happens_without_a_cluster(installed: list[str]) -> None:
 def test_nothing_happens_in_a_task_of_clusterkits(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The task is patched already."""
     monkeypatch.setenv("TF_CONFIG", config(TWO))
-    monkeypatch.setenv("CLUSTERKIT_PATCHES", "keras-fit")
+    monkeypatch.setattr(sys, hook.MARK, True, raising=False)
     patches.apply()
     assert installed == []
+
+
+def test_a_process_that_a_task_starts_is_patched(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the task's variables, but not the task's patches."""
+    monkeypatch.setenv("TF_CONFIG", config(TWO))
+    monkeypatch.setenv("CLUSTERKIT_PATCHES", "keras-fit")
+    patches.apply()
+    assert installed == ["keras-fit", "order", "backup-whole"]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from clusterkit.explain.frames import calling, showing, through
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import Condition, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
+
+_APPLY = "call clusterkit.patches.apply() in this program before the model is created"
+_STARTED = f"If another program of the job has started this one, {_APPLY}. Otherwise, run the job with --keras 2."
+_ELSEWHERE = f"Run the program with `clusterkit up`, which patches Keras. Or {_APPLY}."
+
+
+def _is_unpatched(condition: Condition) -> Condition:
+    """Add the advice to a condition's values. The advice depends on who started the program."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        words, job = condition(evidence), evidence.job
+        if words is None or (job is not None and not job.patches):
+            return words
+        return {**words, "advice": _ELSEWHERE if job is None else _STARTED}
+
+    return holds
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -66,6 +83,18 @@ ROWS: tuple[Row, ...] = (
         "{line} distributes an object of type {type}, but a strategy can only distribute datasets.",
         "Write strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(arrays).batch(size)).",
         example=_TWO,
+    ),
+    Row(
+        "per-replica-conversion",
+        "ValueError: Attempt to convert a value (PerReplica:{…}) with an unsupported type … to a Tensor",
+        r"ValueError: Attempt to convert a value \(PerReplica:",
+        "fit, evaluate and predict of Keras 3 fail on several workers, because they use a value per replica as one "
+        "tensor.",
+        "Run the job without --no-patches, so that clusterkit patches Keras, or run the job with --keras 2.",
+        when=_is_unpatched(through("/keras/src/")),
+        reported=("keras-team/keras#20585", "ray-project/ray#47464", "keras-team/keras#20329"),
+        example=(*_TWO, "--no-patches"),
+        over=("per-replica-value-as-a-tensor",),
     ),
     Row(
         "per-replica-value-as-a-tensor",

@@ -10,18 +10,6 @@ _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Adafactor|Ft
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "per-replica-conversion",
-        "ValueError: Attempt to convert a value (PerReplica:{…}) with an unsupported type … to a Tensor",
-        r"ValueError: Attempt to convert a value \(PerReplica:",
-        "fit, evaluate and predict of Keras 3 fail on several workers, because they use a value per replica as one "
-        "tensor.",
-        "Run the job without --no-patches, so that clusterkit patches Keras, or run the job with --keras 2.",
-        when=through("/keras/src/"),
-        reported=("keras-team/keras#20585", "ray-project/ray#47464", "keras-team/keras#20329"),
-        example=(*_TWO, "--no-patches"),
-        over=("per-replica-value-as-a-tensor",),
-    ),
-    Row(
         "optimizer-outside-the-scope",
         "RuntimeError: Mixing different tf.distribute.Strategy objects",
         r"RuntimeError: (?:Mixing different|Mismatching) tf\.distribute\.Strategy objects",

@@ -17,6 +17,7 @@ Load = Callable[[str], ModuleType]
 Apply = Callable[[ModuleType], None]
 Calls = Mapping[str, Callable[..., object]]
 NONE: Calls = {}
+MARK = "clusterkit_patched"  # an attribute of `sys` in each interpreter that is patched
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 CALLBACKS = ("keras.src.callbacks.callback_list", "tf_keras.src.callbacks")
@@ -147,8 +148,12 @@ PATCHES = {
 }
 
 
-def install(names: Iterable[str], load: Load) -> None:
-    """Apply the named patches to their modules, now or when a module is imported. `load` loads a file of task/."""
+def install(names: Iterable[str], load: Load) -> Finder | None:
+    """Apply the named patches to their modules, now or when a module is imported. `load` loads a file of task/.
+
+    Return the finder that applies the patches to modules imported later, or None if there are no such patches.
+    """
+    setattr(sys, MARK, True)
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)
@@ -156,8 +161,10 @@ def install(names: Iterable[str], load: Load) -> None:
             apply(sys.modules[module])
         else:
             due.setdefault(module, []).append(apply)
-    if due:
-        sys.meta_path.insert(0, Finder(due))
+    if not due:
+        return None
+    sys.meta_path.insert(0, finder := Finder(due))
+    return finder
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
