@@ -20,7 +20,7 @@ _LOGICAL_DEVICES = re.compile("(?:Logical|Virtual)DeviceConfiguration")
 
 
 class Replicas(NamedTuple):
-    """Words for the replicas in messages.
+    """How messages refer to the replicas.
 
     `noun` is `worker` or `device`. `text` is a phrase such as `2 devices`. `times` is the number of replicas, or `n` if
     the number is unknown.
