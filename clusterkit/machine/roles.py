@@ -45,8 +45,8 @@ def is_futile(state: ClusterState, blamed: Blame) -> bool:
     """Return whether a restart is useless: after a refusal, a usage error, or a bug that follows the last step.
 
     With several hosts, only a refusal counts, since a missing file or module may exist on another host. A bug counts
-    only if all steps were completed and no checkpoint exists: an unknown checkpoint may take training past a bug
-    between steps.
+    only if all steps were completed and no checkpoint exists: between other steps, a restart may skip the bug, since it
+    may continue from a checkpoint that clusterkit does not know.
     """
     job, cause = state.job, blamed.cause
     if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):

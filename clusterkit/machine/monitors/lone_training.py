@@ -73,7 +73,7 @@ class LoneTraining:
         """Return the tasks that train alone; None unless all training tasks, including the leader, train alone.
 
         A gang must have at least two such tasks. If the leader's program never calls its main(), return all tasks whose
-        programs never call it.
+        programs never call their main().
         """
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
