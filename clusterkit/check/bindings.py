@@ -210,7 +210,7 @@ class Bindings:
 
 
 def _opens_scope(node: ast.AST, child: ast.AST) -> bool:
-    """Return whether the node opens a scope that contains the child. Default values of arguments are not in there."""
+    """Return whether the node opens a scope to which the child belongs, unlike the default value of an argument."""
     if isinstance(node, _DEFINITIONS):
         return isinstance(child, ast.stmt)
     return isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.Lambda) and child is node.body)

@@ -128,7 +128,10 @@ def _absolute(path: str) -> Path:
 
 
 def _names(text: bytes) -> Iterator[str]:
-    """Yield the names that a text imports, for `from package import name` also `package.name`, a possible module."""
+    """Yield the names that a text imports.
+
+    For `from package import name`, also yield `package.name`, since the name may be a module's.
+    """
     text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
     for source, enclosed, imported, plain in _IMPORT.findall(text):
         base = source.decode(errors="replace")

@@ -95,7 +95,7 @@ class Undistributed:
         one = self.strategies[0]
         if one in SPANS_TASKS:
             return (
-                f"The program's {one} did not get its cluster from clusterkit's TF_CONFIG, so the cluster has only one "
-                "task."
+                f"The cluster of the program's {one} has only one task, so the cluster does not come from clusterkit's "
+                "TF_CONFIG."
             )
         return f"The program's {one} uses only the devices of one task."

@@ -25,8 +25,8 @@ FOUND = {
     ),
     "a cluster of one": (
         Undistributed(TWO, NEVER, ("MultiWorkerMirroredStrategy",)),
-        "worker:0 and worker:1 never connected: each trained alone. The program's MultiWorkerMirroredStrategy did "
-        "not get its cluster from clusterkit's TF_CONFIG, so the cluster has only one task.",
+        "worker:0 and worker:1 never connected: each trained alone. The cluster of the program's "
+        "MultiWorkerMirroredStrategy has only one task, so the cluster does not come from clusterkit's TF_CONFIG.",
     ),
     "DTensor": (
         Undistributed(TWO, NEVER, ("DTensor",)),

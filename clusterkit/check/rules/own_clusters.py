@@ -103,7 +103,7 @@ def gpus_by_name(case: Case) -> Iterator[Hit]:
 
 
 def cluster_without_chief(case: Case) -> Iterator[Hit]:
-    """Find clusters without a chief, in programs whose workers read data that Python code in the chief produces."""
+    """Find clusters without a chief, in programs in which Python code in the chief produces the workers' data."""
     served = case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed and case.names({PARAMETER_SERVER})
     if not served or not _is_spread(case.job):  # on one machine, workers find the chief at localhost
         return
@@ -128,7 +128,7 @@ def too_small_cluster(case: Case) -> Iterator[Hit]:
     for source, _, call in case.calls(_CLUSTER, _CLUSTER_1) if not case.strict else ():
         cluster = _cluster(source, call)
         types = _keys(cluster)
-        chiefs = 0 if "chief" in types else counts.get(TaskType.CHIEF, 0)  # else the chief is a worker
+        chiefs = 0 if "chief" in types else counts.get(TaskType.CHIEF, 0)  # the cluster may list the chief as a worker
         needed = {"worker": counts.get(TaskType.WORKER, 0) + chiefs, "ps": counts.get(TaskType.PS, 0)}
         for key, value in zip(cluster.keys, cluster.values, strict=True) if isinstance(cluster, ast.Dict) else ():
             kind = str(key.value) if isinstance(key, ast.Constant) else ""

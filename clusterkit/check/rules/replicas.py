@@ -47,7 +47,7 @@ def replicas_of(case: Case) -> Replicas | None:
 
 
 def is_gang(case: Case) -> bool:
-    """Return whether the job is a gang of workers that train with a strategy that the program creates."""
+    """Return whether several workers train together, with a strategy that the program creates."""
     is_made = case.names({MULTI_WORKER}) or any(True for _ in case.calls(OUR_STRATEGY))
     return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and bool(is_made)
 

@@ -48,7 +48,10 @@ def unscoped_layer(case: Case) -> Iterator[Hit]:
             is_layer = isinstance(layer, ast.Call) and source.dotted(layer.func).startswith("keras.layers.")
             used = any(_in_scope(source, use) and source.value(use) is layer for use in source.bindings.uses[name.id])
             if layer is not None and is_layer and used and not _in_scope(source, layer):
-                what = "The layer is created outside the strategy's scope, so its variables are on no parameter server."
+                what = (
+                    "The layer is created outside the strategy's scope, so the layer's variables are on no parameter "
+                    "server."
+                )
                 advice = "Create and adapt the layer inside `with strategy.scope():`."
                 severity = _severity(case, source, layer) if case.keras == 2 else Severity.WARNING
                 yield Hit(source.location(layer), what, advice, severity=severity)

@@ -36,7 +36,7 @@ def undistributed_batches(case: Case) -> Iterator[Hit]:
             if (name in unused or (alone and _is_dataset(source, looped))) and _runs(source, loop):
                 shares = unused.get(name, f"strategy.experimental_distribute_dataset({name})")
                 one = replicas.noun
-                what = f"The loop does not distribute the batches of {name}, so each {one} trains on all rows of them."
+                what = f"The loop does not distribute the batches of {name}, so each {one} trains on whole batches."
                 yield Hit(source.location(loop), what, f"Loop over {shares}, which gives each {one} its share.")
 
 
@@ -128,7 +128,10 @@ def undivided_batch(case: Case) -> Iterator[Hit]:
 
 
 class _GlobalBatch(NamedTuple):
-    """A product that is the global batch size: `name` is its name or text, and the factor `one` is per replica."""
+    """A product that is a global batch size.
+
+    `name` is a name or an expression for the product, and `one` is the factor that is the batch size of one replica.
+    """
 
     name: str
     one: ast.expr

@@ -1,4 +1,4 @@
-"""Rules about shuffles with a different order in each worker, with which the workers' shares omit and repeat rows."""
+"""Rules about shuffles with a different order in each worker: the workers' shares then omit rows and repeat others."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
 
 
 class _ShuffledRows:
-    """The calls of a file that shuffle rows without a seed, and the variables to which the shuffled rows are assigned.
+    """The unseeded shuffles in a file, and the variables to which the shuffled rows are assigned.
 
     A variable is a name together with the scope that binds the name. Assignments are processed repeatedly, in line
     order, until nothing changes.
