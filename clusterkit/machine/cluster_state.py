@@ -229,7 +229,7 @@ class ClusterState:
             grace = min(grace, UNHANDLED_GRACE)
         already_ending, record.end_request = record.end_request is not None, record.end_request or request
         if record.state is TaskState.STARTING:
-            # If the process exists already, it receives the signal again after Spawned.
+            # A process that exists already receives the signal again after Spawned.
             record.grace = min(record.grace, grace) if already_ending else grace
             self.actions.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:

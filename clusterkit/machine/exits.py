@@ -182,7 +182,7 @@ class Exits:
             self.ending.unfinished.append(failure)
 
     def peer_ended(self, record: TaskRecord) -> None:
-        """If the peer had connected, but had to be ended after the leader's success, note that it is unfinished."""
+        """If the peer had connected, but had to be ended after the leader's success, note the peer as unfinished."""
         joined = record.trains_with is not None and record.trains_with.cluster > 1
         if record.end_request is Asked.SUCCESS and joined and record.task in self.peers:
             failure = self.state.failure(record)

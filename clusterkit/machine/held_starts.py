@@ -22,7 +22,7 @@ class DelayedStarts:
     effective_faults: set[int] = field(default_factory=set)  # the faults that have held back a start
 
     def delay_next_start(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
-        """Hold back the next start of these tasks because of the fault with this number."""
+        """Let the fault with this number hold back the next start of these tasks."""
         for task in tasks:
             self.planned_delays.setdefault(task, {})[number] = seconds
 
@@ -62,9 +62,9 @@ RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_
 class HeadStart:
     """Holds back a coordinator that restarts together with a ps, until the workers have connected to the new ps.
 
-    When the ps restarts, a surviving worker finds no listener at the ps's address, and its TensorFlow channel tries
-    again only after a second. Until then, every request of the coordinator to this worker fails at once, and with the
-    request the coordinator.
+    When a ps restarts, a surviving worker finds no listener at the address of the ps, and its TensorFlow channel tries
+    again only after a second. Until then, every request of the coordinator to this worker fails at once, and so the
+    coordinator fails, too.
 
     The first start is not held back: in measurements, waiting for the servers did not make training begin sooner.
     """

@@ -70,7 +70,7 @@ class Recoveries:
         return tuple(sorted(restarting))
 
     def restart_with_edit(self, files: tuple[str, ...]) -> None:
-        """Restart every task with the changed program; merge this restart with those in progress."""
+        """Restart every task with the changed program; merge this restart with the restarts in progress."""
         now = self.state.now
         self.changed_files.update(files)
         for recovery in self.open:

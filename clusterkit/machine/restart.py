@@ -15,7 +15,7 @@ DISCONNECTION_MARGIN = 1.0  # seconds; a cut-off host is detected at most this l
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
     """Return the tasks that restart when `task` fails: the table in docs/strategies.md, "When a task fails".
 
-    With `moves`, the task moves to another host, and all tasks that know its endpoint restart.
+    With `moves`, the task moves to another host, and all tasks that know the task's endpoint restart.
     """
     if moves and task in job.cluster:
         return job.cluster
@@ -53,7 +53,7 @@ def budget_key(scope: frozenset[Task], task: Task) -> str:
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
     """Return the seconds before the nth restart in a row: doubled each time, bounded, with 10 % of jitter either way.
 
-    The 0th is the first restart of tasks that had made progress; it needs no delay. `jitter` is in [0, 1).
+    The 0th is the first restart of tasks that had made progress, and has no delay. `jitter` is in [0, 1).
     """
     if nth == 0:
         return 0.0
@@ -62,14 +62,14 @@ def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
 
 
 def window(job: JobSpec, failure: Failure) -> float:
-    """Return the seconds to wait for other failures that may be the cause or the result of this one."""
+    """Return the seconds to wait for other failures that may be the cause or the result of this failure."""
     limits = job.limits
     if failure.exit.unreached:
         return _until_disconnection_seen(job)
     if failure.exit.error is not None or not can_be_collateral(job, failure.task):
         return 0.0
     if failure.exit.preempted:
-        # The first task has written its checkpoint; peers that were asked to stop may still be writing theirs.
+        # The first task has written its checkpoint; peers that were asked to stop may still be writing checkpoints.
         return limits.grace if len(restart_scope(job, failure.task)) > 1 else 0.0
     if job.hosts.count and looks_collateral(failure):
         return _until_disconnection_seen(job)

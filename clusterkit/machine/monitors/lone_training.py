@@ -17,7 +17,7 @@ PATIENCE = 5.0  # seconds from a task's first step to the inspection of the task
 
 @dataclass(slots=True)
 class LoneTraining:
-    """Warns once about tasks that train alone, and reports at the end whether any did.
+    """Warns once about tasks that train alone, and reports at the end whether any task trained alone.
 
     The evidence is what the tasks' runtimes report; a program that does not train with TensorFlow reports nothing. A
     task with an open port is not regarded as training alone. Jobs whose tasks restart alone are not examined: their

@@ -31,7 +31,7 @@ THRESHOLDS = {  # in the order in which they are checked; an amount is a differe
 LEAST_STEPS = 3  # the minimum number of steps of a worker in a comparison
 LEAST_CPU = 0.3  # CPU seconds per second, used or waited for; tasks with less are not compared
 PARTIAL_SHARE = 0.5  # the share of the required difference with which a single inspection confirms the slowness
-MOST_NAMED = 2  # the maximum number of peers that a text names; a text counts a larger number of peers instead
+MOST_NAMED = 2  # the maximum number of peers that a text names; more peers are counted instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Comparison:
         if task not in self.values or len(self.values) < 2:
             return None
         own, median = self.values[task], self._median_of_peers(self.values[task])
-        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # compare the rest of the time
+        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # the factor compares the time that is not lost
             factor = (1 - median) / max(1 - own, self.resolution)
         else:
             factor = own / max(median, self.resolution)

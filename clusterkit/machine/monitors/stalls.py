@@ -61,7 +61,7 @@ class Stalls:
             self._set_timer()
 
     def evaluate_quick(self, vitals: Mapping[Task, Vitals]) -> None:
-        """Evaluate a quick inspection. If a task's state is not excused by a phase, request a thorough inspection."""
+        """Evaluate a quick inspection. If a task is stopped or hangs in the kernel, request a thorough inspection."""
         since = self._no_progress_since()
         if self.glance_pending and since is not None and self._is_overdue(since) and halted_task(self._steps(), vitals):
             self._request_inspection(self.state.now - since)
@@ -124,7 +124,7 @@ class Stalls:
         """Return the time since which progress has been expected; None before the leader is ready.
 
         During a recovery, and while a task is in the debugger, this is the current time. After a restart of a training
-        task, it is not earlier than the restart.
+        task, the returned time is not earlier than the restart.
         """
         if self.state.debugger_holds.tasks:
             return self.state.now
@@ -149,7 +149,7 @@ class Stalls:
         return max(pauses + starts, default=-math.inf)
 
     def _excuses(self, record: TaskRecord) -> list[float]:
-        """Return when the current phases without steps began and, before a first step, when its compilation began."""
+        """Return when the current phases without steps began and, before a first step, when the compilation began."""
         assert self.state.progress_at is not None
         pauses = list(record.phases.values())
         if record.first_step is None and record.ready_at is not None and record.started >= self.state.progress_at:
