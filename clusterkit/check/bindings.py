@@ -1,4 +1,4 @@
-"""Finds where a file binds its names, and which binding determines the value of a name where the name is used."""
+"""Finds where a file binds its names, and which binding gives a name its value at each use of the name."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 _Position = tuple[int, int]  # a line and a column
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# The code inside these nodes may run after the statement that contains the node.
+# These nodes contain code that may run later than the statement around the node.
 _DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
-_NEVER_SWALLOWS = {"scope", "device", "open", "GradientTape"}  # context managers that let every exception through
+_NEVER_SWALLOWS = {"scope", "device", "open", "GradientTape"}  # context managers that never suppress an exception
 
 
 class Binding(NamedTuple):
     """A binding of a name. All code between the binding and the position `end` runs only after the binding.
 
-    `value` is None if the value is unknown. `is_last` is True if the statement does nothing after it binds the name.
+    `value` is None if the value is unknown. `is_last` is True if binding the name is the statement's last action.
     """
 
     start: _Position
@@ -48,7 +48,8 @@ class Bindings:
         self._scopes: dict[ast.AST, ast.AST] = {}
         self._statements: dict[ast.AST, ast.stmt] = {}  # the innermost statement that contains a node
         self._loops: dict[ast.stmt, ast.stmt | None] = {}  # the innermost loop around a statement, in the same scope
-        self._ends: dict[ast.stmt, _Position] = {}  # for each statement, the end of the code that can only run after it
+        # For each statement, a later position. All code in between runs only after the statement.
+        self._ends: dict[ast.stmt, _Position] = {}
         self._bound: defaultdict[tuple[ast.AST, str], list[Binding]] = defaultdict(list)
         self._known: dict[ast.Name, ast.AST | None] = {}
         for node in nodes:
@@ -58,7 +59,7 @@ class Bindings:
             bound.sort(key=lambda binding: binding[:2])
 
     def names(self) -> set[str]:
-        """Return the names that the file binds or declares in any scope. A star import adds the name `*`."""
+        """Return the names that the file binds, or declares as global or nonlocal. A star import adds the name `*`."""
         return {name for names in (self.values, self.imports) for name, how in names.items() if how} | self.declared
 
     def only(self, name: str) -> ast.AST | None:
@@ -67,7 +68,7 @@ class Bindings:
         return values[0] if len(values) == 1 and not self.imports[name] else None
 
     def value(self, use: ast.Name) -> ast.AST | None:
-        """Return the value, function or class to which this use of a name certainly refers; None if that is unclear."""
+        """Return the value, function or class that a name has where it is used; None if this is uncertain."""
         if use not in self._known:
             self._known[use] = self._value(use)
         return self._known[use]
@@ -94,14 +95,14 @@ class Bindings:
         return None if deferred and self._loops[last.statement] else last.value
 
     def scope(self, node: ast.AST, name: str) -> ast.AST | None:
-        """Return the scope (function, class, comprehension or module) that a name at a node belongs to, or None."""
+        """Return the scope (function, class, comprehension or module) to which the name belongs at a node, or None."""
         return next((scope for scope, _, _ in self._outward(node) if (scope, name) in self._bound), None)
 
     def _outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt, bool]]:
-        """Yield `(scope, statement, deferred)` for each scope with names that a node sees, the innermost scope first.
+        """Yield `(scope, statement, deferred)` for each scope whose names the node can use, the innermost scope first.
 
-        `statement` is the statement of the scope that contains the node. `deferred` is True if the node may be
-        evaluated later than this statement.
+        `statement` contains the node and belongs directly to the scope. `deferred` is True if the node may be evaluated
+        later than this statement.
         """
         statement, scope, deferred = self._statements[node], self._scopes[node], False
         yield scope, statement, deferred
@@ -128,8 +129,8 @@ class Bindings:
     def _place_children(self, node: ast.AST) -> None:
         """Record the scope and the statement of each child of a node.
 
-        For each child that is a statement, also record the innermost loop around the statement, and the end of the
-        code that can run only after the statement.
+        For each child that is a statement, also record the innermost loop around the statement, and the position up to
+        which all following code runs only after the statement.
         """
         scope, statement = self._scopes.get(node, node), self._statements.get(node)
         for child in ast.iter_child_nodes(node):
@@ -147,9 +148,9 @@ class Bindings:
                 self._ends[each] = self._ends[node] if completes and isinstance(node, ast.stmt) else _end(block[-1])
 
     def always_completes(self, node: ast.AST) -> bool:
-        """Return whether the code below a block runs only after the block has completed.
+        """Return whether the block in a node always completes before the code below the node runs.
 
-        A condition could skip the block, and a context manager could swallow an exception that ends the block early.
+        Counterexamples are a condition that skips the block, and a context manager that suppresses an exception.
         """
         match node:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
@@ -209,7 +210,7 @@ class Bindings:
 
 
 def _opens_scope(node: ast.AST, child: ast.AST) -> bool:
-    """Return whether a child of a node is in the scope that the node opens. The default of an argument is not."""
+    """Return whether the node opens a scope to which the child belongs, unlike the default value of an argument."""
     if isinstance(node, _DEFINITIONS):
         return isinstance(child, ast.stmt)
     return isinstance(node, COMPREHENSIONS) or (isinstance(node, ast.Lambda) and child is node.body)

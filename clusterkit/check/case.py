@@ -71,7 +71,10 @@ class Case(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Return whether the program's strategy certainly joins the job's cluster, since no code mentions TF_CONFIG."""
+        """Return whether the job is distributed, and no code mentions TF_CONFIG.
+
+        If so, the program's strategy certainly joins the job's cluster.
+        """
         return self.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in self.sources)
 
     def severity(self, is_certain: bool = True) -> Severity:
@@ -79,7 +82,7 @@ class Case(NamedTuple):
         return Severity.ERROR if self.strict and is_certain else Severity.WARNING
 
     def fits(self) -> Iterator[tuple[Source, ast.Call]]:
-        """Yield the calls of `fit` on Keras models, that is, on objects that the program also compiles."""
+        """Yield the calls of `fit` on Keras models, which are the objects that the program also compiles."""
         for source in self.sources:
             for call in source.model_calls("fit"):
                 if self.applies(source, call):
@@ -99,7 +102,7 @@ class Case(NamedTuple):
         return not self.strict or (imported and source.is_certain(node))
 
     def names(self, wanted: set[str]) -> set[str]:
-        """Return the names in the set `wanted` that the program uses."""
+        """Return the wanted names that the program uses."""
         return {source.dotted(node) for source in self.sources for node in source.nodes} & wanted
 
 

@@ -13,8 +13,8 @@ from clusterkit.text.printable import printable
 class Severity(enum.StrEnum):
     """ERROR marks a line that makes every run of the job fail. WARNING marks a line with which a run may succeed.
 
-    `up` refuses only programs that are not valid Python. `up` starts programs with other errors, since the check knows
-    neither the packages that a program imports nor the program's intention.
+    `up` refuses only programs that are not valid Python. `up` starts programs with other errors, since the check does
+    not read the packages that a program imports, and cannot know the program's intention.
     """
 
     ERROR = "error"
@@ -34,7 +34,9 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem in a program, and its fix. `word` names the subject of the problem, such as a module that a file hides.
+    """A problem in a program, and the advice that fixes it.
+
+    `word` names the subject of the problem, such as a module that a file hides.
 
     The row of clusterkit/explain with the same id matches the tracebacks that the problem causes.
     """

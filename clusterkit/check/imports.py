@@ -20,8 +20,8 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-# The imports of this package are not followed, since the package imports TensorFlow only if the program does, and sets
-# no environment variables.
+# If a program imports clusterkit, this import is not followed: clusterkit imports TensorFlow only if the program does,
+# and sets no environment variables.
 OWN_PACKAGE = "clusterkit"
 MOST_FILES = 300  # the maximum number of files whose imports are followed
 
@@ -128,7 +128,10 @@ def _absolute(path: str) -> Path:
 
 
 def _names(text: bytes) -> Iterator[str]:
-    """Yield the names that a text imports. `from package import name` also yields `package.name`, perhaps a module."""
+    """Yield the names that a text imports.
+
+    For `from package import name`, also yield `package.name`, since the name may be a module's.
+    """
     text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
     for source, enclosed, imported, plain in _IMPORT.findall(text):
         base = source.decode(errors="replace")

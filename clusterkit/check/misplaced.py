@@ -27,7 +27,10 @@ def misplaced(args: Sequence[str]) -> list[str]:
 
 
 def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
-    """Return the problem and the fix if the program has rejected an option of `up`. `text` is the program's output."""
+    """Return the problem and the fix if the program has rejected an option of `up`; otherwise None.
+
+    `text` is the program's output.
+    """
     arguments = [job.program.args, *(setup.args or () for setup in job.setups.values())]
     names = [name for name in misplaced([*sum(arguments, ())]) if re.search(_REFUSED + word_pattern(name), text)]
     if not names:

@@ -49,7 +49,7 @@ class OwnFiles:
         return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
 
     def name(self, path: Path) -> str:
-        """Return a file's name for messages: relative to the program's directory if the file is in there."""
+        """Return a file's name for messages: relative to the program's directory if the directory contains the file."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
@@ -81,7 +81,8 @@ def own_files(job: JobSpec) -> OwnFiles:
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
     """Return a clause about a missing or invalid file that keeps the program from running; "" if there is no such file.
 
-    `before` are the files with which the program could last run. Files that have not changed since are not checked.
+    `before` is the last known state of the files in which the program could run. Files that have not changed since then
+    are not checked.
     """
     if now.program is None or now.program not in now.digests:
         return f"{job.program.target} is gone"
@@ -145,7 +146,7 @@ def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]
 def _read(file: Path | None, root: Path, sources: Iterable[ProgramFile]) -> OwnFiles:
     own = {source.path: source.text for source in sources if _is_own(source.path)}
     digests = {path: hashlib.sha256(text).hexdigest() for path, text in own.items()}
-    # A program's file that is too large or unreadable, or that is a command and not Python.
+    # The program's file is not in `sources` if the file is too large or unreadable, or if the program is a command.
     if file is not None and file not in digests and os.path.isfile(file):
         with suppress(OSError):
             stat = file.stat()

@@ -40,12 +40,12 @@ def syntax_error(text: bytes) -> SyntaxError | None:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether some tasks do not use clusterkit's interpreter. Another interpreter may accept another syntax."""
+    """Return whether some tasks use another Python than clusterkit, one that may accept other syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
 def is_text(path: Path, text: bytes) -> bool:
-    """Return whether a file is Python source. Other files that Python can run are archives and compiled code."""
+    """Return whether a file is Python source. Python can also run archives and compiled code."""
     return path.suffix in (".py", ".pyw") or b"\0" not in text
 
 

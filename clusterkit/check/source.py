@@ -43,7 +43,8 @@ class Source:
         self.file, self.module, self.nodes = file, module, list(ast.walk(tree))
         self.bindings = Bindings(self.nodes, imported)
         self._parents, self._values, self._imports = self.bindings.parents, self.bindings.values, self.bindings.imports
-        self._same: defaultdict[ast.AST | str, list[ast.Name]] = defaultdict(list)  # the uses of a value, or of a name
+        # Maps each value, and each name with an unknown value, to the places that use it.
+        self._same: defaultdict[ast.AST | str, list[ast.Name]] = defaultdict(list)
         self._texts: dict[ast.AST | None, list[str] | None] = {}
         self._names: dict[ast.AST | None, str] = {}
         self._certain: dict[ast.AST, bool] = {}
@@ -70,9 +71,10 @@ class Source:
             node = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
     def always(self, node: ast.AST | None, test: Callable[[ast.AST], ast.AST | bool]) -> bool:
-        """Return whether every possible value of a node passes the test, which may return another node to test instead.
+        """Return whether every possible value of a node passes the test.
 
-        If a name has no certain value, every value that the file binds to the name is possible.
+        The test may also return another node, which is then tested instead. If a name has no certain value, every value
+        that the file binds to the name is possible.
         """
         todo, names = [node], set[str]()
         for _ in range(MOST_LINKS):
@@ -93,7 +95,7 @@ class Source:
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
     def other_uses(self, use: ast.Name) -> list[ast.Name]:
-        """Return where else a name's value is used, under any name, and where the name has an unknown value."""
+        """Return the other uses of a name's value, under any name, and the uses of the name with an unknown value."""
         if not self._same:
             for each in (each for uses in self.bindings.uses.values() for each in uses):
                 self._same[self.value(each) or each.id].append(each)
@@ -140,7 +142,7 @@ class Source:
         return ((self.dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
     def model_calls(self, *names: str) -> Iterator[ast.Call]:
-        """Yield the calls of these methods on Keras models, that is, on objects that the file also compiles."""
+        """Yield the calls of these methods on Keras models, which are the objects that the file also compiles."""
         methods = [(call.func, call) for _, call in self.calls() if isinstance(call.func, ast.Attribute)]
         compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}
         yield from (call for method, call in methods if method.attr in names and ast.dump(method.value) in compiled)
@@ -180,7 +182,7 @@ class Source:
         return any(isinstance(text, str) and words.search(text) for text in texts)
 
     def may_escape(self, node: ast.AST) -> bool:
-        """Return whether other code may use a value, for example because it is an argument or a return value."""
+        """Return whether other code may use the value `node`, for example as an argument or a return value."""
         parent = self._parents.get(node)
         if not isinstance(parent, ast.Assign) or not all(isinstance(target, ast.Name) for target in parent.targets):
             return not isinstance(parent, ast.Expr)
@@ -209,9 +211,9 @@ class Source:
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
 
     def is_certain(self, node: ast.AST) -> bool:
-        """Return whether every run evaluates the node: the node is in no condition or loop, and no exit precedes it."""
+        """Return whether every run evaluates the node: no condition or loop contains it, and no exit precedes it."""
         if node not in self._certain:
-            self._certain[node] = False  # the result for a node in a function that only calls itself
+            self._certain[node] = False  # the result if the node is in a function that only the function itself calls
             parent = self._parents.get(node)
             while parent is not None and self._always_evaluates(parent):
                 parent = self._parents.get(parent)
@@ -248,7 +250,7 @@ class Source:
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:
-        """Return whether a node is a call that may end or block the process, directly or in a function of this file."""
+        """Return whether a node is a call that may end or block the process, perhaps in a function of this file."""
         if not isinstance(node, ast.Call):
             return False
         name, own = last_part(node), self.value(node.func)

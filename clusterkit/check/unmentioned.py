@@ -23,4 +23,4 @@ def unmentioned(job: JobSpec) -> str | None:
     if not texts or not missing:
         return None
     they = f"{listed(missing)} {'comes' if len(missing) == 1 else 'come'} after {job.program}"
-    return f"{they}, which gets but does not mention {pronoun(missing)}. {advice(missing, job.program)}"
+    return f"{they}, which receives but never mentions {pronoun(missing)}. {advice(missing, job.program)}"

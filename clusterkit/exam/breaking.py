@@ -34,7 +34,7 @@ class Interruption:
 
     @property
     def hold(self) -> str:
-        """The part of the value of `--record` that makes the task wait after the step."""
+        """A word for the value of `--record`, which makes the task wait after the step."""
         return f"hold={_file_name(self.task)}/{self.step}"
 
 

@@ -1,4 +1,4 @@
-"""The equality chapter of an exam: compares a run with one worker to runs with several, and explains differences."""
+"""The equality chapter of an exam: compares runs with one worker and with several, and explains differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. D
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """Compare one worker's recording with the recordings of several workers, the first of which is the leader's."""
+    """Compare the recording of a single worker with those of several workers, with the leader's recording first."""
     findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
         return findings  # the runs train on different rows or in a different order, so weights can't be compared
@@ -247,7 +247,7 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
     """Return the first step in which the workers have different numbers of rows; None if there is no such step.
 
-    Only steps up to `until` are searched, and only those after the previous step whose state was recorded.
+    The search begins after the last recorded state before the step `until`, and ends with `until`.
     """
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)

@@ -15,9 +15,9 @@ from clusterkit.words.model import Task
 
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
-# An update is the change of a variable since training began. These numbers say how much the update by several workers
-# may differ from the update by one worker, relative to the norm of the latter: by TOLERANCE at step 0, by GROWTH times
-# TOLERANCE more at each later step, and at most by LOOSEST. If float32 numbers are merely summed in a different order,
+# An update is the change of a variable since training began. The update by several workers may differ from the update
+# by one worker by a share of the norm of the update by one worker. At step 0, the share is TOLERANCE. The share grows
+# by GROWTH * TOLERANCE with each step, up to LOOSEST. If float32 numbers are merely summed in a different order,
 # updates differ by about 1e-5 at the first step.
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
@@ -117,7 +117,7 @@ def tolerance(step: int) -> float:
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Find the first recorded step after which the recordings differ; return these differences, the largest first.
+    """Return the differences at the first recorded step at which the variables differ, the largest first.
 
     If there is no such step, return the differences at the end, provided that both recordings end at the same step.
     """

@@ -30,7 +30,7 @@ SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference be
 class ExaminedRun(FinishedRun):
     """A finished run and the recordings of its tasks' last attempts.
 
-    `missed_breaks` is the reason why an interruption or the fault did not take place; "" if all took place.
+    `missed_breaks` is the reason why an interruption or a fault did not take place; "" if nothing was missed.
     """
 
     tasks: Sequence[Recording] = ()

@@ -168,11 +168,10 @@ def middle_step(baseline: Baseline) -> int | None:
 
 
 def other_step(baseline: Baseline, middle: int) -> int | None:
-    """Return the step that follows a checkpoint; None if there is no checkpoint.
+    """Choose the checkpoint nearest to the step `middle`, and return the next step; None if there is no checkpoint.
 
-    Of all checkpoints except the last one before the step `middle`, the one nearest to `middle` is chosen. The excepted
-    checkpoint is chosen only if there is no other. The step of the checkpoint itself would be too early, since many
-    programs report a step before they save the checkpoint.
+    The last checkpoint before `middle` is avoided if there is another checkpoint. The checkpoint's own step would be
+    too early, since many programs report a step before they save the checkpoint of this step.
     """
     last = baseline.last_step or 0
     saved = sorted(step for step in baseline.checkpoints if 0 < step < last - 1)

@@ -28,13 +28,13 @@ _MISMATCH = re.compile(
 )
 
 _FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
-_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that the program itself causes; others are sent to it
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program causes by itself
 SHELL_SIGNAL_BASE = 128  # a shell exits with this number plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
 
 def last_error(failure: Failure) -> str | None:
-    """Return the exception that ended the attempt or, without an exception, the last line of its log that is not noise.
+    """Return the exception that ended the attempt or, without an exception, the last line of the log that is not noise.
 
     For a crash, the line names the signal and the program's innermost stack frame.
     """
@@ -61,8 +61,8 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    For a task that was killed because it stalled, the text does not depend on the log. Numbers in the error are ignored
-    unless `numbers` is True, which is for attempts whose progress nothing else shows.
+    For a task that was killed because the task stalled, the text does not depend on the log. If `numbers` is False,
+    numbers in the error are ignored. Pass True if nothing else shows how far the attempt got.
     """
     exit_, error = failure.exit, last_error(failure)
     if exit_.asked is Asked.STALL:
@@ -186,8 +186,8 @@ def is_bug(failure: Failure) -> bool:
 def repeats(previous: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Return whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    With `numbers`, the numbers in the errors have to be equal, too; pass it if nothing else shows how far the attempts
-    got. Numbers in errors about a failed allocation of memory always have to be equal.
+    If `numbers` is True, the numbers in the errors have to be equal, too. Pass True if nothing else shows how far the
+    attempts got. Numbers in errors about a failed allocation of memory always have to be equal.
     """
     if previous is None or failure.attempt != previous.attempt + 1 or looks_collateral(failure):
         return False

@@ -21,8 +21,8 @@ SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
 EDIT_GRACE = 1.0  # seconds; the grace period after an edit: short, since the edited program trains again
 KILL_TIMEOUT = 10.0  # seconds; the time limit for a process to die after SIGKILL
-HEAD_START = 0  # the reason with which HeadStart holds back a start; all other reasons are numbers of faults
-ON_REQUEST = 0  # the reason for pausing a task on request; all other reasons are the numbers of faults, from 1
+HEAD_START = 0  # in `held_by`: HeadStart holds back the start; all other numbers are those of faults, from 1
+ON_REQUEST = 0  # in `paused_by`: a user has paused the task; all other numbers are those of faults, from 1
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class TaskRecord:
     ready: bool = False
     ready_at: float | None = None
     port_was_open: bool = False  # True once the task's port was seen open
-    trains_with: TrainsWith | None = None  # the latest report of the task's runtime on how it trains
+    trains_with: TrainsWith | None = None  # the latest report on how the task trains
     phases: dict[str, float] = field(default_factory=dict)  # the current phases without steps, and when each began
     paused_by: set[int] = field(default_factory=set)  # the reasons for pausing the task: numbers of faults, ON_REQUEST
     first_step: int | None = None
@@ -63,7 +63,7 @@ class TaskRecord:
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    unverified_step: int | None = None  # the first step, while it is unknown whether a checkpoint exists; else None
+    unverified_step: int | None = None  # the first step, until a checkpoint is found; else None
 
     @property
     def alive(self) -> bool:
@@ -133,8 +133,8 @@ class ClusterState:
     def was_ended_on_request(self, record: TaskRecord) -> bool:
         """Return whether the task exited because the state machine ended it.
 
-        A leader that exited with code 0 before SIGTERM reached it ended by itself: a process killed by SIGKILL has no
-        exit code, and a signal after the exit has no effect. The loss of a host is never requested.
+        A leader that exits with code 0 without having received SIGTERM ended by itself, even if SIGKILL was sent: a
+        process killed by SIGKILL has no exit code. The state machine never requests the loss of a host.
         """
         if record.exit is not None and record.exit.host is not None:
             return False
@@ -152,7 +152,7 @@ class ClusterState:
         return replace(failure, paused=tuple(paused)) if looks_collateral(failure) else failure
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
-        """Return the records of tasks with a process, among `tasks` or all tasks."""
+        """Return the records of the given tasks, or of all tasks, that have a process."""
         return [record for task in (self.records if tasks is None else tasks) if (record := self.records[task]).alive]
 
     def move(self, record: TaskRecord, state: TaskState) -> None:
@@ -168,7 +168,7 @@ class ClusterState:
         self.record(Changed(record.task, record.attempt, state, request))
 
     def give_up(self, tasks: Collection[Task]) -> None:
-        """Continue the job without these workers. The run only waits until their processes have ended."""
+        """Continue the job without these workers. The run still waits until the workers' processes have ended."""
         self.drop_held(tasks)
         for record in [self.records[task] for task in sorted(tasks)]:
             if record.alive:
@@ -229,7 +229,7 @@ class ClusterState:
             grace = min(grace, UNHANDLED_GRACE)
         already_ending, record.end_request = record.end_request is not None, record.end_request or request
         if record.state is TaskState.STARTING:
-            # If the process exists already, it receives the signal again after Spawned.
+            # A process that exists already receives the signal again after Spawned.
             record.grace = min(record.grace, grace) if already_ending else grace
             self.actions.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:

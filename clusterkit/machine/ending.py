@@ -56,7 +56,8 @@ class Ending:
     unfinished: list[Failure] = field(default_factory=list)  # peers that had not finished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
     diverged_at: int | None = None  # the leader's first step with a non-finite loss; None if the newest loss is finite
-    first_nan: int | None = None  # like `diverged_at`, but kept after a finite loss, until a restart repeats that step
+    # The first step with a non-finite loss. Later finite losses do not change it, but a restart before this step does.
+    first_nan: int | None = None
     warned: bool = False  # True once the user was warned about the loss
     on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
@@ -71,7 +72,7 @@ class Ending:
 
     @property
     def suspending(self) -> bool:
-        """Return whether the run is suspended until its next allocation. Another verdict may still replace this one."""
+        """Return whether the run is about to be suspended until its next allocation. Another verdict may follow."""
         return self.verdict is not None and self.verdict.state is RunState.SUSPENDED
 
     def succeed(self, leader: TaskRecord) -> None:
@@ -105,7 +106,10 @@ class Ending:
             self.on_failure(reason, blame)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """Fail the job. `repeated`: it failed twice in the same way with no step in between; `usage`: a usage error."""
+        """Fail the job, due to a usage error if `usage` is True.
+
+        `repeated` is True if the job failed twice in the same way with no step in between.
+        """
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated, usage), self.state.job.limits.grace)
 
     def abandon(self, reason: str) -> None:
@@ -113,14 +117,14 @@ class Ending:
         self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
 
     def suspend(self, why: str, grace: float) -> None:
-        """Suspend the run, since its allocation is ending. After success, only end the remaining tasks sooner."""
+        """Suspend the run, since its allocation is ending. After a success, only end the tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, grace)
         self._stop(Verdict(RunState.SUSPENDED, SUSPENDED, why), grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
-        """Finish at once after an internal error of clusterkit, since no part of it can be relied on any longer."""
+        """Finish the run at once after an internal error, since clusterkit's state may be wrong."""
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
         for task in self.state.census.unsettled:
@@ -128,7 +132,7 @@ class Ending:
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str, interrupted: bool = False) -> None:
-        """Stop the run, on request or by Ctrl-C (`interrupted`). After success, only end the remaining tasks sooner."""
+        """Stop the run, on request or by Ctrl-C (`interrupted`). After a success, only end the tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
@@ -139,7 +143,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def end_remaining_tasks(self) -> None:
-        """End the remaining training tasks, whose time to finish after the leader's exit has run out."""
+        """End the remaining training tasks, since their time to finish after the leader's exit has run out."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
@@ -163,7 +167,7 @@ class Ending:
             self.end_evaluator(record)
 
     def end_evaluator(self, record: TaskRecord) -> None:
-        """End the evaluator: it has evaluated the last checkpoint, or its time is over."""
+        """End the evaluator, which has evaluated the last checkpoint or has run out of time."""
         self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
 
     def settle(self, restarts: int) -> None:

@@ -27,8 +27,8 @@ PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator may first hav
 class Exits:
     """Tracks tasks that exited early although other tasks need them: the other tasks soon fail, or wait forever.
 
-    If they do, the early exit is the cause, however long ago it was. Before this decision, the other tasks are
-    inspected: they may be independent of the task that exited, and just take longer.
+    If the other tasks fail or wait, the early exit is the cause, however long ago it happened. Before this decision,
+    the other tasks are inspected, since tasks that do not need the exited task may just take longer.
     """
 
     state: ClusterState
@@ -64,7 +64,7 @@ class Exits:
             )
 
     def on_timer(self) -> None:
-        """Request an inspection if no step was completed in time: other tasks may be waiting for those that exited."""
+        """Request an inspection if no step was completed in time: other tasks may be waiting for the exited tasks."""
         left, now = self._current_early(), self.state.now
         if not left or self.ending.begun or self.state.awaits_change:
             return
@@ -105,11 +105,11 @@ class Exits:
         return [self.early[task] for task in sorted(self.early)]
 
     def _steppers(self) -> list[TaskRecord]:
-        """Return the running tasks that make steps."""
+        """Return the running tasks that complete steps."""
         return self.state.alive(self.state.job.steppers)
 
     def _limit(self) -> float:
-        """Return the seconds without a step before the other tasks are inspected; 0 for never."""
+        """Return after how many seconds without a step the other tasks are inspected; 0 means never."""
         limits = self.state.job.limits
         if any(task.type is TaskType.PS for task in self.early):
             return PS_EXIT_PATIENCE * self.patience
@@ -182,7 +182,7 @@ class Exits:
             self.ending.unfinished.append(failure)
 
     def peer_ended(self, record: TaskRecord) -> None:
-        """Note as unfinished a peer that had connected, but had to be ended after the leader's success."""
+        """If the peer had connected, but had to be ended after the leader's success, note the peer as unfinished."""
         joined = record.trains_with is not None and record.trains_with.cluster > 1
         if record.end_request is Asked.SUCCESS and joined and record.task in self.peers:
             failure = self.state.failure(record)

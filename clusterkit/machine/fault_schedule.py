@@ -34,7 +34,7 @@ _BEFORE_READY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # faults tha
 
 @dataclass(slots=True)
 class ArmedFault:
-    """A fault that waits for its trigger. `next_at` is the next time, step or count at which it fires."""
+    """A fault that waits for its trigger. `next_at` is the next time, step or count at which the fault fires."""
 
     index: int
     fault: Fault
@@ -115,7 +115,7 @@ class FaultSchedule:
                 armed.reached_by = event.task if event.task in targets_of(armed.fault, self.state.job.tasks) else None
 
     def check_readiness(self) -> None:
-        """Check whether tasks that reported nothing have opened their ports. A single task only has to run."""
+        """Check whether the tasks have opened their ports. If the job has only one task, the task only has to run."""
         if len(self.state.job.cluster) > 1:
             self.state.actions.append(Inspect())
         elif self.state.alive():
@@ -139,7 +139,7 @@ class FaultSchedule:
         self.injections.settle()
 
     def _inject(self, due: TriggeredFault) -> None:
-        """Inject the fault, unless all of its targets on one side were given up."""
+        """Inject the fault, unless all targets were given up; a fault between two groups needs tasks in both."""
         fault, given_up = due.armed.fault, self.state.job.given_up
         targets, others = (tuple(task for task in side if task not in given_up) for side in (due.targets, due.others))
         if (fault.targets and not targets) or (fault.others and not others):
@@ -155,7 +155,7 @@ class FaultSchedule:
         return min(times if healed is None else [*times, healed], default=None)
 
     def not_injected(self) -> tuple[NotInjected, ...]:
-        """Return the faults that were never injected, except those that their probability excluded."""
+        """Return the faults that were never injected, except for faults that were left to chance and not drawn."""
         found = [(armed.fault, self._why_not_injected(armed)) for armed in self.armed]
         return tuple(NotInjected(str(fault), why) for fault, why in found if why)
 

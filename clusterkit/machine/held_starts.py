@@ -9,12 +9,12 @@ from clusterkit.machine.cluster_state import HEAD_START, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.model import Shape, Task, TaskType
 
-Delays = dict[Task, dict[int, float]]  # by task, then by the number of a fault: a delay in seconds, or a time
+Delays = dict[Task, dict[int, float]]  # maps each task and fault number to a delay in seconds, or to a time
 
 
 @dataclass(slots=True)
 class DelayedStarts:
-    """Task starts that faults delay. A task starts when the last fault has released it. Faults are given by number."""
+    """Task starts that faults delay. A task starts once no fault delays it. Methods take the numbers of faults."""
 
     state: ClusterState
     planned_delays: Delays = field(default_factory=dict)  # how long each fault will hold back the next start
@@ -22,7 +22,7 @@ class DelayedStarts:
     effective_faults: set[int] = field(default_factory=set)  # the faults that have held back a start
 
     def delay_next_start(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
-        """Hold back the next start of these tasks because of the fault with this number."""
+        """Let the fault with this number hold back the next start of these tasks."""
         for task in tasks:
             self.planned_delays.setdefault(task, {})[number] = seconds
 
@@ -40,7 +40,7 @@ class DelayedStarts:
         return number in self.planned_delays.get(task, ()) or number in self.state.records[task].held_by
 
     def release(self, number: int, tasks: Iterable[Task]) -> None:
-        """Release the starts of these tasks that the fault holds back."""
+        """Note that the fault no longer delays the current and next starts of these tasks."""
         for task in tasks:
             self.planned_delays.get(task, {}).pop(number, None)
             if number in self.state.records[task].held_by:
@@ -50,11 +50,11 @@ class DelayedStarts:
                     self.state.timers.set(Timer.LATE_START, max(until.values()), task)
 
     def on_timer(self, task: Task) -> None:
-        """Start the task, whose delays are over."""
+        """Start the task, since all its delays are over."""
         self.state.release(task, *self.release_times.pop(task, ()))
 
 
-LONGEST_WAIT = 0.5  # seconds; the maximum wait until the last server is ready, which programs need not report
+LONGEST_WAIT = 0.5  # seconds; the maximum wait for the servers to report that they are ready, which programs may omit
 RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_reconnect_backoff_ms is 1000
 
 
@@ -62,9 +62,9 @@ RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_
 class HeadStart:
     """Holds back a coordinator that restarts together with a ps, until the workers have connected to the new ps.
 
-    A TensorFlow channel whose address had no listener tries again after a second. A worker that survives the restart of
-    its ps has such a channel. Until the worker has tried again, every request of the coordinator to the worker fails at
-    once, and so does the coordinator.
+    When a ps restarts, a surviving worker finds no listener at the address of the ps, and its TensorFlow channel tries
+    again only after a second. Until then, every request of the coordinator to this worker fails at once, and so the
+    coordinator fails, too.
 
     The first start is not held back: in measurements, waiting for the servers did not make training begin sooner.
     """
@@ -74,7 +74,7 @@ class HeadStart:
     reconnected_at: float | None = None  # when the surviving workers will have reconnected; None until the ps is up
 
     def hold_reasons(self, task: Task) -> set[int]:
-        """Return HEAD_START if this is the coordinator's start and a ps starts with it."""
+        """Return {HEAD_START} if the task is a coordinator that restarts together with a ps."""
         if self.state.job.shape is not Shape.PARAMETER_SERVER or task != self.state.job.leader:
             return set()
         self.state.timers.clear(Timer.HEAD_START)

@@ -199,7 +199,7 @@ class Suspect:
         return self.ended_at is None or at <= self.ended_at + AFTEREFFECT
 
     def explains_kill(self, failure: Failure) -> bool:
-        """Return whether the fault's signal ended the attempt. After SIGTERM, it may exit late and with any code."""
+        """Return whether the fault's signal ended the attempt, which may exit late and with any code after SIGTERM."""
         exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
         unasked = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
         return unasked and (failure.task, failure.attempt) in self.hit_attempts
@@ -243,9 +243,9 @@ class Suspect:
 def fault_explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | None) -> int | None:
     """Return the number of the fault that explains a failure; None if no fault does.
 
-    The more certain explanation wins. Among equally certain explanations, the newest fault wins; among signals, the
-    oldest. `suspects` are in the order of injection. `spawned` is when the attempt's process was created; if None, no
-    fault explains the failure.
+    The more certain explanation wins. Among equally certain explanations, the newest fault wins, but the oldest signal.
+    `suspects` are in the order of injection. `spawned` is when the attempt's process was created; if None, no fault
+    explains the failure.
     """
     if spawned is None:
         return None

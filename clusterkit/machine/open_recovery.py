@@ -54,7 +54,7 @@ class OpenRecovery:
     def explains(self, failure: Failure) -> bool:
         """Return whether the failure is collateral of this recovery, and its task will restart anyway.
 
-        Such a failure arrives late if a peer's process ended before the restart was decided, but its output did not.
+        Such a failure arrives late if the peer's process ended before the restart was decided, but the output did not.
         """
         decided = self.respawn_at is not None and not self.requested and failure.task in self.tasks
         return decided and failure.exit.host is None and failure in blame([*self.failures, failure]).collateral
@@ -62,7 +62,7 @@ class OpenRecovery:
 
 @dataclass(slots=True)
 class RestartBudget:
-    """The restarts that are charged under one budget key."""
+    """The number of restarts of the tasks that share a restart budget."""
 
     used: int = 0
     consecutive: int = 0
@@ -76,7 +76,10 @@ class RestartBudget:
             self.used = self.consecutive = 0
 
     def next_backoff(self, stepped: bool) -> int:
-        """Return the number of the next backoff, 0 for none. `stepped`: the failed attempt had completed steps."""
+        """Return the number of the next backoff, or 0 for no backoff.
+
+        `stepped` is True if the failed attempt had completed steps.
+        """
         if not self.consecutive:
             self.first_was_immediate = stepped
         return self.consecutive + (not self.first_was_immediate)

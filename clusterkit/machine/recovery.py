@@ -70,7 +70,7 @@ class Recoveries:
         return tuple(sorted(restarting))
 
     def restart_with_edit(self, files: tuple[str, ...]) -> None:
-        """Restart every task with the changed program; merge this restart with those in progress."""
+        """Restart every task with the changed program; merge this restart with the restarts in progress."""
         now = self.state.now
         self.changed_files.update(files)
         for recovery in self.open:
@@ -81,7 +81,7 @@ class Recoveries:
         self._open([], frozenset(self.state.job.tasks), 0.0, requested=True, edit=Edit({*files}, now))
 
     def settle(self) -> None:
-        """Decide how to carry out each recovery that is due. Once the leader is done, so is the job: decide nothing."""
+        """Decide how to carry out each recovery that is due, unless the leader is done: then the job is done, too."""
         for recovery in list(self.open):
             if not any(recovery is one for one in self.open):  # merged into another recovery
                 continue
@@ -248,7 +248,7 @@ class Recoveries:
                 self.state.end(self.state.records[task], request, grace)
 
     def _budget(self, key: str) -> RestartBudget:
-        """Return the budget of the key, reset if the job has made progress for long enough since its last restart."""
+        """Return the budget of the key. Reset the budget first if the job has made progress for long enough."""
         budget = self.budgets.setdefault(key, RestartBudget())
         well_until = self.state.now if self.state.progress_at is None else self.state.progress_at
         budget.reset_after_progress(well_until, self.state.job.restart.forgive_after)

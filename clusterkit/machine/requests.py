@@ -128,7 +128,7 @@ class Requests:
         self._answer(event, tasks)
 
     def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
-        """Profile tasks. If one is a server, also profile the coordinator, whose answer ends the server's profile.
+        """Profile tasks. For a server, also profile the coordinator, whose answer ends the server's profile.
 
         If the coordinator does not answer, a server's profile ends after the requested time.
         """

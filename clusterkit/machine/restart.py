@@ -15,7 +15,7 @@ DISCONNECTION_MARGIN = 1.0  # seconds; a cut-off host is detected at most this l
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
     """Return the tasks that restart when `task` fails: the table in docs/strategies.md, "When a task fails".
 
-    With `moves`, the task moves to another host, and all tasks that know its endpoint restart.
+    With `moves`, the task moves to another host, and all tasks that know the task's endpoint restart.
     """
     if moves and task in job.cluster:
         return job.cluster
@@ -31,7 +31,7 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:
-    """Return whether other tasks need the task even if it exits with code 0: a ps, or a member of a gang."""
+    """Return whether other tasks need the task even after its success: the task is a ps, or belongs to a gang."""
     if task.type is TaskType.PS:
         return True
     return task in job.cluster and len(restart_scope(job, task)) > 1
@@ -53,7 +53,7 @@ def budget_key(scope: frozenset[Task], task: Task) -> str:
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
     """Return the seconds before the nth restart in a row: doubled each time, bounded, with 10 % of jitter either way.
 
-    The 0th is the first restart of tasks that had made progress; it needs no delay. `jitter` is in [0, 1).
+    The 0th is the first restart of tasks that had made progress, and has no delay. `jitter` is in [0, 1).
     """
     if nth == 0:
         return 0.0
@@ -62,14 +62,14 @@ def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
 
 
 def window(job: JobSpec, failure: Failure) -> float:
-    """Return the seconds to wait for other failures that may be the cause or the result of this one."""
+    """Return the seconds to wait for other failures that may be the cause or the result of this failure."""
     limits = job.limits
     if failure.exit.unreached:
         return _until_disconnection_seen(job)
     if failure.exit.error is not None or not can_be_collateral(job, failure.task):
         return 0.0
     if failure.exit.preempted:
-        # The first task has written its checkpoint; peers that were asked to stop may still be writing theirs.
+        # The first task has written its checkpoint; peers that were asked to stop may still be writing checkpoints.
         return limits.grace if len(restart_scope(job, failure.task)) > 1 else 0.0
     if job.hosts.count and looks_collateral(failure):
         return _until_disconnection_seen(job)
@@ -120,18 +120,18 @@ def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -
 
     `started` gives the start time of each remaining task's current attempt. TensorFlow connects the coordinator to all
     of its workers at once: at its start, and whenever a worker comes back. If one worker never comes back, the others
-    are not used either. So the coordinator can continue only if it is connected to all other workers by now: it has
-    `stepped`, and none of them has restarted since the coordinator started.
+    are not used either. So the coordinator can continue only if it is already connected to all other workers. This is
+    certain if training has `stepped`, and if no worker has restarted since the coordinator started.
     """
     servers = [task for task in workers_of(job) if task in started]
     return not stepped or any(started[task] > started[job.leader] for task in servers)
 
 
 def scope_of(job: JobSpec, omitted: Collection[Task], task: Task, moves: bool = False) -> frozenset[Task]:
-    """Return the remaining tasks that restart together with this one.
+    """Return the remaining tasks that restart when `task` fails.
 
     The coordinator's cluster spec lacks the `omitted` workers. When a worker comes back, the coordinator waits for all
-    other workers of its cluster spec, so it has to restart, too, if one of them was given up later.
+    workers of the cluster spec. If one of these workers was given up later, the coordinator has to restart, too.
     """
     scope = restart_scope(job, task, moves=moves)
     outdated = job.shape is Shape.PARAMETER_SERVER and set(omitted) != set(job.given_up)

@@ -44,9 +44,10 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
     """Return whether a restart is useless: after a refusal, a usage error, or a bug that follows the last step.
 
-    With several hosts, only a refusal counts, since a missing file or module may exist on another host. A bug counts
-    only if all steps were completed and no checkpoint exists: an unknown checkpoint may take training past a bug
-    between steps.
+    With several hosts, only a refusal counts, since a missing file or module may exist on another host. The same holds
+    if the user has set the restart budget. A bug counts only if all steps were completed and no checkpoint exists.
+    Before the last step, a restart may skip a bug between two steps, since the program may resume from a checkpoint
+    that clusterkit does not see.
     """
     job, cause = state.job, blamed.cause
     if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):

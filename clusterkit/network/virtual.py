@@ -95,7 +95,7 @@ class VirtualNetwork:
         self._captures = plan.pcap is not None
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
-        """Return the descriptors of the namespaces that a task has to join, in this order. They are closed on exec."""
+        """Return the descriptors of the namespaces that a task has to join, in this order, all closed on exec."""
         shared = len(self._descriptors) - len(self.addresses)
         own = [shared + self._index[task]] if self.addresses else []
         return tuple(self._descriptors[i] for i in (*range(shared), *own))

@@ -130,7 +130,7 @@ def continue_from(old: Path, new: Path) -> None:
                 f"Choose an empty directory, or omit --resume to continue from the checkpoints in {new}."
             )
         shutil.copytree(old, new, dirs_exist_ok=True)
-    except shutil.Error as error:  # its argument is a list of (source, target, reason)
+    except shutil.Error as error:  # the error's argument is a list of (source, target, reason)
         raise _not_taken_over(old, new, error.args[0][0][2]) from None
     except OSError as error:
         raise _not_taken_over(old, new, error.strerror) from None

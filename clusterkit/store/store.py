@@ -149,7 +149,8 @@ class RunStore:
     def last_two(self) -> list[RunDirectory]:
         """Return the last two runs of the same program that completed steps, the older one first. Raises NoSuchRun.
 
-        Runs of campaigns and exams do not count. Of several such programs, choose the one whose older run is newest.
+        Runs of campaigns and exams do not count. If several programs have two such runs, choose the program whose older
+        run is the newest.
         """
         seen: dict[str, RunDirectory] = {}
         for run in newest_first(self.all()):

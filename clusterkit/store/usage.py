@@ -37,7 +37,7 @@ class UsageSample(NamedTuple):
     """The CPU and memory use of each task, and the use of each GPU, at the wall time `wall`.
 
     A GPU's name is its index, with the host if tasks run on hosts: `0`, or `0 on n1`.
-    `cores` is the number of cores that the tasks may use; None if it was not recorded.
+    `cores` is the number of cores that the tasks may use; None if the number was not recorded.
     """
 
     wall: float
@@ -86,7 +86,10 @@ class UsageReader:
         return samples
 
     def present(self, wall: float, began: float) -> UsageSample | None:
-        """Return the newest sample that was read; None if it is too old. `wall` is now, `began` when the run began."""
+        """Return the newest sample that was read; None if the sample is too old.
+
+        The wall times are now (`wall`) and the beginning of the run (`began`).
+        """
         oldest = wall - max(OLD, 3 * interval(wall - began))
         return self._newest if self._newest is not None and self._newest.wall >= oldest else None
 

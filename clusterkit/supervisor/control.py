@@ -104,7 +104,7 @@ class ControlServer:
             self._run.control_socket.unlink()
 
     def _resume_accepting(self) -> float | None:
-        """Accept clients again after a pause of ACCEPT_PAUSE seconds; during it, return the remaining seconds."""
+        """Return the remaining seconds of a pause. Once the pause is over, accept clients again, and return None."""
         if self._resumes_at is None:
             return None
         if (left := self._resumes_at - time.monotonic()) > 0:

@@ -21,7 +21,8 @@ from clusterkit.words.outcome import CRASHED
 def supervisor_lost(run_id: str, cause: str, left_behind: int) -> None:
     """Write the result of a run whose supervisor was killed, and report the loss to the user. Raises nothing.
 
-    `cause` is a clause that describes how it was killed. The guardian has killed `left_behind` other processes.
+    `cause` is a clause that describes how the supervisor was killed. The guardian has killed `left_behind` other
+    processes.
     """
     with suppress(OSError, ClusterkitError):
         run = RunStore().run(run_id)

@@ -76,7 +76,8 @@ class EditWatcher:
         if self._is_emptied(now):
             self._wait_until_filled()
             marks, now = _marks(self._files), own_files(self._job)
-        # Known files keep the marks that were read before the texts, so that a save between the two is noticed later.
+        # The marks of known files, such as the modification times, were read before the texts. So if a file is saved
+        # between the two reads, the next check notices the change.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed_since(self._files))
@@ -86,7 +87,7 @@ class EditWatcher:
             self._post_change(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Return whether an empty file had content at the last check or, if it is new, in the last valid program."""
+        """Return whether any file has become empty since the last check, or since the program was last valid."""
         seen, last_valid = self._files.texts, self._last_valid.texts
         return any(not text and seen.get(path, last_valid.get(path)) for path, text in now.texts.items())
 

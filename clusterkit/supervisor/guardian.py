@@ -39,13 +39,13 @@ Signals = Sequence[signal.Signals]
 def guard(supervise: Supervise, on_lost: Lost, signals: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
     """Run `supervise` in a child process and return its exit code; call `on_lost` if the child was killed.
 
-    The `signals` are passed on to the child; the `watchdog` ends it if it does not react. Raises OutOfResources.
+    The `signals` are passed on to the child; the `watchdog` ends a child that does not react. Raises OutOfResources.
     Call this before any thread is started: the child is forked, which takes a hundredth of an interpreter's start time.
     The child leads its own process group, so that it receives a Ctrl-C once: from this process, not from the terminal.
     """
     become_subreaper()
     flush()
-    # Signals are blocked until both processes have installed handlers, so that none takes its default action.
+    # Signals are blocked until both processes have installed handlers, so that no default action occurs.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         with reporting_shortage():
@@ -95,7 +95,7 @@ def forwarding(pid: int, signals: Signals = ENDING, watchdog: Watchdog | None = 
 
 
 def wait_for_supervisor(pid: int, own_end: int, on_lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end the processes it left behind, close the lifeline; return the exit code."""
+    """Wait for the supervisor, end the processes that it leaves, and close the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # without a free descriptor, the user may have to send a signal twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.check(pid)):
@@ -169,8 +169,9 @@ def _end_descendants(within: float) -> int:
 def detach(work: Callable[[], int], console: Path, kept_fd: int | None = None) -> int:
     """Run `work` in a child process with its own session; return the pid at once. Raises OutOfResources.
 
-    The child's output is appended to `console`; `kept_fd` stays open for it. Call this before starting threads.
-    This forks only once, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
+    The child's output is appended to `console`; `kept_fd` stays open in the child. Call this function before starting
+    threads. It forks only once, so that the caller can learn how the child ends. If the caller ends, init adopts the
+    child.
     """
     flush()
     with reporting_shortage():

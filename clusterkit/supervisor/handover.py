@@ -35,7 +35,7 @@ copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
 def start_from_server(run: PendingRun, session: WarmSession | None, lifeline: int | None) -> int | PendingRun:
-    """Have one of the warm servers run the job; return the exit code. If none does, return the run with warnings."""
+    """Have a warm server run the job; return the exit code. If no warm server does, return the run with warnings."""
     assert run.launch is not None, "only a run with a fork server can start from a warm server"
     for server in servers_to_try(run.launch, session, lifeline):
         code = server if isinstance(server, str) else hand_over(server, run, run.directory, lifeline)

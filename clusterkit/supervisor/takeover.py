@@ -27,7 +27,7 @@ class RunOver(ClusterkitError):
 def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
     """Lock and reopen the directory of a run that has no supervisor; return None if the run does not exist.
 
-    Raises RunOver if the run has ended, RunDirectoryError if the run is live, BadJob if it belongs to another job.
+    Raises RunOver if the run has ended, RunDirectoryError if the run is live, BadJob if the run is of another job.
     """
     if not directory.path.exists():
         return None

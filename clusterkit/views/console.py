@@ -34,7 +34,7 @@ class Show:
     """Which output of tasks to show, and how."""
 
     tasks: bool = True
-    only: frozenset[str] = frozenset()  # tasks or task types to show, such as `worker:1` or `worker`; all if empty
+    only: frozenset[str] = frozenset()  # tasks or task types to show, such as `worker:1` or `worker`; empty to show all
     noise: bool = False
     color: bool = False  # whether prefixes and the tasks' output have colors
     group: int | None = None  # the command's process group; None without a status line
@@ -44,7 +44,7 @@ class Show:
 
 
 _HIDDEN = "hidden lines are counted here"
-# A chunk of a task's output, an event with a sentence that may be joined with others, or text to show unchanged.
+# A chunk of a task's output, an event whose sentence may be joined with other sentences, or text to show unchanged.
 _Item = tuple[Task, int, bytes] | Spawned | Failed | str
 
 
@@ -134,7 +134,7 @@ class Console:
         self._put(text if text.endswith("\n") else text + "\n")
 
     def close(self) -> None:
-        """Write the queue to the terminal, however slow the terminal is, and end the thread."""
+        """Wait until the terminal, however slow, has received all queued output; then end the thread."""
         with self._awake:
             self._tell_dropped()
             self._closed = True

@@ -14,7 +14,7 @@ WITHIN = 0.7  # seconds; how long a sentence waits for similar sentences
 
 @dataclass(slots=True)
 class Gathering:
-    """Holds events of tasks that started or failed in the same way, for WITHIN seconds or until another sentence comes.
+    """Holds events of tasks that started or failed in the same way, for WITHIN seconds or until a different sentence.
 
     Failures stay held while tasks print output, since a task's last output may arrive after another task has ended.
     """

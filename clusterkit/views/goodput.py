@@ -28,7 +28,7 @@ MOST = 10  # the maximum number of stragglers that have their own lines
 
 
 def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
-    """Return lines with goodput, the shares of the other parts, and the largest cost; empty if no time has passed."""
+    """Return lines with goodput, the shares of other parts, and the largest cost; no lines if no time has passed."""
     if not goodput.duration:
         return []
     width = width or USUAL
@@ -43,7 +43,7 @@ def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
 
 
 def percentages(goodput: Goodput) -> list[tuple[str, int]]:
-    """Return the parts of a run that took any time, with percentages, the largest first. These sum to 100."""
+    """Return the parts of a run that took any time, the largest first, with percentages that add up to 100."""
     parts = [(name, 100 * seconds / goodput.duration) for name, seconds in goodput.parts.items() if seconds > 0]
     whole = {name: int(share) for name, share in parts}
     by_rest = sorted(parts, key=lambda part: int(part[1]) - part[1])
@@ -53,7 +53,7 @@ def percentages(goodput: Goodput) -> list[tuple[str, int]]:
 
 
 def _shares(head: str, goodput: Goodput, width: int) -> str:
-    """Return `head` and the shares of all parts except training. The smallest are left out if the line is too long."""
+    """Return `head` and the shares of all parts except training, without the smallest if the line would be too long."""
     texts = [f"{NAMES[name]} {share}%" for name, share in percentages(goodput) if share and name != "training"]
     while texts and columns(line := " · ".join([head, *texts])) > width:
         texts.pop()
@@ -61,7 +61,7 @@ def _shares(head: str, goodput: Goodput, width: int) -> str:
 
 
 def startup_lines(startup: Startup, width: int | None = None) -> list[str]:
-    """Return the table of stages, in seconds since the run began, and the critical chain to the first step."""
+    """Return a table of start-up stages, in seconds since the run began, and what the first step had to wait for."""
     width = width or USUAL
     lines = table_lines(_COLUMNS, [_row(start) for start in startup.tasks], width, gap=2)
     if startup.seconds is None:

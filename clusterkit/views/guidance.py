@@ -86,7 +86,7 @@ def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 
 
 def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    """Advise the user to look at the stacks before a restart, after which nothing shows where the task hung."""
+    """Advise the user to look at the stacks before a restart, since a restart removes all traces of the hang."""
     task, verdict = str(found.tasks[0]) if found.tasks else "", printable(found.verdict)
     look = f"clusterkit stacks {run_id} {task}".strip()
     if found.faults:
@@ -234,9 +234,9 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 
 def _broken(ledger: Ledger) -> tuple[str, bool]:
-    """Return the reason for the death that caused the restart, and whether nothing but an exception is known.
+    """Return the reason for the death that caused the restart; an empty text if no task has died.
 
-    The reason is empty if no task has died.
+    The second value is True if the reason only repeats the exception of the task.
     """
     incident = next((one for one in ledger.incidents.open_restarts() if one.deaths), None)
     if incident is None:

@@ -33,7 +33,7 @@ def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
 
 
 def run_row(run_id: str, state: tuple[str, str], age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:
-    """Return the row of a run in `ls`. `state` has a word for the run's state and one for the situation."""
+    """Return the row of a run in `ls`. `state` has a word for the run's state and a word for its situation."""
     return {
         "run_id": run_id,
         "state": state[0],
@@ -146,7 +146,7 @@ def task_rows(status: RunStatus, now: float, live: bool, usage: Mapping[Task, Us
 
 
 def campaign_row(file: CampaignFile, now: float) -> dict[str, Any]:
-    """Return the row of a campaign; from a damaged record, only the facts that are still known. `now` is wall time."""
+    """Return the row of a campaign, with gaps if the campaign's record is damaged. `now` is wall time."""
     try:
         record: CampaignRecord | None = file.record()
     except ClusterkitError:

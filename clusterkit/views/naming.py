@@ -13,7 +13,7 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import SIGKILL, SIGTERM, Failure
 
 MOST, SHOWN = 32, 8  # a list of more than MOST names is cut to the first SHOWN names
-_SENT = (SIGKILL, SIGTERM)  # signals that end a task at once, so a message need not name the fault that sent the signal
+_SENT = (SIGKILL, SIGTERM)  # signals that a fault may send; a message about such a signal need not name the fault
 LONGEST = 300  # the maximum number of characters in a description of a death
 # A sentence that Keras puts before the actual error.
 _WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")

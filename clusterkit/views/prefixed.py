@@ -31,9 +31,9 @@ _BAR = re.compile(rf"^( *{_COLORS} *\d+/(?:\d+|Unknown){_COLORS} ){_COLORS}(?:â”
 class Prefixer:
     """Turns the chunks of one attempt's output into lines for the console.
 
-    Handling lines one by one means: split, decode, drop noise, replace control characters, add the prefix. Nearly all
-    output only needs the prefix. For such output, the newlines of many lines are replaced at once, which is 25 times
-    as fast for short lines.
+    If lines are handled one by one, each line is decoded, dropped if it is noise, cleaned of control characters, and
+    given a prefix. Nearly all output needs only the prefix. In such output, the newlines of many lines are replaced
+    at once, which is 25 times as fast for short lines.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def nothing_recovered(report: RecoveryReport) -> bool:
 
 
 def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
-    """Return rows for recoveries and for faults that killed no task, in order of time. The columns are TITLES."""
+    """Return rows for recoveries and for faults that killed no task, in order of time, with the columns of TITLES."""
     return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, True)]
 
 

@@ -70,7 +70,7 @@ class ShownTraceback:
 
 
 class Repeats:
-    """Folds the tracebacks and warnings in one attempt's output. `known` has all that were shown for any attempt."""
+    """Folds the tracebacks and warnings in one attempt's output. `known` has those that any attempt has shown."""
 
     def __init__(self, known: dict[tuple[str, ...], ShownTraceback]) -> None:
         self._known = known
@@ -241,7 +241,7 @@ class _Queue:
 
 
 class Twins:
-    """Joins lines that all streams have in common. A line waits up to WITHIN seconds. Each stream keeps its order."""
+    """Joins the lines that all streams have in common. A line waits up to WITHIN seconds for all streams."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix  # the prefix of a line that all streams have in common

@@ -130,7 +130,7 @@ def is_notebook(environment: Mapping[str, str]) -> bool:
 
 
 def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
-    """Return whether to show colors. If `asked` is None, environment variables decide, and then `is_terminal`."""
+    """Return whether to show colors. If `asked` is None, environment variables or, without them, a terminal decide."""
     if asked is not None:
         return asked
     if environment.get("NO_COLOR") or is_notebook(environment):

@@ -13,7 +13,7 @@ from clusterkit.words.model import Task, TaskState, number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
 FEW = 3  # the maximum number of metrics that are named
-MISSED = 4.0  # after this many usual step intervals without a step, the sentence mentions the missing steps
+MISSED = 4.0  # the sentence mentions missing steps after this many times the usual interval between two steps
 
 
 def told(ledger: Ledger, wall: float, now: float) -> tuple[str, str, float | None]:

@@ -55,8 +55,8 @@ def step_use(
 ) -> StepUse | None:
     """Return how much of the machine the tasks used during training; None if less than LEAST seconds were measured.
 
-    Only those intervals between samples count in which steps were completed, and no task started, was paused or ended.
-    Times are wall times.
+    An interval between two samples counts only if steps were completed in the interval, and if no task started, was
+    paused or ended. Times are wall times.
     """
     step = seconds_per_step(goodput, events)
     training = {event.task for _, event in events if isinstance(event, ev.Spawned) and event.task.trains}

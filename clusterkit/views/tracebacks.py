@@ -155,7 +155,7 @@ def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
 
 
 def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Piece]:
-    """Yield a frame of the program: the frame's place and code. The code of a syntax error keeps the mark below."""
+    """Yield a frame of the program: its place and code and, for a syntax error, the mark below the code."""
     file, margin = frame["file"], frame["margin"][:-2]
     where = f"{margin}{file.removeprefix(f'{home}/') if home else file}:{frame['line']}"
     if frame["name"] is None:

@@ -27,7 +27,7 @@ class WhyAlone(enum.StrEnum):
     """Why a task trains alone, or does not train."""
 
     NEVER_CONNECTED = "never connected"  # the task did not join a TensorFlow cluster
-    NO_SCOPE = "outside the scope"  # the task has joined, but calls `fit` outside the scope of the strategy
+    NO_SCOPE = "outside the scope"  # the task joined the cluster, but called `fit` outside the scope of the strategy
     UNCALLED = "main() is not called"
 
 
@@ -46,7 +46,7 @@ class Undistributed:
     def __str__(self) -> str:
         """Return one or two sentences for people: the tasks that trained alone, and the reason."""
         if self.why is WhyAlone.UNCALLED:
-            return f"{self.clause}: the program defines main() and never calls it."
+            return f"{self.clause}: the program defines main() but never calls it."
         if self.why is WhyAlone.NO_SCOPE:
             return f"{self.clause}: fit ran outside the scope of the strategy."
         each = "it" if len(self.tasks) == 1 else "each"
@@ -56,7 +56,7 @@ class Undistributed:
     def clause(self) -> str:
         """Return a clause for people, such as `worker:0 and worker:1 each trained alone`."""
         if self.why is WhyAlone.UNCALLED:
-            return f"{self._who()} trained nothing"
+            return f"{self._who()} did not train"
         return f"{self._who()} {'' if len(self.tasks) == 1 else 'each '}trained alone"
 
     @property
@@ -89,12 +89,13 @@ class Undistributed:
 
     def _made(self) -> str:
         if not self.strategies:
-            return "The program makes no tf.distribute strategy."
+            return "The program creates no tf.distribute strategy."
         if DTENSOR in self.strategies:
-            return "DTensor finds no other task without its variables."
+            return "Without DTensor's environment variables, DTensor does not find the other tasks."
         one = self.strategies[0]
         if one in SPANS_TASKS:
             return (
-                f"The cluster of the program's {one} has no other task: it does not come from clusterkit's TF_CONFIG."
+                f"The cluster of the program's {one} has only one task, so the cluster does not come from clusterkit's "
+                "TF_CONFIG."
             )
-        return f"The program's {one} trains on the devices of one task."
+        return f"The program's {one} uses only the devices of one task."

@@ -90,7 +90,7 @@ def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str
         "line": 3,
     }
     assert "after line 2 has initialized TensorFlow" in one["what"]
-    assert one["advice"].startswith("Create it before tensors")
+    assert one["advice"].startswith("Create the strategy before all tensors")
 
 
 def test_servers_are_an_option_as_of_up(ck: Clusterkit, program: Callable[[str], Path]) -> None:

@@ -45,7 +45,7 @@ random.shuffle(x)
 data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x))
 """
 SEEDED = SHUFFLED.replace("x = [", "random.seed(1)\nx = [")
-WHAT = "main.py:6: Each of the tasks (2 workers) shuffles the rows in an order of its own"
+WHAT = "main.py:6: Each of the tasks (2 workers) shuffles the rows in its own order"
 FIX = "Call keras.utils.set_random_seed(1), with the same seed in all workers"
 
 

@@ -29,7 +29,7 @@ def test_a_name_in_code_that_a_run_may_not_reach_is_a_warning() -> None:
     """It is found at its first use, with the name that was meant."""
     (one,) = found(f"{SAVES}for step in range(3):\n    save(step)\n    prnt(step)\n")
     assert (one.location.line, one.severity, one.word) == (line_of(SAVES), Severity.WARNING, "prnt")
-    assert one.what == "The name prnt is not defined anywhere: a run fails when it gets to this line."
+    assert one.what == "The name prnt is not defined anywhere, so a run that gets to this line fails."
     assert one.advice == "Did you mean print?"
 
 
@@ -37,7 +37,7 @@ def test_a_name_that_every_run_reaches_is_an_error() -> None:
     """The line that every run reaches is named, and not an earlier one; after a failure, none is certain."""
     text = f"{SAVES}prnt(2)\n"
     assert [(one.location.line, one.severity) for one in found(text)] == [(5, Severity.ERROR)]
-    assert found(text)[0].what.endswith(": every run fails at this line.")
+    assert found(text)[0].what.endswith(", so every run fails at this line.")
     assert [(one.location.line, one.severity) for one in found(text, strict=False)] == [(3, Severity.WARNING)]
 
 
@@ -47,7 +47,7 @@ def test_the_main_part_of_an_imported_module_is_not_certain() -> None:
     (own,) = found(guarded)
     (imported,) = found("import data\n", data=guarded)
     assert (own.severity, imported.severity) == (Severity.ERROR, Severity.WARNING)
-    assert imported.advice == "Define or import it."
+    assert imported.advice == "Define or import the name."
 
 
 SILENT = {

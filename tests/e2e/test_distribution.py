@@ -11,7 +11,7 @@ from clusterkit.words.distribution import WhyAlone
 from tests.support import CHILDREN
 
 ALONE = CHILDREN / "alone.py"
-NEVER = "worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy."
+NEVER = "worker:0 and worker:1 never connected: each trained alone. The program creates no tf.distribute strategy."
 FITS = """
 import sys
 import tensorflow as tf

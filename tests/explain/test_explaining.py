@@ -79,7 +79,7 @@ CAUSES = {  # a program, files beside it, the job, the exception, and what is sa
     "a ps too many": (f"{TF}{MADE}", {}, {"ps": 1}, "ValueError: There is no id for task_type 'ps'", "Remove --ps"),
     "a file of all": (
         f"{TF}{MADE}model.save('m.h5')\n", {}, {},
-        "BlockingIOError: [Errno 11] unable to lock file, errno = 11", "main.py:4: Every task (2 workers) writes"
+        "BlockingIOError: [Errno 11] unable to lock file, errno = 11", "main.py:4: All tasks (2 workers) write"
     ),
     "a hidden module": (TF, {"random.py": ""}, {}, RANDOM, "random.py:1: This file hides Python's own module random"),
     "a hidden package": (

@@ -118,7 +118,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (
             ev.TrainAlone(Undistributed((WORKER, PS), WhyAlone.NEVER_CONNECTED)),
             Level.WARNING,
-            "worker:1 and ps:0 never connected: each trained alone. The program makes no tf.distribute strategy. The "
+            "worker:1 and ps:0 never connected: each trained alone. The program creates no tf.distribute strategy. The "
             "program needs:\n    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else\n"
             "    with strategy.scope():\n        model = …  # create and compile it here",
         ),

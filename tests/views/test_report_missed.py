@@ -32,8 +32,8 @@ def test_training_that_was_not_distributed_has_no_check_mark() -> None:
     text = lines(replace(SUCCESS, undistributed=found))
     assert text[0].startswith("! run r-1 succeeded after")
     assert text[1:5] == [
-        "  worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy. The "
-        "program needs:",
+        "  worker:0 and worker:1 never connected: each trained alone. The program creates no tf.distribute strategy. "
+        "The program needs:",
         "      strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else",
         "      with strategy.scope():",
         "          model = …  # create and compile it here",

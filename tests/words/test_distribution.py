@@ -16,21 +16,22 @@ MANY = tuple(task(f"worker:{n}") for n in range(6))
 FOUND = {
     "no strategy": (
         Undistributed(TWO, NEVER),
-        "worker:0 and worker:1 never connected: each trained alone. The program makes no tf.distribute strategy.",
+        "worker:0 and worker:1 never connected: each trained alone. The program creates no tf.distribute strategy.",
     ),
     "a strategy for one task": (
         Undistributed(TWO, NEVER, ("MirroredStrategy",)),
-        "worker:0 and worker:1 never connected: each trained alone. The program's MirroredStrategy trains on the "
+        "worker:0 and worker:1 never connected: each trained alone. The program's MirroredStrategy uses only the "
         "devices of one task.",
     ),
     "a cluster of one": (
         Undistributed(TWO, NEVER, ("MultiWorkerMirroredStrategy",)),
         "worker:0 and worker:1 never connected: each trained alone. The cluster of the program's "
-        "MultiWorkerMirroredStrategy has no other task: it does not come from clusterkit's TF_CONFIG.",
+        "MultiWorkerMirroredStrategy has only one task, so the cluster does not come from clusterkit's TF_CONFIG.",
     ),
     "DTensor": (
         Undistributed(TWO, NEVER, ("DTensor",)),
-        "worker:0 and worker:1 never connected: each trained alone. DTensor finds no other task without its variables.",
+        "worker:0 and worker:1 never connected: each trained alone. Without DTensor's environment variables, "
+        "DTensor does not find the other tasks.",
     ),
     "outside the scope": (
         Undistributed(TWO, NO_SCOPE, ("MultiWorkerMirroredStrategy",)),
@@ -38,8 +39,8 @@ FOUND = {
     ),
     "parameter servers": (
         Undistributed(PS, NEVER, has_ps=True),
-        "chief:0, worker:0, worker:1 and ps:0 never connected: each trained alone. The program makes no tf.distribute "
-        "strategy.",
+        "chief:0, worker:0, worker:1 and ps:0 never connected: each trained alone. The program creates no "
+        "tf.distribute strategy.",
     ),
     "a coordinator": (
         Undistributed(PS[:1], NO_SCOPE, ("ParameterServerStrategy",), has_ps=True),
@@ -47,15 +48,15 @@ FOUND = {
     ),
     "a coordinator that never connected": (
         Undistributed(PS[:1], NEVER, has_ps=True),
-        "chief:0 never connected: it trained alone. The program makes no tf.distribute strategy.",
+        "chief:0 never connected: it trained alone. The program creates no tf.distribute strategy.",
     ),
     "main": (
         Undistributed(TWO, WhyAlone.UNCALLED),
-        "worker:0 and worker:1 trained nothing: the program defines main() and never calls it.",
+        "worker:0 and worker:1 did not train: the program defines main() but never calls it.",
     ),
     "many": (
         Undistributed(MANY, NEVER),
-        "worker:0, worker:1, worker:2 and 3 more never connected: each trained alone. The program makes no "
+        "worker:0, worker:1, worker:2 and 3 more never connected: each trained alone. The program creates no "
         "tf.distribute strategy.",
     ),
 }

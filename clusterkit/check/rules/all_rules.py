@@ -61,8 +61,8 @@ _SAVED = re.compile(r".*\.(?:keras|h5)")
 # workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
-# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). Among these, the calls of Keras functions
-# initialize the context only in Keras 3.
+# Calls that initialize TensorFlow's context (tested with TensorFlow 2.21). The Keras functions among them do so only in
+# Keras 3.
 _INITIALIZES = re.compile(
     r"tensorflow\.(?:constant|Variable|zeros|ones|fill|eye|range|linspace|cast|convert_to_tensor|identity|reshape|stack"
     r"|concat|expand_dims|squeeze|transpose|matmul|one_hot|print|(?:math\.)?reduce_\w+|random\.(?:normal|uniform"
@@ -76,8 +76,8 @@ _INITIALIZES = re.compile(
 def hides_module(case: Case) -> Iterator[Hit]:
     """Find files that hide a module or package."""
     for file, module, kind in case.hiding_files:
-        what = f"This file hides {kind} {module} from everything that the tasks import, TensorFlow included."
-        yield Hit(Location(file, 1), what, "Rename it.", module)
+        what = f"This file hides {kind} {module} from everything that the tasks import, including TensorFlow."
+        yield Hit(Location(file, 1), what, "Rename the file.", module)
 
 
 def tf_config(case: Case) -> Iterator[Hit]:
@@ -90,7 +90,10 @@ def tf_config(case: Case) -> Iterator[Hit]:
         for source, node in writes:
             if case.applies(source, node):
                 what = f"TF_CONFIG is overwritten with the same value in each of the {len(case.job.cluster)} tasks."
-                advice = "clusterkit sets it in every task. With --tf-config ours, tasks ignore the program's own."
+                advice = (
+                    "Remove the assignment, since clusterkit sets TF_CONFIG in every task, or run with --tf-config "
+                    "ours, which makes tasks ignore the assignment."
+                )
                 yield Hit(source.location(node), what, advice)
 
 
@@ -103,10 +106,10 @@ def no_cluster(case: Case) -> Iterator[Hit]:
         keys = [_keys_in_json(source, source.value(node.value)) for node in writes]
         for node in writes if all(each and "cluster" not in each for each in keys) else ():
             if case.applies(source, node):
-                what = 'The TF_CONFIG that the program sets has no "cluster", so that its strategy finds no other task.'
+                what = 'This TF_CONFIG has no "cluster", so the strategy does not find the other tasks.'
                 advice = (
                     'Leave TF_CONFIG as clusterkit sets it, or give it a "cluster" with the addresses of all tasks. '
-                    "With --tf-config ours, tasks ignore the program's own."
+                    "Or run with --tf-config ours, which makes tasks ignore the assignment."
                 )
                 yield Hit(source.location(node), what, advice)
 
@@ -123,8 +126,8 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
         ]
         if (lines or not case.strict) and not (name == OUR_STRATEGY and call.args):
             when = f"after line {min(lines)} has initialized TensorFlow" if lines else "when TensorFlow is initialized"
-            what = f"The strategy is created {when}, but with {case.tasks} it must come first."
-            advice = "Create it before tensors, variables, datasets, optimizers and other strategies."
+            what = f"The strategy is created {when}, but with {case.tasks} the strategy must be created first."
+            advice = "Create the strategy before all tensors, variables, datasets, optimizers and other strategies."
             yield Hit(source.location(call), what, advice, severity=case.severity(bool(lines) and case.joins))
 
 
@@ -135,16 +138,17 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
         short = name.rpartition(".")[2]
         # Servers that the program starts may form another cluster, so the rule ignores programs with such servers.
         if name == PARAMETER_SERVER and not is_ps and not case.names({SERVER}):
-            what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
+            what = f"{short} needs parameter servers, but the job has only {case.tasks}."
+            advice = "Add --ps 1."
             resolver = source.constructor(call.args[0]) if call.args else ""
             severity = case.severity(resolver == _RESOLVER and case.joins)
         elif name == MULTI_WORKER and is_ps:
-            what = f"{short} does not support parameter servers, but the job is {case.tasks}."
+            what = f"{short} does not support parameter servers, but the job has {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
             severity = case.severity(case.job.servers is Servers.PROGRAM and case.joins)
         elif name in SINGLE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
-            what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
-            advice, severity = "Use MultiWorkerMirroredStrategy, or start one worker.", Severity.WARNING
+            what = f"{short} uses the devices of one process, so each of the tasks ({case.tasks}) trains alone."
+            advice, severity = "Use MultiWorkerMirroredStrategy, or start only one worker.", Severity.WARNING
         else:
             continue
         yield Hit(source.location(call), what, advice, severity=severity)
@@ -160,7 +164,7 @@ def shared_file(case: Case) -> Iterator[Hit]:
             saves = getattr(call.func, "attr", "") in ("save", "save_weights") and _SAVED.fullmatch(path)
             unpatched = name in _WRITES and case.keras == 3 and not case.job.patches
             if path and (saves or unpatched) and case.applies(source, call):
-                what = f"Every task ({case.tasks}) writes to {path} at the same time."
+                what = f"All tasks ({case.tasks}) write to {path} at the same time."
                 advice = "Give each task its own path, or use clusterkit.training.Checkpointer or Backup."
                 yield Hit(source.location(call), what, advice, path)
 
@@ -170,7 +174,7 @@ def no_strategy(case: Case) -> Iterator[Hit]:
     words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
     if case.is_distributed and not any(source.mentions(words) for source in case.sources):
         for source, fit in case.fits():
-            what = f"The program makes no tf.distribute strategy: each of the tasks ({case.tasks}) trains by itself."
+            what = f"The program creates no tf.distribute strategy, so each of the tasks ({case.tasks}) trains alone."
             kind = "ParameterServer" if case.job.shape is Shape.PARAMETER_SERVER else "MultiWorkerMirrored"
             yield Hit(source.location(fit), what, f"Create the model in the scope of a {kind}Strategy.")
             return
@@ -183,8 +187,8 @@ def no_scope(case: Case) -> Iterator[Hit]:
     if not case.is_distributed or not strategies or used or any(source.may_escape(call) for source, call in strategies):
         return
     for source, fit in case.fits():
-        what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
-        yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
+        what = f"The model is created outside the strategy's scope, so each of the tasks ({case.tasks}) trains alone."
+        yield Hit(source.location(fit), what, "Create and compile the model inside `with strategy.scope():`.")
         return
 
 
@@ -192,7 +196,8 @@ def uncalled_main(case: Case) -> Iterator[Hit]:
     """Find a main() that nothing calls, in a program that consists only of definitions and imports."""
     main = case.sources[0]
     if (function := main.uncalled_function("main")) is not None:
-        yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
+        what, advice = "Nothing calls main(), so the program does nothing.", "Call main() at the end of the file."
+        yield Hit(main.location(function), what, advice)
 
 
 def dataset_creator(case: Case) -> Iterator[Hit]:
@@ -200,7 +205,7 @@ def dataset_creator(case: Case) -> Iterator[Hit]:
     for source in case.sources if case.keras == 3 else ():
         for name, call in source.calls():
             if name == _CREATOR and case.applies(source, call):
-                what, advice = "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
+                what, advice = "Keras 3 has no DatasetCreator, so this line fails.", "Run with --keras 2."
                 yield Hit(source.location(call), what, advice, severity=case.severity())
 
 
@@ -254,8 +259,8 @@ RULES = {
     "counting-schedule": counting_schedule,
 }
 
-# The rules about mistakes with which a run succeeds but does not train as intended. The rows in explain/rows/silent.py
-# have the same ids, and explain such a run after its end.
+# The rules about mistakes that let a run succeed, but not train as intended. After such a run, the rows with the same
+# ids in explain/rows/silent.py explain the mistakes.
 SILENT = (
     *("unseeded-shuffle", "unseeded-rows", "loss-per-replica", "batch-per-replica", "mean-of-parts"),
     *("loss-divided-twice", "undistributed-batches", "shard-twice", "shard-of-one-pipeline", "undivided-function"),

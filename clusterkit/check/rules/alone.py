@@ -18,20 +18,20 @@ def one_device_alone(case: Case) -> Iterator[Hit]:
     if replicas is None:
         return
     names = [str(getattr(node, "attr", "")) for source in case.sources for node in source.nodes]
-    trains = "each worker trains alone" if is_gang(case) else f"of {replicas.text}, only the first one trains"
+    trains = "each worker trains alone" if is_gang(case) else f"only the first of {replicas.text} trains"
     if not is_gang(case) and not any(map(_USES.search, names)) and not any(map(_RUNS.fullmatch, set(names) - {"fit"})):
         for source, fit in case.fits():
-            what = f"The model is created outside the scope of the strategy: {trains}."
-            yield Hit(source.location(fit), what, "Create and compile it within `with strategy.scope():`.")
+            what = f"The model is created outside the strategy's scope, so {trains}."
+            yield Hit(source.location(fit), what, "Create and compile the model inside `with strategy.scope():`.")
             return
     if any(map(_RUNS.fullmatch, names)) or "GradientTape" not in names:
         return
     for source in case.sources:
         for _, call in source.calls():
             if getattr(call.func, "attr", "") == "apply_gradients":
-                what = f"The program never calls strategy.run, so that no step runs in the replicas: {trains}."
+                what = f"The program never calls strategy.run, so no step runs in the replicas, and {trains}."
                 advice = (
-                    "Call the step by strategy.run(train_step, args=(x, y)) in a tf.function, with the batches of "
+                    "In a tf.function, call strategy.run(train_step, args=(x, y)) with batches from "
                     "strategy.experimental_distribute_dataset(dataset)."
                 )
                 yield Hit(source.location(call), what, advice)

@@ -10,7 +10,7 @@ from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
 from clusterkit.check.rules.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of
 from clusterkit.check.source import Source, argument
 
-_SCALE = "Add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
+_SCALE = "Scale the regularization losses: add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
 _FULL = re.compile(r"repeat|divide_no_nan")  # names in code that avoids empty shares or divisions by 0
@@ -23,7 +23,7 @@ _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*ba
 
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
-    """Find custom training steps in which a replica averages over its own rows only, or adds all regularization."""
+    """Find training steps in which each replica averages over its own rows only, or adds the whole regularization."""
     replicas = replicas_of(case)
     if replicas is None or any(_is_scaled(node) for source in case.sources for node in source.nodes):
         return
@@ -35,36 +35,39 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
             if (place := mean or added) is not None:
                 one = replicas.noun
                 parts = (
-                    f"The mean is over the rows of one {one}" if mean else f"Each {one} adds all of the regularization"
+                    f"Each {one} averages its loss over its own rows"
+                    if mean
+                    else f"Each {one} adds the whole regularization to its loss"
                 )
                 what = (
-                    f"{parts}, and the strategy adds up the gradients of the {one}s: with {replicas.text} they are "
-                    f"{replicas.times} times too large."
+                    f"{parts}, and the strategy adds up the gradients of the {one}s, so with {replicas.text} the "
+                    f"gradients are {replicas.times} times too large."
                 )
                 yield Hit(source.location(place), what, _advice(source, step) if mean else _SCALE)
 
 
 def _advice(source: Source, step: ast.FunctionDef) -> str:
     if is_model(source, next(source.enclosing(step), None)):
-        return "Divide it by self.distribute_strategy.num_replicas_in_sync, or use self.compute_loss."
-    return "Use tf.nn.compute_average_loss(losses, global_batch_size=...) with a loss per row."
+        return "Divide the mean by self.distribute_strategy.num_replicas_in_sync, or use self.compute_loss."
+    return "Compute a loss for each row, and use tf.nn.compute_average_loss(losses, global_batch_size=...)."
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """Find datasets that use the batch size per replica, although the strategy divides every batch among replicas."""
+    """Find datasets with the batch size of one replica, although the strategy divides each batch among replicas."""
     replicas = replicas_of(case)
     if replicas is None or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # a function that creates one worker's dataset correctly uses the batch size of one worker
+            continue  # for a function that creates the dataset of one worker, the batch size of one worker is right
         for _, call in source.calls():
             method = getattr(call.func, "attr", "")
             size = argument(call, 0 if method == "batch" else 9, "batch_size") if method in ("batch", "fit") else None
             name = size.id if isinstance(size, ast.Name) else ""
             if _PER_REPLICA.fullmatch(name) and not isinstance(source.value(size), ast.BinOp | ast.AugAssign):
-                what = f"The strategy splits each batch among the {replicas.noun}s: each gets a part of {name} rows."
-                advice = "Batch by the global batch: that size times strategy.num_replicas_in_sync."
+                one = replicas.noun
+                what = f"The strategy divides each batch among the {one}s, so each {one} gets fewer than {name} rows."
+                advice = f"Use the global batch size: {name} * strategy.num_replicas_in_sync."
                 yield Hit(source.location(call), what, advice)
 
 
@@ -80,10 +83,10 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum(source, node.right):
                 what = (
                     "This divides by a sum over the rows of one replica. If the last batch has fewer rows than there "
-                    "are replicas, a replica gets none, and 0 / 0 is NaN, which all replicas get."
+                    "are replicas, a replica without rows computes 0 / 0, and all replicas get NaN."
                 )
                 advice = (
-                    "Give batch() drop_remainder=True, let the dataset repeat before it is batched, or divide with "
+                    "Pass drop_remainder=True to batch(), call repeat() before batch(), or divide with "
                     "tf.math.divide_no_nan."
                 )
                 yield Hit(source.location(node), what, advice)
@@ -98,9 +101,9 @@ def _is_scaled(node: ast.AST) -> bool:
 
 
 def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
-    """Return the call that averages over rows under a gradient tape, such as a mean or a reduced loss, or None.
+    """Return a call under a gradient tape that averages over rows, such as a mean or a reduced loss; otherwise None.
 
-    Losses of Keras 3 are ignored, since they divide their mean by the number of replicas.
+    Losses of Keras 3 are ignored, since these losses divide their mean by the number of replicas.
     """
     for each in _under_tape(step):
         node: ast.AST | None = each

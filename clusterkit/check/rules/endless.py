@@ -14,7 +14,7 @@ _ENDS = {"take", "as_numpy_iterator"}
 
 
 def endless_epoch(case: Case) -> Iterator[Hit]:
-    """Find calls of `fit` without a number of steps, and loops without an exit, over infinite datasets."""
+    """Find infinite datasets in calls of `fit` without a number of steps, and in loops without an exit."""
     for source in case.sources:
         for node in source.nodes:
             match node:
@@ -22,19 +22,21 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
                     counted = any(keyword.arg in ("steps_per_epoch", None) for keyword in keywords)
                     data = None if counted else argument(node, 0, "x")
                     advice = (
-                        "Give fit steps_per_epoch=rows // batch_size, or let the data end: no repeat(), no while True."
+                        "Pass steps_per_epoch=rows // batch_size to fit, or make the data finite: remove repeat() or "
+                        "the endless loop of the generator."
                     )
                 case ast.For(iter=data, body=body):
                     inside = [each for statement in body for each in ast.walk(statement)]
                     if any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside):
                         continue
                     advice = (
-                        "Leave the loop after the steps of an epoch, by break or take(steps), or leave repeat() out."
+                        "End the loop after the steps of an epoch, with break or take(steps), or make the data finite: "
+                        "remove repeat()."
                     )
                 case _:
                     continue
             if source.always(data, partial(_is_endless, source)):
-                what = "The data has no end, and nothing here counts the steps: the first epoch never ends."
+                what = "The data is infinite, and nothing here limits the number of steps: the first epoch never ends."
                 yield Hit(source.location(node), what, advice)
 
 

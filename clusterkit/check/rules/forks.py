@@ -24,13 +24,14 @@ def forks(case: Case) -> Iterator[Hit]:
             several = named.get("use_multiprocessing")
             # A run with such code may succeed, so the finding is only used to explain a failure.
             if isinstance(several, ast.Constant) and several.value is True and not case.strict:
-                what = "This forks processes for the data, which have none of the threads that TensorFlow started."
-                yield Hit(source.location(call), what, "Use threads: workers=4, without use_multiprocessing.")
+                what = "This loads the data in forked processes, which lack TensorFlow's threads and so may hang."
+                advice = "Load the data in threads: pass workers=4, and remove use_multiprocessing."
+                yield Hit(source.location(call), what, advice)
             elif name in _STARTS and "mp_context" not in named and _runs_tensorflow(source, named.get("target")):
-                what = "This forks a process that uses TensorFlow, and has none of the threads that TensorFlow started."
+                what = "This forks a process that uses TensorFlow, but lacks TensorFlow's threads and so may hang."
                 advice = (
-                    'Start it by multiprocessing.get_context("spawn"), under if __name__ == "__main__", so that it '
-                    "imports TensorFlow itself."
+                    'Start the process with multiprocessing.get_context("spawn"), under if __name__ == "__main__", so '
+                    "that the process imports TensorFlow itself."
                 )
                 yield Hit(source.location(call), what, advice)
 

@@ -13,7 +13,7 @@ _METRICS = {"keras.metrics.Metric", "keras.metrics.Mean"}
 
 
 def metric_of_one_worker(case: Case) -> Iterator[Hit]:
-    """Find metrics that a gang's steps update, but that are created outside the scope of the strategy."""
+    """Find metrics that are created outside the strategy's scope, but updated in the steps of several workers."""
     for source in case.sources if is_gang(case) else ():
         updated = {
             ast.unparse(call.func.value)
@@ -28,10 +28,10 @@ def metric_of_one_worker(case: Case) -> Iterator[Hit]:
                     inside = any(isinstance(each, ast.With | ast.FunctionDef) for each in source.enclosing(node))
                     if source.dotted(func).startswith("keras.metrics.") and not inside:
                         what = (
-                            f"The metric is created outside the scope of the strategy: each ({case.tasks}) counts the "
-                            "rows of its own share alone."
+                            f"The metric is created outside the strategy's scope, so each of the tasks ({case.tasks}) "
+                            "counts only the rows of its own share."
                         )
-                        yield Hit(source.location(node), what, "Create it within `with strategy.scope():`.")
+                        yield Hit(source.location(node), what, "Create the metric inside `with strategy.scope():`.")
 
 
 def assigned_metric(case: Case) -> Iterator[Hit]:
@@ -55,11 +55,11 @@ def assigned_metric(case: Case) -> Iterator[Hit]:
                         name = ast.unparse(variable)
                         if value is not None and name not in ast.unparse(value):
                             what = (
-                                f"The strategy adds up {name} over the {replicas.noun}s, and each sets it to a value "
-                                f"of its own: with {replicas.text}, the metric is {replicas.times} times too large."
+                                f"Each {replicas.noun} assigns its own value to {name}, and the strategy adds up these "
+                                f"values, so with {replicas.text} the metric is {replicas.times} times too large."
                             )
                             advice = (
-                                f"Add to it with {name}.assign_add(…), count the rows in the same way, and divide in "
-                                "result()."
+                                f"Add to {name} with {name}.assign_add(…), count the rows in the same way, and in "
+                                "result() divide by the count."
                             )
                             yield Hit(source.location(call), what, advice)

@@ -16,11 +16,11 @@ from clusterkit.words.model import Shape, TaskType, number_of
 SERVER = "tensorflow.distribute.Server"
 _CLUSTER = "tensorflow.train.ClusterSpec"
 _CLUSTER_1 = "tensorflow.compat.v1.train.ClusterSpec"
-_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address that is a whole string or one in JSON
+_ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address: a whole string, or quoted in JSON
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
 _HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
 _DEVICE_OF_A_TASK = re.compile(r"/job:\w+(?:/replica:\d+)?/task:\d+.*")
-_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # words in a condition for tasks that do not train
+_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # words in conditions under which a task does not train
 _GPU = re.compile("(?i)gpu:")
 _CHIEF = re.compile(r"== ['\"](?:chief|master)['\"]")
 _OR_A_WORKER = re.compile("worker|index|task_id|rank")
@@ -35,12 +35,12 @@ def server_beside_strategy(case: Case) -> Iterator[Hit]:
             not of_others
             and source.constant_texts(_cluster(source, argument(call, 0, "server_or_cluster_def"))) is None
         ):
-            what = "This server takes the port at which MultiWorkerMirroredStrategy starts a server of its own."
-            yield Hit(source.location(call), what, "Remove this server: the strategy needs none but its own.")
+            what = "This server occupies the port at which MultiWorkerMirroredStrategy starts its own server."
+            yield Hit(source.location(call), what, "Remove this server, since the strategy starts the server it needs.")
 
 
 def connected_by_hand(case: Case) -> Iterator[Hit]:
-    """Find calls that connect a worker to the cluster, which its strategy does itself."""
+    """Find calls that connect a worker to the cluster, although the worker's strategy makes this connection itself."""
     connects = "tensorflow.config.experimental_connect_to_cluster"
     for source, _, call in case.calls(connects) if is_gang(case) else ():
         if not source.constructor(argument(call, 0, "cluster_spec_or_resolver") or call).endswith("TPUClusterResolver"):
@@ -56,31 +56,31 @@ def connected_by_hand(case: Case) -> Iterator[Hit]:
 
 
 def no_leader_of_collectives(case: Case) -> Iterator[Hit]:
-    """Find collective operations in a program that names no leader for them, for the explanation of a hang."""
+    """Find collective operations in a program that does not configure a leader for collectives, to explain a hang."""
     leader = re.compile("collective_group_leader")
     if case.strict or case.job.shape is not Shape.MULTI_WORKER or any(each.mentions(leader) for each in case.sources):
         return
     for source in case.sources:
         for name, call in source.calls():
             if name.startswith("tensorflow.python.ops.collective_ops."):
-                what = "The servers have no common leader for this collective operation, so each waits for the others."
+                what = "The servers have no common leader for this collective operation, so they wait for each other."
                 advice = (
-                    "Write config.experimental.collective_group_leader = '/job:worker/replica:0/task:0', with "
-                    "config = tf.compat.v1.ConfigProto(), and pass config to tf.distribute.Server and to the session."
+                    "Create config = tf.compat.v1.ConfigProto(), set config.experimental.collective_group_leader = "
+                    "'/job:worker/replica:0/task:0', and pass config to tf.distribute.Server and to the session."
                 )
                 yield Hit(source.location(call), what, advice)
 
 
 def device_of_another_worker(case: Case) -> Iterator[Hit]:
-    """Find code that is placed on a device of one worker, although the other workers can't use that device."""
+    """Find code for a device of one worker, in programs in which the other workers can't use that device."""
     for source, _, call in case.calls("tensorflow.device") if is_gang(case) else ():
         device = argument(call, 0, "device_name")
         name = device.value if isinstance(device, ast.Constant) else None
         if isinstance(name, str) and _DEVICE_OF_A_TASK.fullmatch(name):
-            what = f"{name} is a device of one worker: with MultiWorkerMirroredStrategy, the others cannot use it."
+            what = f"With MultiWorkerMirroredStrategy, only the worker that owns the device {name} can use the device."
             advice = (
-                "Leave tf.device out, create variables within `with strategy.scope():`, so that each worker has a "
-                "copy, and combine values with strategy.reduce. For variables on one task, use ParameterServerStrategy "
+                "Remove tf.device, create variables inside `with strategy.scope():`, so that each worker has a copy, "
+                "and combine values with strategy.reduce. To keep variables on one task, use ParameterServerStrategy "
                 "and add --ps 1."
             )
             yield Hit(source.location(call), what, advice)
@@ -92,17 +92,18 @@ def gpus_by_name(case: Case) -> Iterator[Hit]:
         value = source.value(argument(call, 0, "devices"))
         if value is not None and _GPU.search(ast.unparse(value)):
             what = (
-                "The strategy gets GPUs by name, and TensorFlow found none on this machine: the first step never ends."
+                "The strategy requests GPUs by name, but TensorFlow found no GPU on this machine, so the first step "
+                "never ends."
             )
             advice = (
-                "Leave the devices out, tf.distribute.MirroredStrategy(), which takes those that are there. If the "
-                "machine has GPUs, look at nvidia-smi, and install tensorflow[and-cuda]."
+                "Create the strategy without devices: tf.distribute.MirroredStrategy() uses the devices that exist. If "
+                "the machine has GPUs, check them with nvidia-smi, and install tensorflow[and-cuda]."
             )
             yield Hit(source.location(call), what, advice)
 
 
 def cluster_without_chief(case: Case) -> Iterator[Hit]:
-    """Find clusters without a chief, in programs whose workers read data that Python code in the chief produces."""
+    """Find clusters without a chief, in programs in which Python code in the chief produces the workers' data."""
     served = case.job.shape is Shape.PARAMETER_SERVER and case.is_distributed and case.names({PARAMETER_SERVER})
     if not served or not _is_spread(case.job):  # on one machine, workers find the chief at localhost
         return
@@ -111,23 +112,23 @@ def cluster_without_chief(case: Case) -> Iterator[Hit]:
         types = _keys(_cluster(source, call))
         if types and types <= {"worker", "ps"}:
             what = (
-                f"This cluster has no chief, but the Python code of {runs[0]} runs in the chief: workers find no "
-                "address there to read the data from."
+                f"The chief runs the Python code of {runs[0]}, but this cluster has no chief, so the workers have no "
+                "address from which to read the data."
             )
             advice = (
                 "Add the chief to the cluster of the resolver and of the servers: ClusterSpec(tf_config['cluster']). "
-                f"Or make the data without {runs[0]}."
+                f"Or create the data without {runs[0]}."
             )
             yield Hit(source.location(call), what, advice)
 
 
 def too_small_cluster(case: Case) -> Iterator[Hit]:
-    """Find clusters with fewer addresses than the job has tasks, for the explanation of a server that did not start."""
+    """Find clusters with fewer addresses than the job has tasks, to explain why a server did not start."""
     counts = case.job.counts
     for source, _, call in case.calls(_CLUSTER, _CLUSTER_1) if not case.strict else ():
         cluster = _cluster(source, call)
         types = _keys(cluster)
-        chiefs = 0 if "chief" in types else counts.get(TaskType.CHIEF, 0)  # such a program makes its chief a worker
+        chiefs = 0 if "chief" in types else counts.get(TaskType.CHIEF, 0)  # the cluster may list the chief as a worker
         needed = {"worker": counts.get(TaskType.WORKER, 0) + chiefs, "ps": counts.get(TaskType.PS, 0)}
         for key, value in zip(cluster.keys, cluster.values, strict=True) if isinstance(cluster, ast.Dict) else ():
             kind = str(key.value) if isinstance(key, ast.Constant) else ""
@@ -136,15 +137,15 @@ def too_small_cluster(case: Case) -> Iterator[Hit]:
                 addresses = f"{count} address{'es' * (count != 1)}"
                 what = f"This cluster has only {addresses} for tasks of type {kind}, but the job has {case.tasks}."
                 advice = (
-                    "Add an address for every task. Or take the cluster from TF_CONFIG, "
-                    "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec(), with the type and index "
-                    'in json.loads(os.environ["TF_CONFIG"])["task"].'
+                    "Add an address for every task. Or read the cluster from TF_CONFIG with "
+                    "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec(), and the task's type and "
+                    'index from json.loads(os.environ["TF_CONFIG"])["task"].'
                 )
                 yield Hit(source.location(call), what, advice, word=kind)
 
 
 def _length(source: Source, node: ast.AST | None) -> int | None:
-    """Return the length of a list that constants determine; None if the length is unknown."""
+    """Return the length of a list or of a constant slice of a list; None if the length is unknown."""
     match source.value(node):
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             return None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
@@ -184,10 +185,10 @@ def chief_without_a_chief(case: Case) -> Iterator[Hit]:
             test = ast.unparse(block.test)
             alone = _CHIEF.search(test) and not _OR_A_WORKER.search(test) and case.applies(source, block)
             if alone and _trains(source, block.body) and not _trains(source, block.orelse):
-                what = f"Only a chief does this, and the job has none, but {case.tasks}: no task trains."
-                advice = "Leave the condition out: with MultiWorkerMirroredStrategy, all workers have to train."
+                what = f"Only a chief runs this code, but the job has {case.tasks} and no chief, so no task trains."
+                advice = "Remove the condition: with MultiWorkerMirroredStrategy, all workers have to train."
                 if case.names({PARAMETER_SERVER}):
-                    advice = "Start parameter servers, and a chief with them: --ps 1."
+                    advice = "Add --ps 1, which starts a parameter server and a chief."
                 yield Hit(source.location(block), what, advice)
 
 
@@ -218,9 +219,9 @@ def writes_tf_config(source: Source, node: ast.AST) -> bool:
 
 
 def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield why tasks with these addresses can't all find each other, and what to do instead; nothing if they can."""
+    """If these addresses can't connect all tasks of the job, yield the problem and the advice."""
     own = "The TF_CONFIG that the program sets"
-    remove = "Remove it, since clusterkit sets TF_CONFIG in each task, or run with --tf-config ours, which ignores it."
+    remove = "Leave TF_CONFIG as clusterkit sets it, or run with --tf-config ours, which ignores the program's value."
     away = [address for address in addresses if not _is_spread(job) and not _HERE.fullmatch(address.rpartition(":")[0])]
     wrong = [address for address in addresses if int(address.rpartition(":")[2]) == 0]
     local = [address for address in addresses if _is_spread(job) and _LOCAL.fullmatch(address.rpartition(":")[0])]
@@ -230,15 +231,16 @@ def _unreachable(job: JobSpec, addresses: list[str]) -> Iterator[tuple[str, str]
         advice = f"{remove} A TF_CONFIG of your own needs each machine's name or IP address, and ports other than 0."
         yield f"{own} has addresses at which the tasks do not find each other: {listed(why)}.", advice
     elif away:
-        yield f"{own} has the address of another machine: no task of this job listens at {away[0]}.", remove
+        yield f"{own} has the address of another machine, but no task of this job listens at {away[0]}.", remove
     elif len({*addresses}) < len(addresses):
-        yield f"{own} gives several tasks the same address.", remove
+        yield f"{own} gives several tasks the same address, but only one task can listen there.", remove
     elif len(addresses) > len(job.cluster):
         missing = number_of("task", len(job.cluster))
         yield (
-            f"{own} has {len(addresses)} tasks, but the job has {missing}: the strategy waits for tasks that nobody "
-            "starts.",
-            f"Remove it, and start as many: --workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
+            f"{own} has {len(addresses)} tasks, but the job has {missing}, so the strategy waits for tasks that are "
+            "never started.",
+            "Leave TF_CONFIG as clusterkit sets it, and start the missing tasks, too: "
+            f"--workers {len(addresses)}. For fewer tasks, run with --tf-config ours.",
         )
 
 

@@ -13,12 +13,12 @@ _ID = "replica_id_in_sync_group"
 
 
 def replica_id_as_index(case: Case) -> Iterator[Hit]:
-    """Find indexes that are ids of replicas, for the explanation of an IndexError in one of several workers."""
+    """Find list indexes that are replica ids, to explain an IndexError in one of several workers."""
     for source in case.sources if is_gang(case) and not case.strict else ():
         for node in source.nodes:
             if isinstance(node, ast.Subscript) and _is_id(source, node.slice):
                 items = ast.unparse(node.value)[:60]
-                what = f"{_ID} counts the replicas of all workers, so in some workers it is too large for {items}."
+                what = f"{_ID} counts the replicas of all workers, so in some workers the id is too large for {items}."
                 advice = (
                     f"If the list has one element for each replica of this worker, use the index id % len({items}). "
                     "Otherwise give the list strategy.num_replicas_in_sync elements."

@@ -20,7 +20,7 @@ _LOGICAL_DEVICES = re.compile("(?:Logical|Virtual)DeviceConfiguration")
 
 
 class Replicas(NamedTuple):
-    """Words for the replicas in messages.
+    """How messages refer to the replicas.
 
     `noun` is `worker` or `device`. `text` is a phrase such as `2 devices`. `times` is the number of replicas, or `n` if
     the number is unknown.
@@ -47,7 +47,7 @@ def replicas_of(case: Case) -> Replicas | None:
 
 
 def is_gang(case: Case) -> bool:
-    """Return whether the job is a gang of workers that train with a strategy that the program creates."""
+    """Return whether several workers train together, with a strategy that the program creates."""
     is_made = case.names({MULTI_WORKER}) or any(True for _ in case.calls(OUR_STRATEGY))
     return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and bool(is_made)
 

@@ -26,12 +26,12 @@ def counting_schedule(case: Case) -> Iterator[Hit]:
                 change = _change(method) if isinstance(method, ast.FunctionDef) else None
                 if change is not None:
                     what = (
-                        "The schedule counts its calls in Python, which runs once, when TensorFlow compiles the step: "
-                        "the learning rate never changes."
+                        "The schedule counts its calls in Python code, which runs only once, when TensorFlow compiles "
+                        "the step, so the learning rate never changes."
                     )
                     advice = (
-                        "Compute it from the step with operations of TensorFlow: return self.rate * self.decay ** "
-                        "tf.floor(tf.cast(step, tf.float32) / self.steps_per_epoch)."
+                        "Compute the learning rate from the step with TensorFlow operations: return self.rate * "
+                        "self.decay ** tf.floor(tf.cast(step, tf.float32) / self.steps_per_epoch)."
                     )
                     yield Hit(source.location(change), what, advice)
 

@@ -28,40 +28,44 @@ def coordinator_everywhere(case: Case) -> Iterator[Hit]:
     told_apart = any(source.mentions(_SERVES) for source in case.sources)
     if case.job.servers is Servers.PROGRAM and _has_servers(case) and not told_apart:
         for source, _, call in case.calls(PARAMETER_SERVER):
-            what = "Every task creates this strategy, also the workers and parameter servers, in which it fails."
-            advice = "Run with --servers builtin, or call clusterkit.training.serve() first."
+            what = "All tasks run this line, but in workers and parameter servers, creating the strategy fails."
+            advice = "Run with --servers builtin, or call clusterkit.training.serve() before this line."
             yield Hit(source.location(call), what, advice, severity=case.severity())
 
 
 def fit_of_keras_3(case: Case) -> Iterator[Hit]:
     """Find calls of `fit` under parameter servers, which Keras 3 does not support."""
     for source, call in _scoped_calls(case, "fit") if case.keras == 3 else ():
-        what = "Keras 3 cannot fit under ParameterServerStrategy: this line fails."
+        what = "fit of Keras 3 does not support ParameterServerStrategy, so this line fails."
         yield Hit(source.location(call), what, "Run with --keras 2.", severity=_severity(case, source, call))
 
 
 def unscoped_layer(case: Case) -> Iterator[Hit]:
-    """Find layers with a call of `adapt` that are used inside a strategy's scope, but created outside that scope."""
+    """Find adapted layers that are used inside a strategy's scope, but created outside the scope."""
     for source in case.sources if _has_servers(case) else ():
         for name in _adapted(source):
             layer = source.value(name)
             is_layer = isinstance(layer, ast.Call) and source.dotted(layer.func).startswith("keras.layers.")
             used = any(_in_scope(source, use) and source.value(use) is layer for use in source.bindings.uses[name.id])
             if layer is not None and is_layer and used and not _in_scope(source, layer):
-                what = "The layer is created and adapted outside the scope of the strategy: its variables are on no ps."
-                advice = "Create and adapt it within `with strategy.scope():`."
+                what = (
+                    "The layer is created outside the strategy's scope, so the layer's variables are on no parameter "
+                    "server."
+                )
+                advice = "Create and adapt the layer inside `with strategy.scope():`."
                 severity = _severity(case, source, layer) if case.keras == 2 else Severity.WARNING
                 yield Hit(source.location(layer), what, advice, severity=severity)
 
 
 def finite_data(case: Case) -> Iterator[Hit]:
-    """Find finite datasets in `fit` and `evaluate` with parameter servers, since workers read at different speeds."""
+    """Find finite datasets in `fit` and `evaluate` with parameter servers, since faster workers reach the end early."""
     for source, call in _scoped_calls(case, "fit", "evaluate"):
         named = {keyword.arg: keyword.value for keyword in call.keywords}
         datasets = {"data": argument(call, 0, "x"), "validation_data": named.get("validation_data")}
         for name, value in datasets.items():
             if source.always(value, partial(_is_finite, source)):
-                what = f"The {name.replace('_', ' ')} ends, and workers read it at different speeds: OutOfRangeError."
+                data = name.replace("_", " ")
+                what = f"The {data} is finite, so a worker that reaches the end early fails with OutOfRangeError."
                 steps = "validation_steps" if name != "data" else "steps_per_epoch" if _is_fit(call) else "steps"
                 more = "" if steps in named else f", and set {steps}"
                 yield Hit(source.location(call), what, f"Add .repeat() to the dataset{more}.", name)
@@ -80,10 +84,10 @@ def shard_of_one_pipeline(case: Case) -> Iterator[Hit]:
             is_shard = getattr(call.func, "attr", "") == "shard"
             if is_shard and any(getattr(arg, "attr", "") == "input_pipeline_id" for arg in call.args):
                 what = (
-                    "On parameter servers, each worker is a pipeline by itself: num_input_pipelines is 1, and this "
-                    "shard is all of the data in each worker, in the same order."
+                    "With parameter servers, num_input_pipelines is always 1, so each worker's shard is the whole "
+                    "dataset, in the same order."
                 )
-                advice = "Leave shard() out, and shuffle: dataset.shuffle(rows).repeat()."
+                advice = "Remove shard(), and shuffle the dataset instead: dataset.shuffle(rows).repeat()."
                 yield Hit(source.location(call), what, advice)
 
 
@@ -105,10 +109,10 @@ def one_step_at_a_time(case: Case) -> Iterator[Hit]:
             waits = [call for call in calls if getattr(call.func, "attr", "") in ("join", "fetch") and not call.args]
             if len(scheduled) == 1 and waits:
                 what = (
-                    f"The loop waits here for each step before it schedules the next: of {number_of('worker', workers)}"
-                    ", only one trains at a time."
+                    "The loop waits here for each step before it schedules the next step, so only one of "
+                    f"{number_of('worker', workers)} trains at a time."
                 )
-                advice = "Schedule several steps, those of an epoch or so, and wait after the loop: coordinator.join()."
+                advice = "Schedule all steps of an epoch, and then call coordinator.join() once, after the loop."
                 yield Hit(source.location(waits[0]), what, advice)
 
 

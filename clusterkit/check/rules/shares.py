@@ -14,7 +14,7 @@ from clusterkit.check.source import DISTRIBUTES, Source, argument
 _TAKERS = {"fit", DISTRIBUTES}  # methods in which a strategy divides a dataset
 _DISTRIBUTES = re.compile(r"experimental_(?:distribute|make_numpy)|_from_function|distribute_values")
 _DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # words in code that divides the data
-# Words which show that a program, or a function that creates a dataset, selects one task's part of the rows.
+# Words in code that selects one task's part of the rows, in a program or in a function that creates a dataset.
 _PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")
 _SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")
 _ROWS = re.compile(r"\.from_tensor_slices\(|RecordDataset\(|TextLineDataset\(|list_files\(|tfds\.load\(")
@@ -35,8 +35,9 @@ def undistributed_batches(case: Case) -> Iterator[Hit]:
             name = looped.id if looped is not None else ""
             if (name in unused or (alone and _is_dataset(source, looped))) and _runs(source, loop):
                 shares = unused.get(name, f"strategy.experimental_distribute_dataset({name})")
-                what = f"The loop takes its batches from {name}: each {replicas.noun} trains on the whole of each."
-                yield Hit(source.location(loop), what, f"Loop over {shares}, which gives each its share.")
+                one = replicas.noun
+                what = f"The loop does not distribute the batches of {name}, so each {one} trains on whole batches."
+                yield Hit(source.location(loop), what, f"Loop over {shares}, which gives each {one} its share.")
 
 
 def shard_twice(case: Case) -> Iterator[Hit]:
@@ -49,10 +50,10 @@ def shard_twice(case: Case) -> Iterator[Hit]:
         for shard in dict.fromkeys(made):
             if shard is not None and case.applies(source, shard):
                 what = (
-                    f"The dataset is divided here, and the strategy divides it once more: each of the tasks "
-                    f"({case.tasks}) trains on a part of its part, and the rest of the rows is lost."
+                    f"The dataset is divided here, and the strategy divides it again, so each of the tasks "
+                    f"({case.tasks}) trains on only a part of its share, and the other rows are lost."
                 )
-                advice = "Leave shard() out, or set options.experimental_distribute.auto_shard_policy to OFF."
+                advice = "Remove shard(), or set options.experimental_distribute.auto_shard_policy to OFF."
                 yield Hit(source.location(shard), what, advice)
 
 
@@ -68,24 +69,27 @@ def steps_of_one_replica(case: Case) -> Iterator[Hit]:
             size = next((size for size in sizes if _counts(source, steps, size.one)), None)
             if size is not None:
                 what = (
-                    f"So many steps make an epoch with one {replicas.noun}: with {replicas.text}, a batch has "
-                    f"{replicas.times} times as many rows, and an epoch trains the data {replicas.times} times."
+                    f"This is the number of steps for one {replicas.noun}. With {replicas.text}, a batch has "
+                    f"{replicas.times} times as many rows, so an epoch reads the data {replicas.times} times."
                 )
-                advice = f"Divide the number of rows by the global batch: steps_per_epoch=rows // {size.name}."
+                advice = f"Divide the number of rows by the global batch size: steps_per_epoch=rows // {size.name}."
                 yield Hit(source.location(call), what, advice)
 
 
 def undivided_function(case: Case) -> Iterator[Hit]:
-    """Find functions that create a worker's dataset, and data without auto-sharding, whose rows no code divides."""
+    """Find datasets whose rows neither the program nor the strategy divides among the workers.
+
+    The strategy does not divide datasets that a function creates for each worker, or datasets without auto-sharding.
+    """
     if is_gang(case):
         yield from _without_sharding(case)
     for source, call, function in _dataset_functions(case) if is_gang(case) else ():
         text = "\n".join(map(ast.unparse, reached(source, function)))
         if _ROWS.search(text) and not _SHARDS.search(text):
-            what = f"The function makes the same dataset in each worker: each ({case.tasks}) trains on all of the rows."
+            what = f"This function creates the same dataset in all workers, so each ({case.tasks}) trains on all rows."
             context = function.args.args[0].arg if function.args.args else "context"
             advice = (
-                "Divide the rows in it, before shuffle() and batch(): "
+                "Divide the rows in the function, before shuffle() and batch(): "
                 f"dataset.shard({context}.num_input_pipelines, {context}.input_pipeline_id)."
             )
             yield Hit(source.location(call), what, advice)
@@ -98,8 +102,8 @@ def _without_sharding(case: Case) -> Iterator[Hit]:
         for node in source.nodes:
             off = isinstance(node, ast.Attribute) and node.attr == "OFF" and "AutoShardPolicy" in ast.unparse(node)
             if off and any(_ROWS.search(ast.unparse(each.nodes[0])) for each in case.sources):
-                what = f"Without auto-sharding, each worker ({case.tasks}) trains on all of the rows."
-                advice = "Leave the policy at AUTO, or divide the rows first: dataset.shard(workers, index)."
+                what = f"This switches auto-sharding off, so each of the tasks ({case.tasks}) trains on all rows."
+                advice = "Leave the policy at AUTO, or divide the rows yourself: dataset.shard(workers, index)."
                 yield Hit(source.location(node), what, advice)
 
 
@@ -116,15 +120,18 @@ def undivided_batch(case: Case) -> Iterator[Hit]:
             if size is not None and not scaled and is_global_batch(source, size):
                 context = function.args.args[0].arg if function.args.args else "context"
                 what = (
-                    f"The strategy does not divide the batches of such a function: each {replicas.noun} gets the whole "
-                    f"global batch, so that with {replicas.text} each step has {replicas.times} times as many rows."
+                    f"The strategy does not divide the batches of a dataset function, so each {replicas.noun} gets a "
+                    f"whole global batch: with {replicas.text}, each step has {replicas.times} times too many rows."
                 )
-                advice = f"Batch by {context}.get_per_replica_batch_size({ast.unparse(size)})."
+                advice = f"Use the batch size {context}.get_per_replica_batch_size({ast.unparse(size)})."
                 yield Hit(source.location(call), what, advice)
 
 
 class _GlobalBatch(NamedTuple):
-    """The name of a global batch size, which is a product, and the factor `one`, the batch size of one replica."""
+    """A product that is a global batch size.
+
+    `name` is a name or an expression for the product, and `one` is the factor that is the batch size of one replica.
+    """
 
     name: str
     one: ast.expr
@@ -160,9 +167,9 @@ def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
 
 
 def _number(source: Source, node: ast.AST | None) -> int | None:
-    """Return the value of an integer constant, or the only such value that the file assigns to a name; or else None.
+    """Return the value of an integer constant, or the only integer constant that the file assigns to a name.
 
-    A parameter with the same name is ignored.
+    Return None if there is no such constant. A parameter with the same name is ignored.
     """
     values = source.values(node.id) if isinstance(node, ast.Name) else [node]
     found = [each.value for each in values if isinstance(each, ast.Constant) and type(each.value) is int]

@@ -1,4 +1,4 @@
-"""Rules about shuffles that give each worker of a gang a different order, so that rows are lost."""
+"""Rules about shuffles with a different order in each worker: the workers' shares then omit rows and repeat others."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
             is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
             seeded = any(keyword.arg in ("seed", None) for keyword in call.keywords)
             if is_method and not seeded and not _SHUFFLES_LISTS.search(name) and case.applies(source, call):
-                what = f"Each of the tasks ({case.tasks}) shuffles in an order of its own, and then keeps its part."
-                advice = "Give shuffle() a seed, or leave --no-patches out: rows are lost, and others are read twice."
+                what = (
+                    f"Each of the tasks ({case.tasks}) shuffles the rows in its own order before the tasks divide the "
+                    "rows, so some rows are lost, and others are read twice."
+                )
+                advice = "Pass a seed to shuffle(), or run without --no-patches."
                 yield Hit(source.location(call), what, advice)
 
 
@@ -50,8 +53,8 @@ def unseeded_rows(case: Case) -> Iterator[Hit]:
         reached = [rows.origin(each) for each in _training_rows(case, source)] if rows else []
         for call in dict.fromkeys(each for each in reached if each is not None):
             what = (
-                f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its "
-                "part: rows are lost, and others are trained twice."
+                f"Each of the tasks ({case.tasks}) shuffles the rows in its own order before the tasks divide the "
+                "rows, so some rows are lost, and others are read twice."
             )
             yield Hit(source.location(call), what, shuffles[call])
 
@@ -65,7 +68,8 @@ def _sets_seed(name: str, call: ast.Call) -> bool:
 def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
     """Return advice on a seed for a call that shuffles rows; "" if the call does not shuffle rows or has a seed.
 
-    `seeds` is True if the program seeds the global generators of NumPy and Python. Other generators need other seeds.
+    `seeds` is True if the program seeds the global generators of NumPy and Python. Other generators are seeded when the
+    program creates them.
     """
     by_all = "Call keras.utils.set_random_seed(1), with the same seed in all workers, before the first shuffle."
     if _SHUFFLES.fullmatch(name) or (name in ("random.sample", "numpy.random.choice") and _takes_all(call)):
@@ -89,7 +93,7 @@ def _takes_all(call: ast.Call) -> bool:
 
 
 def _maker_of(source: Source, owner: ast.AST) -> ast.Call | None:
-    """Return the call that creates a random generator. `owner` is this call, or a name or attribute with its result."""
+    """Return the call that creates a random generator, or None. `owner` is the call or names the generator."""
     value = source.value(owner)
     if isinstance(owner, ast.Attribute):
         values = [node.value for node in source.nodes if isinstance(node, ast.Assign) and _binds(node, owner)]
@@ -102,7 +106,7 @@ def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
 
 
 class _ShuffledRows:
-    """Variables of a file with rows in the order of an unseeded shuffle, each with the call that shuffles the rows.
+    """The unseeded shuffles in a file, and the variables to which the shuffled rows are assigned.
 
     A variable is a name together with the scope that binds the name. Assignments are processed repeatedly, in line
     order, until nothing changes.
@@ -163,7 +167,7 @@ def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
 
 
 def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names of the generators and batch classes that contain a call, and so execute the call every epoch."""
+    """Yield the names of the generators and batch classes that contain a call, and so repeat the call every epoch."""
     for node in source.enclosing(call):
         yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
         if isinstance(node, ast.FunctionDef) and any(yields):

@@ -32,50 +32,50 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
     for source in case.sources:
         if any(_multiplies(node) for node in source.nodes):
             continue  # the program may correct the mean
-        smaller = f"with {replicas.text}, the result is {replicas.times} times too small."
+        smaller = f"so with {replicas.text} the result is {replicas.times} times too small."
         for _, call in source.calls():
             value, axis = argument(call, 1, "value"), argument(call, 2, "axis")
             is_scalar = isinstance(axis, ast.Constant) and axis.value is None
             if is_scalar and _is_mean(source, call) and _is_part(source, source.value(value)):
-                what = "Each replica has divided its loss by the global batch size, and MEAN divides once more: "
-                advice = "Add up the losses of the replicas: tf.distribute.ReduceOp.SUM."
+                what = "The loss is divided by the global batch size, and MEAN divides by the number of replicas, "
+                advice = "Add up the losses of the replicas with tf.distribute.ReduceOp.SUM."
                 yield Hit(source.location(call), what + smaller, advice)
         for step in dict.fromkeys(replica_functions(source)):
             for metric, call in _updates(source, step):
                 if _is_divided(source, source.value(argument(call, 0, "values"))):
                     loss = ast.unparse(call.args[0]) if call.args else "loss"
-                    what = f"The loss is divided by the global batch size, and {metric} is its mean over the replicas: "
-                    advice = f"Update it with {loss} * strategy.num_replicas_in_sync."
+                    what = f"The loss is divided by the global batch size, and {metric} averages over the replicas, "
+                    advice = f"Update {metric} with {loss} * strategy.num_replicas_in_sync."
                     yield Hit(source.location(call), what + smaller, advice)
 
 
 def results_of_one_worker(case: Case) -> Iterator[Hit]:
-    """Find results that are collected from the replicas of one worker alone."""
+    """Find code that collects the results of the replicas in one worker, but not in the other workers."""
     gathers = any(source.mentions(_GATHERS) for source in case.sources)
     for source in case.sources if is_gang(case) and not gathers else ():
         for _, call in source.calls():
             if getattr(call.func, "attr", "") == "experimental_local_results":
                 around = {getattr(getattr(each, "func", None), "attr", "") for each in source.enclosing(call)}
                 if not around.isdisjoint(_COLLECTS):
-                    what = f"These are the results of one worker: each ({case.tasks}) collects those of its own rows."
-                    advice = "strategy.gather(results, axis=0) has those of all workers."
+                    what = f"Each of the tasks ({case.tasks}) collects only the results of its own rows here."
+                    advice = "Collect the results of all workers with strategy.gather(results, axis=0)."
                     yield Hit(source.location(call), what, advice)
 
 
 def loss_divided_twice(case: Case) -> Iterator[Hit]:
     """Find losses for `fit` that the program divides by the global batch size.
 
-    `fit` of Keras 2 divides such a loss once more, by the number of replicas. Keras 3 does not divide a scalar loss.
+    `fit` of Keras 2 divides such a loss again, by the number of replicas. Keras 3 does not divide a scalar loss.
     """
     for source in case.sources if case.keras == 2 and replicas_of(case) is not None else ():
         for call in source.model_calls("compile"):
             loss = _loss_function(source, argument(call, 1, "loss"))
             if loss is not None and _divides(source, loss):
                 what = (
-                    "This loss is divided by the global batch size, and fit of Keras 2 divides it once more, by the "
-                    "number of replicas: the loss and its gradients are too small by that number."
+                    "This loss is divided by the global batch size, and fit of Keras 2 divides the loss again, by the "
+                    "number of replicas, so the loss and its gradients are too small by this factor."
                 )
-                advice = "Return a loss per row, which Keras averages: only loops without fit divide by the batch size."
+                advice = "Return a loss for each row, and let fit average the losses."
                 yield Hit(source.location(loss), what, advice)
 
 

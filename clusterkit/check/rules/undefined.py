@@ -33,11 +33,11 @@ def undefined_name(case: Case) -> Iterator[Hit]:
             sure = [use for use in uses if case.strict and case.applies(source, use)]
             use = (sure or uses)[0]
             close = closest(name, defined | source.bindings.names())
-            fate = "every run fails at this line" if sure else "a run fails when it gets to this line"
+            fate = "every run fails at this line" if sure else "a run that gets to this line fails"
             yield Hit(
                 source.location(use),
-                f"The name {name} is not defined anywhere: {fate}.",
-                f"Did you mean {close}?" if close else "Define or import it.",
+                f"The name {name} is not defined anywhere, so {fate}.",
+                f"Did you mean {close}?" if close else "Define or import the name.",
                 name,
                 Severity.ERROR if sure else Severity.WARNING,
             )

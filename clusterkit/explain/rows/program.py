@@ -155,7 +155,7 @@ ROWS = (
     ),
     Row(
         "no-strategy",
-        "each trained alone. The program makes no tf.distribute strategy",
+        "each trained alone. The program creates no tf.distribute strategy",
         "",
         "The program creates no strategy that spans the tasks, so the tasks never connected and each trained alone.",
         "Create the model in the scope of a strategy that spans the tasks, such as MultiWorkerMirroredStrategy.",
@@ -175,7 +175,7 @@ ROWS = (
     ),
     Row(
         "uncalled-main",
-        "the program defines main() and never calls it",
+        "the program defines main() but never calls it",
         "",
         "The program defines functions, including main(), but never calls main(), so it ends without training.",
         'Call main() at the end of the program: if __name__ == "__main__": main()',

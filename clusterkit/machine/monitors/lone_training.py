@@ -17,7 +17,7 @@ PATIENCE = 5.0  # seconds from a task's first step to the inspection of the task
 
 @dataclass(slots=True)
 class LoneTraining:
-    """Warns once about tasks that train alone, and reports at the end whether any did.
+    """Warns once about tasks that train alone, and reports at the end whether any task trained alone.
 
     The evidence is what the tasks' runtimes report; a program that does not train with TensorFlow reports nothing. A
     task with an open port is not regarded as training alone. Jobs whose tasks restart alone are not examined: their
@@ -73,7 +73,7 @@ class LoneTraining:
         """Return the tasks that train alone; None unless all training tasks, including the leader, train alone.
 
         A gang must have at least two such tasks. If the leader's program never calls its main(), return all tasks whose
-        programs never call it.
+        programs never call their main().
         """
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))

@@ -1,8 +1,8 @@
 """Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
 
-The tasks are compared over several inspections. A task counts as slower if the inspections together show the
-difference, and still do if any one of them is left out. Moreover, all of them except at most one have to show a part of
-the difference. So short disturbances are ignored.
+The tasks are compared over several inspections. A task counts as slower if all inspections together show the
+difference, and if they would still show the difference without any single inspection. In addition, at most one
+inspection may fail to show a part of the difference. Short disturbances are therefore ignored.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ THRESHOLDS = {  # in the order in which they are checked; an amount is a differe
     Slowness.BUSY: Threshold(1.5, 0.3),
 }
 LEAST_STEPS = 3  # the minimum number of steps of a worker in a comparison
-LEAST_CPU = 0.3  # CPU seconds per second; tasks whose CPU time, used plus waited for, is less are not compared
+LEAST_CPU = 0.3  # CPU seconds per second, used or waited for; tasks with less are not compared
 PARTIAL_SHARE = 0.5  # the share of the required difference with which a single inspection confirms the slowness
-MOST_NAMED = 2  # the maximum number of peers that a text names; if there are more, it gives their number
+MOST_NAMED = 2  # the maximum number of peers that a text names; more peers are counted instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Comparison:
         if task not in self.values or len(self.values) < 2:
             return None
         own, median = self.values[task], self._median_of_peers(self.values[task])
-        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # the factor compares the remaining time
+        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # the factor compares the time that is not lost
             factor = (1 - median) / max(1 - own, self.resolution)
         else:
             factor = own / max(median, self.resolution)

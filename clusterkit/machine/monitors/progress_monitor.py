@@ -61,7 +61,7 @@ class ProgressMonitor:
             self._warn_of_lost_steps(record, event.path, record.unverified_step)
 
     def ready(self, record: TaskRecord) -> None:
-        """Note that the task is connected. The time from now to its first step counts as compilation."""
+        """Note that the task is connected. The time from now to the task's first step counts as compilation."""
         if not record.ready:
             record.ready, record.ready_at = True, self.state.now
             self.state.census.connected(record.task)
@@ -240,14 +240,14 @@ class ProgressMonitor:
 
 
 # Seconds; the wait for a first step once all training tasks run. Imports, connections and the first compilation usually
-# take less time, so a program that reports steps has reported one by then.
+# take less time, so a program that reports steps has reported a step by then.
 PATIENCE = 60.0
 STALL_TIMEOUT = -1  # stands for --stall-timeout in `warned`; faults are numbered from 0
 
 
 @dataclass(slots=True)
 class UnreportedSteps:
-    """Warns once about each option or fault that waits for steps while no task reports any."""
+    """Warns once about each option or fault that waits for steps while no task reports any step."""
 
     state: ClusterState
     ending: Ending

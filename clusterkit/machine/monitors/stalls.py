@@ -61,14 +61,14 @@ class Stalls:
             self._set_timer()
 
     def evaluate_quick(self, vitals: Mapping[Task, Vitals]) -> None:
-        """Evaluate a quick inspection: request a thorough one if it shows something that no phase excuses."""
+        """Evaluate a quick inspection. If a task is stopped or hangs in the kernel, request a thorough inspection."""
         since = self._no_progress_since()
         if self.glance_pending and since is not None and self._is_overdue(since) and halted_task(self._steps(), vitals):
             self._request_inspection(self.state.now - since)
         self.glance_pending = False
 
     def evaluate(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
-        """Evaluate an inspection: warn about the stall, or end the stuck task if its time is over."""
+        """Evaluate an inspection: warn about the stall, or end the stuck task if the stall has lasted too long."""
         requested_at, self.requested_at = self.requested_at, None
         since, now = self._no_progress_since(), self.state.now
         if requested_at is None or since is None or since >= requested_at or self.ending.begun:
@@ -124,7 +124,7 @@ class Stalls:
         """Return the time since which progress has been expected; None before the leader is ready.
 
         During a recovery, and while a task is in the debugger, this is the current time. After a restart of a training
-        task, it is not earlier than the restart.
+        task, the returned time is not earlier than the restart.
         """
         if self.state.debugger_holds.tasks:
             return self.state.now
@@ -139,7 +139,7 @@ class Stalls:
         return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Return the time until which a pause is excused, which may have passed; infinity before the first progress."""
+        """Return the past or future time at which the excuse for a pause ends; infinity before the first progress."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -149,7 +149,7 @@ class Stalls:
         return max(pauses + starts, default=-math.inf)
 
     def _excuses(self, record: TaskRecord) -> list[float]:
-        """Return when the current phases without steps began and, before the first step, when its compilation began."""
+        """Return when the current phases without steps began and, before a first step, when the compilation began."""
         assert self.state.progress_at is not None
         pauses = list(record.phases.values())
         if record.first_step is None and record.ready_at is not None and record.started >= self.state.progress_at:
@@ -170,7 +170,7 @@ def _is_done(record: TaskRecord) -> bool:
 
 # Letters that denote a process's state in /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
-MOST_NAMED = 3  # the maximum number of further tasks with the same activity that a text names; it counts the rest
+MOST_NAMED = 3  # the maximum number of further tasks with the same activity that a text names; other tasks are counted
 
 
 def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:

@@ -25,7 +25,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
 SHORT_INTERVAL = 2.0  # seconds between inspections once an inspection has shown a difference
-LONG_INTERVAL = 15.0  # seconds between inspections until one shows a difference; each costs some ms per task
+LONG_INTERVAL = 15.0  # seconds between inspections that show no difference; an inspection costs some ms per task
 AGREEING = 5  # the number of inspections that have to agree
 SETTLING = 10.0  # seconds; a task is not compared for this long after its start, since it connects and compiles
 CAUGHT_UP = 10  # the number of inspections that must show no difference; high, since a busy host hides differences
@@ -47,8 +47,8 @@ class ReportedStraggler:
 class StragglerMonitor:
     """Reports a task that is persistently slower than its peers, and reports when the task has caught up.
 
-    Inspections are requested after a reported step, so never while training completes no steps. Only training
-    is compared: no phases without steps, no starts, and no tasks that are paused or in the debugger.
+    Inspections are requested only after a reported step, so a stall causes no inspections. Starts, phases without
+    steps, paused tasks and tasks in the debugger are not compared.
     """
 
     state: ClusterState
@@ -74,7 +74,7 @@ class StragglerMonitor:
         return self._peers[1]
 
     def progressed(self) -> None:
-        """Schedule an inspection of the tasks, since training makes steps."""
+        """Schedule an inspection of the tasks, since training has completed a step."""
         timers, now = self.state.timers, self.state.now
         is_pending = self.requested_at is not None and now < self.requested_at + ANSWER_TIMEOUT
         if not is_pending and not timers.is_set(Timer.STRAGGLER) and len(self.peers.tasks) > 1:
@@ -169,7 +169,7 @@ class StragglerMonitor:
                 self.state.record(KeepsUp(task, report.attempt, round(self.state.now - report.since, 1)))
 
     def _phase_seconds(self) -> float:
-        """Return the seconds of phases since the last inspection was requested."""
+        """Return the total seconds in phases without steps since the last inspection was requested."""
         return self.phase_seconds + (0.0 if self.phase_since is None else self.state.now - self.phase_since)
 
     def _is_in_phase(self) -> bool:
@@ -189,7 +189,7 @@ class StragglerMonitor:
 
 
 def peers_of(job: JobSpec) -> Peers:
-    """Return the tasks whose stops are compared, and the workers of a gang or a coordinator, whose work is compared."""
+    """Return the tasks to compare. Stops are compared in all of them, and the work in workers that do the same work."""
     if job.shape is Shape.SINGLE:
         return Peers((), (), gang=False)
     gang = job.shape is Shape.MULTI_WORKER
