@@ -48,7 +48,7 @@ if sys.version_info >= (3, 11) and os.environ.get(PATCHES):
     sys.meta_path.insert(0, FirstImport())  # type: ignore[arg-type]
 this = sys.modules.pop(__name__)
 try:
-    import sitecustomize  # noqa: F401 - that of the user, which this one hides
+    __import__(__name__)  # that of the user, which this file hides
 except ImportError as error:
     if error.name != __name__:
         raise
