@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from clusterkit.text.spelling import listed
 from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Moment, Target
 from clusterkit.words.job import JobSpec, Network, Servers
-from clusterkit.words.model import ProgramKind, Task
+from clusterkit.words.model import Task
 
 DrawNumber = Callable[[int], float]  # returns the nth random number of a fault, in [0, 1)
 
@@ -31,16 +31,6 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
     if waits_for_phase(fault) and job.servers is Servers.BUILTIN and served:
         what = "is clusterkit's own server" if len(served) == 1 else "are clusterkit's own servers"
         yield f"The fault '{fault}': {listed(served)} {what}, not a Python program that reports its phases."
-
-
-def command_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each fault that waits for a phase if the program is a command, which reports no phases."""
-    if job.program.kind is ProgramKind.COMMAND:
-        for fault in filter(waits_for_phase, job.faults):
-            yield (
-                f"The fault '{fault}': {job.program.target} is run as a command. Only a Python program that clusterkit "
-                "starts itself reports its phases."
-            )
 
 
 def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from clusterkit.faults.aim import command_problems
 from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.system.files import why_not_reached
 from clusterkit.text.spelling import closest
@@ -40,7 +39,7 @@ def without_interpreter(given: GivenOptions) -> GivenOptions:
         why = f"{python} is given without a program. Tasks have no standard input to read one from."
         return GivenOptions(cast(JobOptions, options), [*given.problems, why], given.wrong | {"program"}, given.notes)
     if first.startswith("-") and not first.startswith("-m"):
-        note = f"{typed} {first} is run as a command: without warm starts and without the repairs of Keras."
+        note = f"{typed} {first} is run as a command: without warm starts, breakpoint() and stacks."
         return given._replace(notes=list(dict.fromkeys([*given.notes, note])))
     rest = args[head + 1 :]
     if first.startswith("-m"):
@@ -82,13 +81,13 @@ def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
         return job, [f"{target} can't be read: {why}."]
     if not path.exists() and "/" not in target and shutil.which(target):
         job = replace(job, program=replace(job.program, kind=ProgramKind.COMMAND))
-        return job, list(command_problems(job))
+        return job, []
     if not path.is_file() or not os.access(path, os.R_OK):
         return job, [_missing_file_problem(path, target)]
     is_command = not _is_python(path) and os.access(path, os.X_OK)
     kind = ProgramKind.COMMAND if is_command else ProgramKind.SCRIPT
     job = replace(job, program=replace(job.program, kind=kind))
-    return job, [*_file_problems(path, target, is_command), *command_problems(job)]
+    return job, list(_file_problems(path, target, is_command))
 
 
 def _missing_file_problem(path: Path, target: str) -> str:

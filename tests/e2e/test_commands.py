@@ -28,16 +28,24 @@ model.fit(x, tf.reduce_sum(x, axis=1), batch_size=64, epochs=4, verbose=0)
 
 
 def test_the_program_of_a_shell_script_is_patched_and_seen(up: Any, tmp_path: Path) -> None:
-    """Its `fit` works on two workers, its steps and metrics are known, and a fault comes at one of the steps."""
+    """Its `fit` works on two workers, its steps and metrics are known, and faults come in a phase and at a step."""
     (tmp_path / "fits.py").write_text(FITS)
     script = tmp_path / "train.sh"
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
-    run = up("--workers", "2", "--fault", "kill worker:1 @ step=12", script, cwd=tmp_path)
+    run = up(
+        "--workers",
+        "2",
+        "--fault",
+        "kill worker:1 @ phase=starting",
+        "--fault",
+        "kill worker:1 @ step=12",
+        script,
+        cwd=tmp_path,
+    )
     assert run.wait(180) == 0, run.output
-    assert run.log("worker:1", 2).startswith(b"prepared\n")
+    assert run.log("worker:1", 3).startswith(b"prepared\n")
     assert run.result["last_step"] == 32
     assert {"loss", "mae"} <= run.result["metrics"].keys()
     assert run.result["undistributed"] is None
-    [recovery] = run.result["recoveries"]
-    assert recovery["cause"]["task"] == "worker:1"
+    assert [recovery["cause"]["task"] for recovery in run.result["recoveries"]] == ["worker:1", "worker:1"]

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.faults.aim import choose_targets, command_problems, live_problems_of, phases_of, problems_of
+from clusterkit.faults.aim import choose_targets, live_problems_of, phases_of, problems_of
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import Servers
-from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job, task
 
 
@@ -28,15 +27,6 @@ def test_who_has_no_phases(text: str, spec: dict[str, Any], why: str | None) -> 
     found = list(problems_of(parse_fault(f"{text} @ phase=saving"), replace(job(workers=2, ps=1), **spec)))
     assert found == [] if why is None else [why in one for one in found] == [True]
     assert list(problems_of(parse_fault(text), replace(job(workers=2, ps=1), **spec))) == []
-
-
-def test_a_command_has_no_phases() -> None:
-    """It is started as it is."""
-    fault = parse_fault("kill any @ phase=saving")
-    spec = replace(job(workers=1), program=Program(ProgramKind.COMMAND, "train.sh"), faults=(fault,))
-    assert ["train.sh is run as a command" in one for one in command_problems(spec)] == [True]
-    assert list(command_problems(replace(spec, faults=(parse_fault("kill any"),)))) == []
-    assert list(command_problems(replace(spec, program=Program(ProgramKind.SCRIPT, "train.py")))) == []
 
 
 def test_a_live_run_reports_no_further_phases() -> None:

@@ -99,7 +99,7 @@ KEPT: dict[str, tuple[JobOptions, str]] = {  # the words of a command line: what
     ),
     "python -O train.py": (
         {"program": "python", "args": ["-O", "train.py"]},
-        "python -O is run as a command: without warm starts and without the repairs of Keras.",
+        "python -O is run as a command: without warm starts, breakpoint() and stacks.",
     ),
     "train.py python": ({"program": "train.py", "args": ["python"]}, ""),
     "./train.py": ({"program": "./train.py", "args": []}, ""),
