@@ -41,7 +41,10 @@ def failing(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("shape", "runs"), [("ps", 6), ("gang", 4), ("alone", 4)])
+@pytest.mark.parametrize(
+    ("shape", "runs"),
+    [*(("ps", 3), ("gang", 2), ("alone", 2)), *(pytest.param(shape, 6, marks=pytest.mark.long) for shape in SHAPES)],
+)
 def test_a_campaign_passes(ck: Clusterkit, shape: str, runs: int) -> None:
     """Every run recovers, and nothing of it stays but what was asked for."""
     told = campaign(ck, "--runs", str(runs), "--seed", "20", *SHAPES[shape], MIMIC, *SHORT)

@@ -225,7 +225,9 @@ def job_in(document: str, project: Path) -> dict[str, Any]:
     return loaded
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if number % 3 else ()) for number, name in enumerate(JOBS)]
+)
 def test_the_job_file_is_the_same_job(project: Path, home: Path, name: str) -> None:
     """Wherever it lies and is used; and it is the job file of that job, too."""
     args = JOBS[name]

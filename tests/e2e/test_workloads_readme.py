@@ -68,7 +68,10 @@ def shown() -> Iterator[Shown]:
 COMMANDS = list(shown())
 NAMES = [" ".join(command.words).replace("workloads/", "") for command in COMMANDS]
 # `make test-long` runs the other commands of a program, and programs that are in other tests or take long.
-LONG = {"ps_train.py", "mwms_train.py", "jax_train.py", "keras_jax.py", "cifar10_cnn.py", "imdb_text.py"}
+LONG = {
+    *("ps_train.py", "mwms_train.py", "jax_train.py", "keras_jax.py", "cifar10_cnn.py", "imdb_text.py", "news_text.py"),
+    "tfrecords.py",
+}
 
 
 def brief() -> Iterator[Any]:

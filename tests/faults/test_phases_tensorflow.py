@@ -37,6 +37,7 @@ def test_a_program_recovers_from_kills_while_it_saves(up: Callable[..., Up]) -> 
     check(run, [((), 0), ((), 0), (("ckpt-1_temp",), 0), (ONE, None), (ONE, 1)])
 
 
+@pytest.mark.long
 def test_a_program_recovers_from_kills_in_its_other_phases(up: Callable[..., Up]) -> None:
     """Its import, its first step, its evaluation, its export and its end."""
     run = train(up, "starting", "evaluating", "exporting", "ending")

@@ -86,6 +86,7 @@ def test_a_worker_that_does_not_come_up_is_named_with_what_it_does_meanwhile(up:
     assert "worker:0 waits in MultiWorkerMirroredStrategy() for the others (coordination service)" in report
 
 
+@pytest.mark.long
 def test_a_single_process_whose_own_cluster_has_a_worker_that_does_not_exist(up: Start, tmp_path: Path) -> None:
     """Its strategy waits for it without a word from TensorFlow; the run goes on."""
     program = tmp_path / "alone.py"

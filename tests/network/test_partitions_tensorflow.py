@@ -121,6 +121,7 @@ def stranger() -> Iterator[tuple[int, str]]:
         process.communicate()
 
 
+@pytest.mark.long
 def test_a_stranger_reaches_nothing(cluster: Clusters, stranger: tuple[int, str]) -> None:
     """All ports of the run's addresses and of this machine, tried from a host beside it."""
     pid, machine = stranger

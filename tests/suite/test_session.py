@@ -131,7 +131,8 @@ def test_a_worker_that_is_killed_is_replaced(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize(("how", "workers", "timeout"), [
-    ("in python", "0", "-54"), ("in python", "0", "0"), ("in C with the lock", "1", "0"),
+    ("in python", "0", "-54"), ("in python", "0", "0"),
+    pytest.param("in C with the lock", "1", "0", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_a_session_that_takes_too_long_says_what_it_was_doing(
     sessions: Sessions, how: str, workers: str, timeout: str
@@ -153,7 +154,7 @@ def is_gone(pid: int, place: Path) -> bool:
     return not janitor.is_alive(pid) and not place.exists()
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.long)])
 def test_a_session_that_is_ended_leaves_nothing(tmp_path: Path, workers: str) -> None:
     """By whichever signal, however far from it what it had started has gone; nor its temporary files."""
     with ExitStack() as ended:

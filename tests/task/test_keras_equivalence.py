@@ -25,15 +25,16 @@ pytestmark = [
 DEADLINE = 1500.0  # seconds for up to 40 trainings in a row, beside other tests on a slow machine
 PROGRAM = CHILDREN / "keras_table.py"
 # Each was seen to be wrong before it was mended, or stands for a subject.
-SLICE = (
-    *("mask_of_words_where_a_worker_has_no_row", "metric_auc"),
-    *("rows_of_a_dataset_without_a_seed", "compile_several_steps"),
-)
+SLICE = ("mask_of_words_where_a_worker_has_no_row", "rows_of_a_dataset_without_a_seed")
 MORE = (
+    *("metric_auc", "compile_several_steps"),
     *("weights_by_weights", "rows_of_arrays_without_a_seed", "step_of_metrics", "loss_one_correlation"),
     *("mixed_float16_where_one_row_overflows", "predictions_of_files", "layer_synchronized_after_a_logarithm"),
 )
-ALONE = ("rows_of_arrays", "loss_one_mean", "step_of_metrics", "layer_synchronized", "optimizer_accumulation")
+ALONE, MORE_ALONE = (
+    ("rows_of_arrays", "step_of_metrics"),
+    ("loss_one_mean", "layer_synchronized", "optimizer_accumulation"),
+)
 # An activity regularizer adds a sum over rows there, which is weighed as a mean: see the limits of docs/keras.md.
 OLD = {"regularizers": Limit("")} if KERAS < (3, 14) else {}
 NO_LIMIT = Limit("", tolerance=TOLERANCE)
@@ -118,14 +119,15 @@ def test_workers_learn_what_one_process_learns(
     assert run.output.count("The metric ") == names.count("metric_class_that_keeps_a_maximum")
 
 
+@pytest.mark.parametrize("names", [ALONE, pytest.param(MORE_ALONE, marks=pytest.mark.long)], ids=["some", "others"])
 def test_one_task_computes_what_plain_python_does(
-    alone: Callable[..., Path], up: Callable[..., Up], tmp_path: Path
+    alone: Callable[..., Path], up: Callable[..., Up], tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     """Bit for bit, since nothing is patched in a job of one process."""
-    run = up("--workers", "1", "--restart", "never", PROGRAM, tmp_path / "out", *ALONE)
+    run = up("--workers", "1", "--restart", "never", PROGRAM, tmp_path / "out", *names)
     assert run.wait(300) == 0, run.output[-4000:]
-    for name in ALONE:
-        ours, theirs = read(tmp_path / "out/worker:0", name), read(alone(*ALONE), name)
+    for name in names:
+        ours, theirs = read(tmp_path / "out/worker:0", name), read(alone(*names), name)
         assert {key: value.tobytes() for key, value in ours.items()} == {k: v.tobytes() for k, v in theirs.items()}
     assert "patched" not in run.output
 

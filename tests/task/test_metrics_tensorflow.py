@@ -28,6 +28,7 @@ def test_a_fit_on_two_workers(up: Callable[..., Up], tmp_path: Path) -> None:
     assert "metrics: loss " in run.output
 
 
+@pytest.mark.long
 def test_a_loop_trains_bit_for_bit_what_plain_python_trains(up: Callable[..., Up], tmp_path: Path) -> None:
     """Nothing is traced anew; the last number is the run's, and one of a graph is none."""
     run = up(CURVES, "loop", tmp_path / "board")

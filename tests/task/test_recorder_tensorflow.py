@@ -73,7 +73,7 @@ def differences(first: dict[str, Any], other: dict[str, Any], tolerance: float) 
     ("way", "options", "steps", "metrics"),
     [
         ("fit", (), 14, 4),
-        ("loop", (), 14, 0),
+        pytest.param("loop", (), 14, 0, marks=pytest.mark.long),
         pytest.param("called", (), 6, 2, marks=pytest.mark.long),
         pytest.param("fit", ("--keras", "2"), 14, 2, marks=pytest.mark.long),
     ],

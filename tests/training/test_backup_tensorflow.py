@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 CHILD = Path(__file__).parent.parent / "children" / "fits.py"
 
 
-@pytest.mark.parametrize("keras", [pytest.param("2", marks=pytest.mark.long), "3"])
+@pytest.mark.long
+@pytest.mark.parametrize("keras", ["2", "3"])
 def test_a_killed_fit_resumes(tmp_path: Path, keras: str) -> None:
     """Its weights equal those of an undisturbed fit bit for bit, and no epoch is repeated."""
     if keras == "2":
