@@ -26,7 +26,7 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
     if result.state not in (RunState.SUCCEEDED, RunState.FAILED, RunState.TIMED_OUT):
         return result
     wrong = _went_wrong(result)
-    if not wrong and job.program.kind is ProgramKind.COMMAND:  # no row can match, so avoid the slow imports below
+    if not wrong and job.program.kind is ProgramKind.COMMAND and result.last_step is None:  # avoid the slow imports
         return result
     try:  # the time limit does not include these imports
         from clusterkit.check.reading import findings_of

@@ -1,4 +1,4 @@
-"""Failures with training data whose explanation depends on how the program was started."""
+"""Failures with training data: why Keras is not patched, and what a log shows of batches, losses and optimizers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.explain.matching import explain
+from clusterkit.explain.row import Evidence, TaskEvidence
 from clusterkit.words.job import JobSpec
+from clusterkit.words.outcome import Exit, RunState
 from tests.explain.test_ordinary_bugs import job_of
 from tests.explain.test_own_clusters import failed
+from tests.explain.test_silent import ZERO
 
 NOT_PATCHED = """Traceback (most recent call last):
   File "/home/me/train.py", line 10, in <module>
@@ -39,3 +42,38 @@ def test_why_keras_is_not_patched(job: JobSpec | None, advice: str, parent: str)
     (one,) = explain(replace(failed(NOT_PATCHED + parent), job=job))
     assert one.row == "per-replica-conversion"
     assert one.advice.startswith(advice)
+
+
+@pytest.mark.parametrize(("first", "other", "row"), [("0,6,6,4", "0,8,8,4", True), ("2,6,6,4", "2,8,8,4", False)])
+def test_a_replica_without_rows(first: str, other: str, row: bool) -> None:
+    """The shapes of its batch begin with 0; other shapes that differ are a bug of the model."""
+    text = (
+        "InvalidArgumentError: Graph execution error:\nInputs to operation gradient_tape/replica_1/re_lu_1/ReluGrad of "
+        f"type ReluGrad must have the same size and shape.  Input 0: [{first}] != input 1: [{other}]"
+    )
+    assert [one.row for one in explain(failed(text))] == ["empty-share"] * row
+
+
+SKIPPED = (
+    "UserWarning: Skipping variable loading for optimizer 'adam_1', because it has {} variables whereas the saved "
+)
+PIXELS = (
+    "clusterkit: compute_loss passes losses of the shape [rows, {}] to tf.nn.compute_average_loss, which expects one"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "rows"),
+    [
+        (SKIPPED.format(2) + "optimizer has 6 variables.", 3, ["optimizer-not-restored"]),
+        (SKIPPED.format(2) + "optimizer has 6 variables.", None, []),
+        (SKIPPED.format(8) + "optimizer has 6 variables.", 3, []),
+        (PIXELS.format("32, ?"), 3, ["losses-of-elements-averaged"]),
+        (PIXELS.format("\x1b[31m"), 3, []),
+        (f"note: {PIXELS.format('32, 32')}", 3, []),
+    ],
+)
+def test_a_line_of_the_log_shows_what_went_wrong(line: str, step: int | None, rows: list[str]) -> None:
+    """If the program trained, and the line is what Keras or a patch of clusterkit's writes."""
+    done = Evidence((TaskEvidence(ZERO, exit=Exit(code=0), step=step),), job_of(), RunState.SUCCEEDED, log=line)
+    assert [one.row for one in explain(done)] == rows

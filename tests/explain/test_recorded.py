@@ -145,6 +145,8 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "reduction-of-keras-2": "AttributeError: module 'keras.losses' has no attribute 'Reduction'",
     "built-for-one-batch-size": 'ValueError: Input 0 of layer "functional" is incompatible with the layer: expected '
     "shape=(64, 20), found shape=(32, 20)",
+    "compile-with-distribute": "ValueError: `distribute` argument in compile is not available in TF 2.0. Please create "
+    "the model under the `strategy.scope()`.",
     "add-metric": "AttributeError: 'MyLayer' object has no attribute 'add_update'",
     "no-tf-keras": "ValueError: Your currently installed version of Keras is Keras 3, but this is not yet supported in "
     "Transformers. Please install the backwards-compatible tf-keras package",

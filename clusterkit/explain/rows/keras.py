@@ -141,13 +141,21 @@ ROWS: tuple[Row, ...] = (
         "experimental-arguments",
         "TypeError: Trainer.compile() got an unexpected keyword argument 'experimental_run_tf_function'",
         r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
-        r"'(?P<argument>experimental_\w+|skip_gradients_aggregation|name|global_step|distribute|cloning|"
+        r"'(?P<argument>experimental_\w+|skip_gradients_aggregation|name|global_step|cloning|"
         r"sample_weight_mode|target_tensors)'",
         "{method} of Keras 3 has no argument {argument}, which an older Keras had (for Horovod, for example).",
         "Leave {argument} out, or run the job with --keras 2. Keras 3 itself sums the gradients over the replicas, so "
-        "remove code that sums them before apply_gradients. Instead of distribute=strategy, create and compile the "
-        "model in strategy.scope().",
+        "remove code that sums them before apply_gradients.",
         example=_TWO,
+    ),
+    Row(
+        "compile-with-distribute",
+        "TypeError: Trainer.compile() got an unexpected keyword argument 'distribute'",
+        r"TypeError: \w+\.compile\(\) got an unexpected keyword argument 'distribute'"
+        r"|ValueError: `distribute` argument in compile is not available in TF 2\.0",
+        "The argument distribute of compile was removed in TensorFlow 2.0.",
+        "Leave distribute out, and create and compile the model inside `with strategy.scope():`.",
+        example=("--workers", "1"),
     ),
     Row(
         "fit-with-workers",

@@ -90,7 +90,7 @@ ROWS: tuple[Row, ...] = (
         "The optimizer creates its variables in the first step, a @tf.function that {line} calls for several "
         "replicas. Keras 3 cannot initialize them there.",
         "Before the first step, in strategy.scope(), call optimizer.build(model.trainable_variables). If the model is "
-        "a class of its own or has no tf.keras.Input, first call it once on a batch, such as model(tf.zeros([1, 28])).",
+        "a class of its own or has no tf.keras.Input, first call it once on a batch, such as model(features[:1]).",
         reported=("keras-team/keras#23085", "keras-team/keras#20164"),
         example=("--workers", "1"),
     ),

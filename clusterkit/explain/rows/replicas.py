@@ -76,12 +76,13 @@ ROWS: tuple[Row, ...] = (
         "empty-share",
         "ValueError: slice index 0 of dimension 0 out of bounds, … with input shapes: [0,4]",
         r"slice index -?\d+ of dimension 0 out of bounds[^\n]*input shapes: \[0[,\]]"
-        r"|nput shape axis 0 must equal \d+, got shape \[0[,\]]",
+        r"|nput shape axis 0 must equal \d+, got shape \[0[,\]]"
+        r"|must have the same size and shape\.\s{1,9}Input 0: \[0,[\d,]{1,99}\] != input 1: \[0,",
         "The last global batch at {line} has fewer rows than there are replicas, so this replica gets no rows.",
         "Drop that batch with dataset.batch(size, drop_remainder=True) before the dataset is distributed. For "
         "evaluation, choose a batch size that divides the number of rows.",
         showing(r"/tensorflow/python/distribute/|\breplica_\d+/"),
-        ("tensorflow/tensorflow#58809", "tensorflow/models#9858"),
+        ("tensorflow/tensorflow#58809", "tensorflow/models#9858", "tensorflow/tensorflow#52986"),
         _TWO,
     ),
     Row(

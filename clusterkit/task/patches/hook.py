@@ -85,6 +85,7 @@ PATCHES = {
         "tensorflow._api.v2.summary": ("metrics", "watch_summaries"),
         f"{DISTRIBUTE}.coordinator.values": ("metrics", "watch_fetches"),
     },
+    "averages": {"tensorflow._api.v2.nn": ("averages", "watch")},
     "evaluations": dict.fromkeys(CALLBACKS, ("steps", "watch_evaluations")),
     "stages": {
         "tensorflow": ("stages", "watch_import"),
