@@ -112,7 +112,7 @@ def test_clusterkits_own_servers_are_not_patched() -> None:
     assert keras_env(builtin, task("worker:0")) == {}
     assert keras_env(builtin, task("chief:0")) == {
         "CLUSTERKIT_PATCHES": "keras-ps,program-end,coordinator-end,coordinator-functions,steps,averages,stages,"
-        "step-times,breakpoints,tracebacks"
+        "distribution,step-times,breakpoints,tracebacks"
     }
 
 
