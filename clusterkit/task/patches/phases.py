@@ -283,7 +283,7 @@ def begin(_: object, load: Any) -> None:
         sys.addaudithook(phases.audit)
         if hasattr(entry, "run"):
             watch_end(entry)
-    if not FRAMEWORKS.isdisjoint(sys.modules):  # this process is a fork of a server that has imported TensorFlow
+    if not FRAMEWORKS.isdisjoint(sys.modules) or entry is None:  # a fork with TensorFlow, or descendants/ patches this
         phases.reach_once("importing")
 
 
