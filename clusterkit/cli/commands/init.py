@@ -59,7 +59,7 @@ def _example(text: str) -> str:
     shell_complete=lambda ctx, param, begin: [name for name, _ in examples() if name.startswith(begin)],
 )
 def command(given: str, example: str | None) -> None:
-    """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
+    """Write a job file, a small program and a test of the program into DIR. Existing files are not changed."""
     if not given:
         raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
     directory = Path(given)

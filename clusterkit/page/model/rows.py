@@ -127,7 +127,7 @@ def _error(failure: Failure | None) -> tuple[str, ...]:
 
 def task_entity(of: TaskStatus, number: int, now: Now, trains: bool = True) -> TaskRow:
     usage = now.usage.get(of.task)
-    note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
+    note = f"is waiting in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),
         type=of.task.type.value,
