@@ -1,4 +1,4 @@
-"""Creates the entities of a run, its tasks, its job, and the network between the tasks."""
+"""Creates the entities for a run, its tasks, its job, and the network between the tasks."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
 
 
 def clean(text: str) -> str:
-    """Make control characters in a text from a task or a user visible, and shorten the text if it is too long."""
+    """Make the control characters visible in a text from a task or a user, and shorten the text if it is too long."""
     return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
 
 
