@@ -47,8 +47,8 @@ class ShapeOptions(TypedDict, total=False):
         Path, Option("Read the job from a file; flags override it.", metavar="JOB.TOML", short="-f", in_file=False)
     ]
     module: Annotated[str, Option("Run a module, as `python -m NAME`, instead of PROGRAM.", metavar="NAME", short="-m")]
-    workers: Annotated[int, Option("Number of workers.", default="1 if no task is requested")]
-    ps: Annotated[int, Option("Number of parameter servers; adds a chief, the coordinator.")]
+    workers: Annotated[int, Option("How many workers.", default="1 if no task is requested")]
+    ps: Annotated[int, Option("How many parameter servers; adds a chief (coordinator).")]
     chief: Annotated[bool, Option("A chief in addition to the workers. Without one, worker:0 is the chief.")]
     evaluator: Annotated[bool, Option("An evaluator in addition to the training tasks.")]
 
@@ -56,9 +56,7 @@ class ShapeOptions(TypedDict, total=False):
 class ProcessOptions(TypedDict, total=False):
     """Processes"""
 
-    env: Annotated[
-        Mapping[str, object], Option("A variable for every task; NAME alone: with its value here.", "setup.env")
-    ]
+    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone keeps its value.", "setup.env")]
     show_env: Annotated[bool, Option("Show the values of these variables in files, reports and pages.", "show_env")]
     cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
     python: Annotated[Path, Option("The tasks' interpreter.", "setup.python", "PATH", "clusterkit's own")]
@@ -155,7 +153,7 @@ class LibraryOptions(TypedDict, total=False):
     servers: Annotated[
         Literal["program", "builtin"],
         Option(
-            "What workers and ps run in a parameter-server job: the program, or clusterkit's own server.", "servers"
+            "What workers and ps of a parameter-server job run: the program, or clusterkit's own server.", "servers"
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
