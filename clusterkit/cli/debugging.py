@@ -128,11 +128,14 @@ class DebuggerPrompt:
             self._connection.close()
 
     def _interrupted(self, number: int, frame: object) -> None:
-        """Handle Ctrl-C. At the prompt, drop the line. Otherwise, interrupt the task or, the second time, end."""
+        """Handle Ctrl-C: at the prompt, drop the line; otherwise, interrupt the task.
+
+        A second Ctrl-C before the task's next message ends the command.
+        """
         if self._connection.is_prompting:
             self._connection.is_prompting = False
             raise KeyboardInterrupt
-        # The connection's end sent this SIGINT, or Ctrl-C was pressed at the same time.
+        # The connection sent this SIGINT when it ended, or the user pressed Ctrl-C at that moment.
         if self._connection.is_over:
             return
         self._interrupts += 1

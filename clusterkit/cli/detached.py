@@ -172,7 +172,7 @@ class Readiness:
     job: JobSpec
     patience: float
     _ready: set[Task] = field(default_factory=set)
-    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, when it was first seen
+    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time when it was first seen
 
     def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> ReadinessCheck:
         """Inspect the tasks. `now` is the time in seconds, by any clock."""

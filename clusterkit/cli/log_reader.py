@@ -26,7 +26,7 @@ MOST_NOISE = 1000  # the number of lines to read in addition to --tail, since so
 class LogReader:
     """Reads selected lines from a run's logs. `since` is a wall-clock time.
 
-    If `quiet` is True, lines that are TensorFlow's noise are omitted. `hides` is True once such a line was omitted.
+    If `quiet` is True, TensorFlow's noise is omitted. `hides` is True once a line has been omitted.
     """
 
     run: RunDirectory

@@ -138,8 +138,8 @@ def _valid(value: object) -> object:
 class JobCommand(Command):
     """A command on a job. A job file can be given in place of the program.
 
-    If neither is given and ./job.toml exists, the command asks on a terminal whether to read this file. Without a
-    terminal, the command reads the file and prints a message about that.
+    If neither is given and ./job.toml exists, the command reads this file. On a terminal, the command first asks the
+    user; elsewhere, it prints a message.
     """
 
     usual = frozenset(USUAL_OPTIONS.split())
@@ -173,7 +173,7 @@ class JobCommand(Command):
         return words
 
     def _with_hint(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
-        """Return an error that explains each option of another launcher before the program, or else the same error."""
+        """Return an error that explains other launchers' options before the program; without any, return `error`."""
         from clusterkit.job.other_launchers import hint_for  # imported here, for errors only
 
         own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}

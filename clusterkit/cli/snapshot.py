@@ -59,7 +59,7 @@ class RunSnapshot:
     def advice_lines(self, width: int | None) -> list[str]:
         """Return the advice as lines of text.
 
-        The list is empty in PLAIN_STATES, and if the run has ended, since it then has a report.
+        The list is empty in PLAIN_STATES. It is also empty if the run has ended, since the report then gives advice.
         """
         if not self.live or self.activity[0] in PLAIN_STATES:
             return []

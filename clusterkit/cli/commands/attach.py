@@ -1,4 +1,4 @@
-"""`clusterkit attach`: shows a live run on this terminal, read from the run's files."""
+"""`clusterkit attach`: shows a live run on this terminal, by reading the run's files."""
 
 from __future__ import annotations
 

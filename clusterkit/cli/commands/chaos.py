@@ -88,12 +88,12 @@ def command(
     runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
     tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, as_json: bool, **values: object,
 ) -> None:  # fmt: skip
-    """Run PROGRAM many times, break something different each time, and check that it recovers.
+    """Run PROGRAM many times, break something different each time, and check that each run recovers.
 
     Takes every option of `up` that describes a job. The first run has no faults. Every other run has to succeed at the
-    same step with nearly the same metric, lose only the steps since the last checkpoint, leave nothing behind, and name
-    what was broken as the cause. If a run does not, its faults are reduced to the smallest set that still makes it
-    fail.
+    same step with nearly the same metric, lose no steps before the last checkpoint, leave nothing behind, and name
+    what was broken as the cause. If a run fails this check, its faults are reduced to the smallest set with which
+    it still fails.
     """
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings

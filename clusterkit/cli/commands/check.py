@@ -20,7 +20,7 @@ from clusterkit.cli.terminal import color_option, echo, echo_json, use_color
 @program_argument
 @json_option
 def check(as_json: bool, **values: object) -> None:
-    """Find mistakes in PROGRAM for this job. The program is neither started nor imported.
+    """Find mistakes in PROGRAM when it is run as this job. The program is neither started nor imported.
 
     Takes the job options of `up`. The exit code is 1 if there is an error, that is, a line at which every run of the
     job fails. `up` itself refuses only programs that are not valid Python.

@@ -39,7 +39,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
 
 def _info(run: RunDirectory) -> RunInfo | None:
-    """Return a run's info, which its supervisor writes soon after the start; None if the run ended first."""
+    """Return a run's info, which its supervisor writes soon after the start; None if the run ended before that."""
     while (info := run.info()) is None and run.is_live():
         time.sleep(LOOK_EVERY)
     return info

@@ -65,7 +65,7 @@ def command(
     as_json: bool,
     **values: object,
 ) -> None:
-    """Run PROGRAM several times and compare what it computes.
+    """Run PROGRAM several times and compare what the runs compute.
 
     Takes every option of `up` that describes a job. Does one worker compute the same as several workers? Does a stopped
     job continue where it stopped? Does the job survive each fault in each phase? Exit code: 0 if everything that was

@@ -55,10 +55,10 @@ class NotExplained(ClusterkitError):
 @click.argument("what", metavar="[RUN|FILE|-]", required=False, type=RunId())
 @json_option
 def command(what: str | None, as_json: bool) -> None:
-    """Say why a run failed, and what to do about it. By default, this is about the last run that failed.
+    """Say why a run failed, and what to do about it. Without an argument, this is the last run that failed.
 
-    The log of a run can be given instead, as a FILE or on standard input (-). It may come from anywhere, for example
-    from `kubectl logs`, and its lines may be labeled with tasks.
+    Instead of a RUN, the log of a run can be given: a FILE, or - for standard input. The log may come from anywhere,
+    for example from `kubectl logs`, and its lines may be labeled with the names of tasks.
     """
     if what is None and _is_redirected():
         what = STDIN
@@ -139,7 +139,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
-    """Return the explanations in the run's result. If the result has none, look for some in the current table."""
+    """Return the explanations in the run's result. If the result has none, look for them in the current table."""
     from clusterkit.explain.explaining import explained
 
     info = run.info()

@@ -1,4 +1,4 @@
-"""`clusterkit fault`: inject faults into a live run, or end them."""
+"""`clusterkit fault`: injects faults into a live run, or ends them."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
-    """Wait until each task is running its attempt in `wanted`, or a later one. Raises ClusterkitError on failure."""
+    """Wait until each task is running an attempt with at least the number in `wanted`. Raises ClusterkitError."""
     late = list(wanted)
     patience = RESTART_TIMEOUT + (look.info.job.limits.grace if look.info else 0)
     try:
@@ -155,7 +155,7 @@ def wait(run: str | None, as_json: bool) -> None:
 )
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
-    """Stop a live run: send SIGTERM to each task, and SIGKILL to tasks that are running after the grace period."""
+    """Stop a live run: send SIGTERM to each task, and SIGKILL to tasks still running after the grace period."""
     chosen = live_run(run)
     was_live, life = chosen.is_live(), RunEndWaiter(chosen)
     try:

@@ -109,7 +109,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
 
 
 def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
-    """If the engine has yet to allocate the job's hosts, submit the job and exit; follow the run unless `detach`."""
+    """If the engine has yet to allocate the job's hosts, submit the job, follow the run (unless `detach`), and exit."""
     job = prepared.job
     if not job.hosts.count:
         return
