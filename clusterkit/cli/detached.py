@@ -124,8 +124,8 @@ class StartupWaiter:
         return over
 
     def _silence_text(self, silent: Sequence[Task]) -> str:
-        names, are = ", ".join(map(str, silent)), "is running, but has" if len(silent) == 1 else "are running, but have"
-        text = f" · {names} {are} opened no port and reported nothing so far."
+        names, but = ", ".join(map(str, silent)), "is running, but has" if len(silent) == 1 else "are running, but have"
+        text = f" · {names} {but} opened no port and reported nothing so far."
         if not (limit := self._job.limits.startup):
             return text
         return f"{text} After {compact(limit)} without either, the run fails: see --startup-timeout."

@@ -21,8 +21,8 @@ SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
 EDIT_GRACE = 1.0  # seconds; the grace period after an edit: short, since the edited program trains again
 KILL_TIMEOUT = 10.0  # seconds; the time limit for a process to die after SIGKILL
-HEAD_START = 0  # in `held_by`: HeadStart holds back the start; all other numbers are those of faults, from 1
-ON_REQUEST = 0  # in `paused_by`: a user has paused the task; all other numbers are those of faults, from 1
+HEAD_START = 0  # stands for HeadStart in `held_by`; all other numbers are faults' numbers, which begin at 1
+ON_REQUEST = 0  # stands for a user's request in `paused_by`; all other numbers are faults' numbers
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class ClusterState:
         """Return whether the task exited because the state machine ended it.
 
         A leader that exits with code 0 without having received SIGTERM ended by itself, even if SIGKILL was sent: a
-        process killed by SIGKILL has no exit code. The state machine never requests the loss of a host.
+        process killed by SIGKILL has no exit code. A task that was lost with its host was not ended on request.
         """
         if record.exit is not None and record.exit.host is not None:
             return False

@@ -142,7 +142,7 @@ class HostRecords:
                 self._drop_failures_to_reach(host)
 
     def attribute(self, failures: Sequence[Failure]) -> bool:
-        """Attribute failures that happened together to their hosts; return whether a further host is now avoided.
+        """Attribute failures, which happened together, to their hosts; return whether a further host is now avoided.
 
         A host is charged once if it caused any of the failures: it lacks something that a start needs, can't reach
         peers that other hosts reach, or killed the attempt for lack of memory.
