@@ -19,7 +19,7 @@ OUR_STRATEGY = "clusterkit.training.strategy"  # the function that returns a str
 
 
 class HidingFile(NamedTuple):
-    """A file that hides a module, as `random.py` hides `random`.
+    """A file that shadows a module, as `random.py` hides Python's own `random`.
 
     `kind` is the text before the module's name in messages, such as `the package`.
     """
@@ -32,7 +32,7 @@ class HidingFile(NamedTuple):
 class Hit(NamedTuple):
     """A place where a rule found a likely mistake.
 
-    `word` is the subject of the mistake, such as the module that a file hides.
+    `word` is the subject of the mistake, such as the module that a file shadows.
     """
 
     location: Location
@@ -71,7 +71,7 @@ class Case(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Return whether the job is distributed, and no code mentions TF_CONFIG.
+        """Return whether the job is distributed and no code mentions TF_CONFIG.
 
         If so, the program's strategy certainly joins the job's cluster.
         """

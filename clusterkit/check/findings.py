@@ -36,7 +36,7 @@ class Location:
 class Finding:
     """A problem in a program, and the advice that fixes it.
 
-    `word` names the subject of the problem, such as a module that a file hides.
+    `word` names the subject of the problem, such as a module that a file shadows.
 
     The row of clusterkit/explain with the same id matches the tracebacks that the problem causes.
     """

@@ -128,9 +128,9 @@ def _absolute(path: str) -> Path:
 
 
 def _names(text: bytes) -> Iterator[str]:
-    """Yield the names that a text imports.
+    """Yield the names that source code imports.
 
-    For `from package import name`, also yield `package.name`, since the name may be a module's.
+    For `from package import name`, also yield `package.name`, since `name` may be a module.
     """
     text = re.sub(rb"\\\r?\n", b" ", text.removeprefix(b"\xef\xbb\xbf"))
     for source, enclosed, imported, plain in _IMPORT.findall(text):

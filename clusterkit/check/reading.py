@@ -83,7 +83,7 @@ def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:
 
 
 def _hiding_files(root: Path) -> Iterator[HidingFile]:
-    """Yield the files next to the program that hide a standard module or a package that TensorFlow requires."""
+    """Yield the files next to the program that shadow a standard module or a package that TensorFlow requires."""
     with suppress(OSError):
         for name in sorted(path.name for path in islice(root.iterdir(), 10_000)):
             module = name.removesuffix(".py")

@@ -95,7 +95,10 @@ class Source:
         return [*self._values[name], *([None] if self._imports[name] else [])]
 
     def other_uses(self, use: ast.Name) -> list[ast.Name]:
-        """Return the other uses of a name's value, under any name, and the uses of the name with an unknown value."""
+        """Return the other places that use the value of a name, under this name or another name.
+
+        The result includes the other places that use the name and at which its value is unknown.
+        """
         if not self._same:
             for each in (each for uses in self.bindings.uses.values() for each in uses):
                 self._same[self.value(each) or each.id].append(each)

@@ -22,7 +22,7 @@ SECTIONS = {
         "init": ("init", "Write a job file, a program and a test to begin with."),
         "up": ("up", "Run a cluster until its job is done."),
         "check": ("check:check", "Find mistakes in a program, without running it."),
-        "config": ("config:config", "Print the job that `up` would run as a job file."),
+        "config": ("config:config", "Print, as a job file, the job that `up` would run."),
         "manifests": ("config:manifests", "Print the job as Kubernetes objects."),
         "attach": ("attach", "Show a live run as `up` does, until it ends."),
         "wait": ("signals:wait", "Wait until a run ends; exit with its exit code."),
@@ -37,9 +37,9 @@ SECTIONS = {
         "show": ("show:show", "Show how a run ended."),
         "compare": ("show:compare", "Compare runs: options, speed, goodput, and a metric by step."),
         "explain": ("explain", "Say why a run failed, and what to do about it."),
-        "report": ("report", "Write a run or a campaign to a file to keep."),
+        "report": ("report", "Write a run or a campaign to one file."),
         "stacks": ("stacks:stacks", "Show the Python stacks of tasks."),
-        "debug": ("debug", "Connect this terminal to a task that waits in the debugger."),
+        "debug": ("debug", "Connect this terminal to a task that is waiting in the debugger."),
         "profile": ("stacks:profile", "Write a TensorBoard profile of tasks while they train."),
         "dashboard": ("dashboard:dashboard", "Show runs in a browser."),
         "tensorboard": ("dashboard:tensorboard", "Show a run in TensorBoard."),
@@ -51,7 +51,7 @@ SECTIONS = {
         "restart": ("signals:restart", "Restart tasks."),
     },
     "Examine": {
-        "exam": ("exam", "Examine a program: is it right when distributed, does it survive?"),
+        "exam": ("exam", "Examine a program: is it correct when distributed, and does it survive faults?"),
     },
     "Break": {
         "fault": ("fault", "Inject faults into a live run, or end them."),
@@ -59,7 +59,7 @@ SECTIONS = {
     },
     "Maintain": {
         "doctor": ("check:doctor", "Find problems with this machine and its packages."),
-        "agent": ("agent", "Run the tasks of this host for a supervisor elsewhere."),
+        "agent": ("agent", "Run the tasks of this host for a supervisor on another host."),
         "warm": ("warm", "Keep TensorFlow imported between runs."),
         "rm": ("remove:rm", "Remove finished runs."),
         "prune": ("remove:prune", "Remove old runs."),
@@ -91,7 +91,7 @@ COMMANDS = [name for section in SECTIONS.values() for name in section]
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     examples=(
         ("up --workers 2 --ps 1 train.py", "Run a cluster."),
-        ("ps", "Look at its tasks meanwhile."),
+        ("ps", "List its tasks while it runs."),
         ("kill worker:1", "See whether training recovers."),
     ),
 )
@@ -99,15 +99,15 @@ COMMANDS = [name for section in SECTIONS.values() for name in section]
 def cli() -> None:
     """Run a real multi-process TensorFlow cluster on this machine.
 
-    Every option can also be set in the environment: --workers of `up` is CLUSTERKIT_UP_WORKERS.
+    Every option can also be set by an environment variable: `up --workers` is CLUSTERKIT_UP_WORKERS.
     """
 
 
 def _drop_mark() -> None:
-    """Restart this process without the variable that marks the processes of a run, if a run started this process.
+    """If a run started this process, restart the process without the variable that marks the processes of the run.
 
-    `clusterkit reap` finds the processes of a lost run by this variable. It reads the variable from /proc, which shows
-    the environment with which a process was started.
+    `clusterkit reap` finds the processes of a lost run by this environment variable. The command reads the variable
+    from /proc, which shows only the initial environment of a process.
     """
     if MARK in os.environ and Path(sys.argv[0]).name in ("clusterkit", "__main__.py"):
         del os.environ[MARK]
@@ -122,8 +122,8 @@ def main() -> None:
 
 
 def run(words: Sequence[str], asked: object = None) -> NoReturn:
-    """Run a command and exit. `asked` is the `ApiRequest` of a Python process that started this `up`."""
-    # The caller may block signals or ignore SIGCHLD; a run has to receive them and wait for its children.
+    """Run a command and exit. If a Python process started this `up`, `asked` is the `ApiRequest` of that process."""
+    # A run has to receive signals and wait for its children, even if the caller blocks signals or ignores SIGCHLD.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Until `up` has a run to stop, Ctrl-C exits immediately, with the usual exit code 130.

@@ -1,4 +1,4 @@
-"""Finds the run and the tasks that a command is for: `[RUN] [TASK]...`, or the run as `--run RUN`.
+"""Parses the words that name a command's run and tasks, `[RUN] [TASK]...`. `--run RUN` can name the run instead.
 
 A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any other first word names a run.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from clusterkit.store.journal import RunEndWaiter
 
 ALL = "all"
-LIVE_OR_NEWEST = "the newest live run, or else the newest"
-A_TASK = "worker:1, worker for all of a type, or all"
+LIVE_OR_NEWEST = "the newest live run, or else the newest run"
+A_TASK = "worker:1, worker (all workers) or all"
 FIRST = "clusterkit.run"  # key in a click context's meta; set if the first word names the run
 
 
 class NoSuchTask(ClusterkitError):
-    """Raised if the run has no task of that name."""
+    """Raised if a run has no task with the given name."""
 
     exit_code = 2
 
@@ -51,7 +51,7 @@ class RunId(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from clusterkit.store.store import RunStore, newest_first
 
-        if ctx.params.get("words"):  # the run is already given
+        if ctx.params.get("words"):  # the run has already been given
             return []
         runs = [run for run in RunStore().all() if run.run_id.startswith(incomplete)]
         return [CompletionItem(run.run_id) for run in newest_first(runs)]
@@ -78,7 +78,7 @@ class RunOrTask(RunId):
 
 
 class OnRun(Command):
-    """A command on one run, passed as `run`. `usual` describes the default run in the help."""
+    """A command that acts on one run, which is passed as `run`. In the help, `usual` describes the default run."""
 
     words = "[RUN]"
     kind = RunId()
@@ -103,18 +103,21 @@ class OnRun(Command):
             ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
 
     def error_hint(self, word: str) -> str:
-        """Return the text to append to the error about a first word that names no run."""
+        """Return the text to append to the error that the first word does not name a run."""
         return ""
 
     def set_run(self, ctx: click.Context, run: str) -> None:
-        """Set the run to the first word; fail if --run is given, too."""
+        """Set the parameter `run` to the first word; fail if --run is given, too."""
         if ctx.get_parameter_source("run") is ParameterSource.COMMANDLINE:
             ctx.fail(f"The run is named twice: {run!r} and --run {ctx.params['run']}.")
         ctx.params["run"], ctx.meta[FIRST] = run, True
 
 
 class OnTasks(OnRun):
-    """A command on tasks of one run, passed as `run` and `tasks`. `required` commands need at least one named task."""
+    """A command that acts on tasks of one run, which are passed as `run` and `tasks`.
+
+    If `required` is True, at least one task has to be named.
+    """
 
     words = "[RUN] [TASK]..."
     kind = RunOrTask()
@@ -162,7 +165,7 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
 
 
 def _hint(word: str) -> str:
-    """Return a hint at the task that a misspelled word may mean, or an empty string."""
+    """Return a question that suggests a task for a misspelled word; empty if the word resembles no task."""
     kind, index = re.fullmatch(r"(.*?)[-_.:/]?(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     close = closest(kind, TaskType)
     meant = as_task_name(f"{close}:{index}" if index else close) if close else None
@@ -184,8 +187,8 @@ def _names_in(run: str | None) -> list[str]:
 def live_run(run: str | None) -> RunDirectory:
     """Return the live run that the command is for. Raises ClusterkitError.
 
-    If the run's supervisor is on an engine's host, run the command there and exit. No port is opened for this: the
-    engine starts the command, and admits only the run's user.
+    If the run's supervisor is on another host, which an engine has allocated, run the command there and exit. No port
+    is opened for this purpose: the engine starts the command, and allows only the run's user to do so.
     """
     chosen = choose(run, finished=False)
     info = chosen.info()
@@ -203,7 +206,7 @@ def live_run(run: str | None) -> RunDirectory:
 
 
 def end_waiter(run: RunDirectory) -> RunEndWaiter:
-    """Return a waiter for the end of a run, across all allocations that its engine gives the run."""
+    """Return an object that waits for the end of a run, even if the run continues in another allocation of hosts."""
     from clusterkit.engines.base import continues
     from clusterkit.store.journal import RunEndWaiter
 

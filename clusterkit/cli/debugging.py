@@ -20,8 +20,8 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
-CHECK_EVERY = 0.1  # seconds between checks for a task that waits in the debugger
-LONGEST_HISTORY = 1000  # the maximum number of lines
+CHECK_EVERY = 0.1  # seconds between checks for a task that is waiting in the debugger
+LONGEST_HISTORY = 1000  # the maximum number of lines in the history file
 DELIMITERS = " \t\n`@#$%^&*()=+[{]}\\|;:'\",<>?"  # characters that separate words for completion, as in pdb
 
 
@@ -35,7 +35,10 @@ class DebugConsole:
         self._has_told = False
 
     def serve(self) -> int:
-        """Run the session; return the exit code. Raises ClusterkitError if several tasks wait and nobody can choose."""
+        """Run the session; return the exit code.
+
+        Raises ClusterkitError if several tasks are waiting and there is no user at a terminal to choose one.
+        """
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # `read_line` rejects input that is not UTF-8
         with history():
@@ -53,7 +56,7 @@ class DebugConsole:
         return 0
 
     def _find(self) -> tuple[Task, DebuggerConnection] | None:
-        """Return a task that waits in the debugger, with a connection to it; None if no task waits yet."""
+        """Return a task that is waiting in the debugger, with a connection to it; None if no task is waiting yet."""
         status = self._snapshot.status.tasks
         waiting = {task: place for task in self._tasks if (place := status[task].debugger)}
         waiting = {task: place for task, place in waiting.items() if self._run.debugger(task).exists()}
@@ -67,9 +70,9 @@ class DebugConsole:
     def _choose(self, waiting: dict[Task, str]) -> Task:
         if not sys.stdin.isatty():
             how = f"Name one: clusterkit debug {next(iter(waiting))}"
-            raise ClusterkitError(f"{listed(waiting)} wait in the debugger. {how}")
+            raise ClusterkitError(f"{listed(waiting)} are waiting in the debugger. {how}")
         for task, place in waiting.items():
-            echo(f"{task} waits in the debugger at {place}.")
+            echo(f"{task} is waiting in the debugger at {place}.")
         first = next(iter(waiting))
         while True:
             try:
@@ -90,7 +93,7 @@ class DebugConsole:
 
 
 class DebuggerPrompt:
-    """The debugger prompt of one task, from its stop until the task continues."""
+    """One task's debugger prompt, from the task's stop in the debugger until the task continues."""
 
     def __init__(self, task: Task, connection: DebuggerConnection) -> None:
         self._task = task
@@ -98,7 +101,10 @@ class DebuggerPrompt:
         self._interrupts = 0  # the number of Ctrl-C presses since the task's last message
 
     def run(self) -> bool:
-        """Run the prompt; return whether to wait for the next task. Raises ClusterkitError if the task is taken."""
+        """Run the prompt; return whether to wait for the next task.
+
+        Raises ClusterkitError if another terminal is already connected to the task.
+        """
         set_completer(self._connection)
         signal.signal(signal.SIGINT, self._interrupted)
         try:
@@ -122,11 +128,15 @@ class DebuggerPrompt:
             self._connection.close()
 
     def _interrupted(self, number: int, frame: object) -> None:
-        """Handle Ctrl-C: drop the line at the prompt, else interrupt the task; a second Ctrl-C ends the command."""
+        """Handle Ctrl-C: at the prompt, drop the line; otherwise, interrupt the task.
+
+        A second Ctrl-C before the task's next message ends the command.
+        """
         if self._connection.is_prompting:
             self._connection.is_prompting = False
             raise KeyboardInterrupt
-        if self._connection.is_over:  # sent by the connection itself, or pressed just as the connection ended
+        # The connection sent this SIGINT when it ended, or the user pressed Ctrl-C at that moment.
+        if self._connection.is_over:
             return
         self._interrupts += 1
         if self._interrupts > 1:
@@ -143,7 +153,8 @@ class DebuggerPrompt:
         """Read a line from the user and send it; return False if the user leaves with Ctrl-D."""
         while True:
             try:
-                self._connection.is_prompting = True  # first: the connection sets `is_over` before it reads this
+                # Set before `is_over` is read: a connection that ends first sets `is_over`, then reads `is_prompting`.
+                self._connection.is_prompting = True
                 if self._connection.is_over:
                     return True
                 line = read_line(f"{self._task} {printable(prompt)}")

@@ -30,11 +30,11 @@ from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState
 
-READY_WITHIN = 5.0  # seconds; the time for tasks to open their ports or to report anything
-READY_WITHIN_IMPORTING = 60.0  # seconds; the same if tasks import TensorFlow, perhaps many tasks on few cores
+READY_WITHIN = 5.0  # seconds; the time that tasks have to open their ports or to report anything
+READY_WITHIN_IMPORTING = 60.0  # seconds; the same for tasks that import TensorFlow, perhaps many on few cores
 CHECK_EVERY = 0.05  # seconds between reads of the journal while tasks start
 OUTPUT_TAIL = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
-MOST_LINES = 60  # the maximum number of lines of output that are shown if the run ends before it is ready
+MOST_LINES = 60  # the maximum number of output lines to show if the run ends before it is ready
 
 
 def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int | None) -> int:
@@ -105,7 +105,7 @@ class StartupWaiter:
         return self._end_code()
 
     def _adopt_console(self) -> None:
-        """Move the console output into the run's directory, after the run has created the directory."""
+        """Move the console output into the run's directory, which must exist."""
         if self._early.exists():
             self._early.replace(self._run.console)
 
@@ -124,8 +124,8 @@ class StartupWaiter:
         return over
 
     def _silence_text(self, silent: Sequence[Task]) -> str:
-        names, they = ", ".join(map(str, silent)), "runs, but has" if len(silent) == 1 else "run, but have"
-        text = f" · {names} {they} opened no port and reported nothing so far."
+        names, but = ", ".join(map(str, silent)), "is running, but has" if len(silent) == 1 else "are running, but have"
+        text = f" · {names} {but} opened no port and reported nothing so far."
         if not (limit := self._job.limits.startup):
             return text
         return f"{text} After {compact(limit)} without either, the run fails: see --startup-timeout."
@@ -152,8 +152,8 @@ def _patience(job: JobSpec) -> float:
 class ReadinessCheck(NamedTuple):
     """The result of one inspection of the tasks.
 
-    `new` tasks became ready since the previous inspection. `silent` tasks have run for too long without opening a port
-    or reporting anything. `over` is True if there is no task left to wait for.
+    The `new` tasks have become ready since the previous inspection. The `silent` tasks have been running for too long
+    without opening a port or reporting anything. `over` is True if no task is left to wait for.
     """
 
     new: tuple[Task, ...]
@@ -163,19 +163,19 @@ class ReadinessCheck(NamedTuple):
 
 @dataclass(slots=True)
 class Readiness:
-    """Determines when each task of the cluster is ready, has ended well, or was silent for `patience` seconds.
+    """Determines whether each task of the cluster is ready, has succeeded, or has been silent for `patience` seconds.
 
-    A task is ready when it runs and has opened its port or reported anything. The task of a single-process job only
-    has to run, because no other task connects to it.
+    A task is ready when it is running and has opened its port or reported anything. The task of a single-process job
+    only has to be running, because no other task connects to it.
     """
 
     job: JobSpec
     patience: float
     _ready: set[Task] = field(default_factory=set)
-    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time of its first look
+    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time when it was first seen
 
     def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> ReadinessCheck:
-        """Inspect the tasks. `now` is in seconds of any clock."""
+        """Inspect the tasks. `now` is the time in seconds, by any clock."""
         cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster and not tasks[task].given_up]
         ready = {of.task for of in cluster if self._is_ready(of, of.task in listening)}
         new = tuple(of.task for of in cluster if of.task in ready - self._ready)

@@ -1,4 +1,4 @@
-"""Options and their types, help, and a group that imports a command only when it is used, so that `--help` is fast."""
+"""Options, their types, the help, and a group that imports only the command that is used, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
-WIDEST = 10_000  # columns; so large that help is as wide as the terminal
+WIDEST = 10_000  # columns; large enough that the help is always as wide as the terminal
 _LONGEST = 46  # columns; the description of a longer example is on the next line
 
 _DESTRUCTIVE = {"prune", "rm", "reap"}  # commands that are never suggested for a mistyped name
@@ -21,11 +21,11 @@ _PROGRAM = re.compile(r"\.(?:py|toml|ipynb)$|^(?:.*/)?python[\d.]*$")
 
 EVERYTHING = "clusterkit.everything"  # key in a click context's meta; set if the complete help is requested
 
-Examples = Sequence[tuple[str, str]]  # pairs of a command line without `clusterkit`, and its description
+Examples = Sequence[tuple[str, str]]  # each example is a command line without `clusterkit`, and its description
 
 
 class HelpOption(click.Option):
-    """An option whose help ends with `[default: …]`: its default, or a description of it in `show_default`.
+    """An option whose help ends with `[default: …]`, which shows the default or, if given, the text `show_default`.
 
     `group` is the heading under which the help lists the option.
     """
@@ -36,16 +36,16 @@ class HelpOption(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         extra = super().get_help_extra(ctx)
-        extra.pop("range", None)  # the error about a number that is out of range shows the range
+        extra.pop("range", None)  # the range is shown in the error about a number that is out of range
         if isinstance(self.show_default, str):
             extra["default"] = self.show_default
         return extra
 
 
 class Command(click.Command):
-    """A command whose help ends with `examples`. `usual` are the options that --help shows; by default all of them.
+    """A command whose help ends with `examples`.
 
-    `--help all` shows the others, too.
+    If `usual` names options, `--help` omits the other options that have a group; `--help all` shows every option.
     """
 
     usual: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Errors of clusterkit become messages and exit codes."""
+        """Run the command. Turn clusterkit's errors into messages and exit codes."""
         try:
             return super().invoke(ctx)
         except Exception:
@@ -127,7 +127,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 class Parsed(click.ParamType[Any]):
-    """A parameter type that converts texts with `parse`. For an invalid text, `parse` raises ValueError."""
+    """A parameter type that converts text with the function `parse`, which raises ValueError if the text is invalid."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
@@ -162,10 +162,11 @@ Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its modu
 
 
 class LazyGroup(Group):
-    """A group that imports a command when it is used. `sections` holds the commands, by the headings of the help.
+    """A group that imports a command when the command is used. `sections` maps headings in the help to commands.
 
     `others` maps the names of commands in other tools to clusterkit's names. A module in `cli/commands/` defines its
-    command as `command`, or under the name after a colon. `clusterkit train.py` runs `up`.
+    command as `command`, unless the module's name is followed by a colon and another name. `clusterkit train.py` runs
+    `up`.
     """
 
     def __init__(
@@ -219,7 +220,7 @@ class LazyGroup(Group):
             args = [name, *of_name]
         try:
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:  # suggest commands that are not imported yet, except destructive ones
+        except click.NoSuchCommand as error:  # suggest any command except destructive ones, imported or not
             near = self._modules.keys() - _DESTRUCTIVE
             raise click.NoSuchCommand(error.command_name, possibilities=near, ctx=ctx) from None
 

@@ -24,9 +24,9 @@ MOST_NOISE = 1000  # the number of lines to read in addition to --tail, since so
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads the wanted lines of a run's logs; `since` is a wall-clock time. `quiet` leaves out TensorFlow's noise.
+    """Reads selected lines from a run's logs. `since` is a wall-clock time.
 
-    `hides` is True once a line of noise has been left out.
+    If `quiet` is True, TensorFlow's noise is omitted. `hides` is True once a line has been omitted.
     """
 
     run: RunDirectory
@@ -70,7 +70,7 @@ class LogReader:
         return [p for p in pieces if of(p.task) and attempt in (None, p.attempt) and p.at >= since]
 
     def _shorten(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Cut the pieces to the wanted lines, so that only the end of a large log has to be read."""
+        """Drop pieces that contain none of the wanted lines, so that only the end of a large log has to be read."""
         if self.tail is not None and self.grep is None:
             return self.arrivals.last_lines(pieces, self.tail + (MOST_NOISE if self.quiet else 0))
         return pieces if self.since is None else self.arrivals.whole_lines(pieces)

@@ -19,13 +19,13 @@ from clusterkit.words.model import tasks_named
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 DISPLAY = "Output"  # heading of the display options in the help
-PROBLEMS = "clusterkit.problems"  # key in a click context's meta; holds the problems by the options' names
+PROBLEMS = "clusterkit.problems"  # key in a click context's meta; maps an option's name to its problems
 USUAL_FILE = "job.toml"
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
 
 
 class CollectingType(click.ParamType[Any]):
-    """Wraps a type so that an invalid value does not end the parsing; all problems are reported together."""
+    """Wraps a type so that parsing continues after an invalid value, and all problems are reported together."""
 
     def __init__(self, kind: click.ParamType[Any]) -> None:
         self.name = kind.name
@@ -49,12 +49,15 @@ class CollectingType(click.ParamType[Any]):
 
 
 def _variable(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE` or `NAME`. The value of `NAME` comes from this process, and stays off the command line."""
+    """Parse `NAME=VALUE` or `NAME`.
+
+    The value of a `NAME` is taken from this process's environment, so that it does not appear on the command line.
+    """
     name, equals, value = text.partition("=")
     if not name:
         raise ValueError(f"{text!r} is not of the form NAME=VALUE or NAME.")
     if not equals and name not in os.environ:
-        raise ValueError(f"There is no variable {name} here to pass on. Set it, or write {name}=VALUE.")
+        raise ValueError(f"The variable {name} is not set here. Set it, or write {name}=VALUE.")
     return name, value if equals else os.environ[name]
 
 
@@ -99,7 +102,7 @@ def display_options(command: Function) -> Function:
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
                group=DISPLAY, help="Which of clusterkit's own messages to show."),
-        option("-q", "--quiet", is_flag=True, group=DISPLAY, help="Show no task output, only problems and the end."),
+        option("-q", "--quiet", is_flag=True, group=DISPLAY, help="Show only problems and the report, no task output."),
         color_in(group=DISPLAY),
     ])(command)  # fmt: skip
 
@@ -114,7 +117,7 @@ def _with_options(options: Sequence[Decorator]) -> Decorator:
 
 
 def given(values: Mapping[str, object]) -> GivenOptions:
-    """Return the job options among a command's parameters, with the problems that the parsing collected."""
+    """Return the job options among a command's parameters, with the problems that were found in parsing."""
     options = {name: value for name in OPTIONS if (value := _valid(values.get(name))) is not None}
     if "env" in options:
         options["env"] = dict(cast(tuple[tuple[str, str], ...], options["env"]))
@@ -128,15 +131,19 @@ def given(values: Mapping[str, object]) -> GivenOptions:
 
 
 def _valid(value: object) -> object:
-    """Return the valid values of an option; None if there are none."""
+    """Return an option's value without invalid parts; None if nothing is left."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value
 
 
 class JobCommand(Command):
-    """A command on a job. Accepts a job file as the program, and reads ./job.toml without a program, with a message."""
+    """A command on a job. A job file can be given in place of the program.
+
+    If neither is given and ./job.toml exists, the command reads this file. On a terminal, the command first asks the
+    user; elsewhere, it prints a message.
+    """
 
     usual = frozenset(USUAL_OPTIONS.split())
-    allow_interspersed_args = False  # options after the program are the program's own
+    allow_interspersed_args = False  # options after the program belong to the program
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
@@ -166,7 +173,7 @@ class JobCommand(Command):
         return words
 
     def _with_hint(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
-        """Return the error. If options of another launcher precede the program, the error explains each of them."""
+        """Return an error that explains other launchers' options before the program; without any, return `error`."""
         from clusterkit.job.other_launchers import hint_for  # imported here, for errors only
 
         own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}

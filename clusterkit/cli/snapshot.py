@@ -57,7 +57,10 @@ class RunSnapshot:
         return {"why": found.why, "todo": found.todo, "commands": list(found.commands), **cost}
 
     def advice_lines(self, width: int | None) -> list[str]:
-        """Return the advice as lines of text; empty in PLAIN_STATES, and for an ended run, which has a report."""
+        """Return the advice as lines of text.
+
+        The list is empty in PLAIN_STATES. It is also empty if the run has ended, since the report then gives advice.
+        """
         if not self.live or self.activity[0] in PLAIN_STATES:
             return []
         from clusterkit.views.guidance import guidance_lines
@@ -95,7 +98,7 @@ class RunSnapshot:
         return task_rows(self.status, time.time(), self.live, {} if meter is None else self._used(meter))
 
     def _used(self, meter: Meter) -> Mapping[Task, Use]:
-        """Return the CPU and memory usage of each task. For tasks on hosts, it is the last sample of their agents."""
+        """Return each task's CPU and memory usage. In a job on several hosts, the usage is the agents' last sample."""
         if self.info is None or not self.info.job.hosts.count:
             return meter.sample(self.status.pids if self.live else {})
         self._samples.new()

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 
 class Unwritten(OSError):
-    """Raised if standard output can't be written, for example because the disk is full."""
+    """Raised if writing to standard output fails, for example because the disk is full."""
 
 
 class _Output(io.FileIO):
@@ -50,7 +50,7 @@ def open_streams() -> None:
 
 @contextmanager
 def exit_if_unwritten() -> Iterator[None]:
-    """Turn a write error of standard output into a message and exit code 1."""
+    """Turn a write error on standard output into a message and exit code 1."""
     try:
         yield
     except Unwritten as error:

@@ -26,13 +26,13 @@ color_option = color_in()
 
 
 def _size() -> os.terminal_size:
-    import shutil  # imported late: its archive modules take as long to import as the rest of this module
+    import shutil  # imported late: importing shutil takes as long as importing the rest of this module
 
     return shutil.get_terminal_size()
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
-    """Print text; `color` keeps the colors in the text. Callers remove line ends within fields."""
+    """Print text; if `color` is True, keep the colors in the text. Callers have to remove line ends within fields."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # color=True: click keeps escapes
 
 
@@ -42,14 +42,14 @@ def echo_json(value: Any) -> None:
 
 
 def say(text: Any) -> None:
-    """Print a message of clusterkit to standard error, wrapped at words on a terminal."""
+    """Print a message from clusterkit to standard error. On a terminal, wrap it between words."""
     width = _size().columns if sys.stderr.isatty() else None
     for line in f"clusterkit: {text}".splitlines():
         echo(at_words(line, width), err=True)
 
 
 def write_as_it_is(data: bytes) -> None:
-    """Write a document without control characters to standard output, unchanged."""
+    """Write a document, which must not contain control characters, to standard output without changes."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -81,12 +81,12 @@ def show_frame(text: str) -> None:
 
 
 def can_ask() -> bool:
-    """Return whether a user can be asked: standard input and standard error are terminals."""
+    """Return whether a user can be asked, that is, whether standard input and standard error are terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr)
 
 
 def status_group(quiet: bool) -> int | None:
-    """Return this process group if a status line can be shown for it on standard output, else None."""
+    """Return the id of this process group if the group can show a status line on standard output, else None."""
     group = os.getpgrp()
     return group if not quiet and is_screen(sys.stdout) and has_terminal(sys.stdout.fileno(), group) else None
 
@@ -98,7 +98,7 @@ def use_color(asked: bool | None, detached: bool = False) -> bool:
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """Turn clusterkit's own errors into messages and exit codes."""
+    """Turn clusterkit's errors into messages and exit codes."""
     try:
         yield
     except BadJob as error:

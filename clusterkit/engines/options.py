@@ -30,13 +30,13 @@ class HostOptions(TypedDict, total=False):
     hosts: Annotated[
         int,
         Option(
-            "Hosts to place the tasks on.",
+            "Number of hosts to place the tasks on.",
             "hosts.count",
             default="those named, else this machine",
             most=16_384,
         ),
     ]
-    spare_hosts: Annotated[int, Option("Spare hosts, for when one is lost.", "hosts.spare", most=16_384)]
+    spare_hosts: Annotated[int, Option("Number of spare hosts, in case one is lost.", "hosts.spare", most=16_384)]
     place: Annotated[
         Sequence[str], Option("Place a task, or all tasks of a type, on a host: ps=host0.", "hosts.place", "TASK=HOST")
     ]
@@ -44,25 +44,27 @@ class HostOptions(TypedDict, total=False):
     agent_timeout: Annotated[
         Duration, Option("How long a host may be cut off before it counts as lost.", "hosts.timeout")
     ]
-    listen: Annotated[str, Option("Where the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")]
+    listen: Annotated[
+        str, Option("The address at which the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")
+    ]
     agent_key: Annotated[Path, Option("A file with the run's key, instead of a new one.", "hosts.key", "FILE")]
 
 
 class SlurmOptions(TypedDict, total=False):
     """Slurm"""
 
-    time: Annotated[Duration, Option("The time limit of Slurm's job.", default="the partition's")]
-    partition: Annotated[str, Option("Slurm's partition.", metavar="NAME", default="Slurm's default")]
-    sbatch_arg: Annotated[Sequence[str], Option("Another option of sbatch.", metavar="--NAME=VALUE")]
+    time: Annotated[Duration, Option("The time limit of the Slurm job.", default="the partition's")]
+    partition: Annotated[str, Option("The Slurm partition.", metavar="NAME", default="Slurm's default")]
+    sbatch_arg: Annotated[Sequence[str], Option("A further option for sbatch.", metavar="--NAME=VALUE")]
 
 
 class SshOptions(TypedDict, total=False):
     """SSH"""
 
-    host: Annotated[Sequence[str], Option("A host to log in to, as you write it for ssh.", metavar="[USER@]HOST")]
-    hosts_file: Annotated[Path, Option("A file with the names of more hosts, one a line.", metavar="FILE")]
+    host: Annotated[Sequence[str], Option("A host to log in to, written as for ssh.", metavar="[USER@]HOST")]
+    hosts_file: Annotated[Path, Option("A file with the names of more hosts, one per line.", metavar="FILE")]
     remote_python: Annotated[
-        str, Option("The interpreter on the hosts that has clusterkit.", metavar="PYTHON", default="python3")
+        str, Option("The hosts' interpreter, which must have clusterkit.", metavar="PYTHON", default="python3")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Assigns this machine's cores and GPUs to tasks, and sets the variables for the assignment."""
+"""Assigns this machine's cores and GPUs to tasks, and sets the corresponding environment variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_NAMED = 4  # the maximum number of tasks, and of groups of tasks, that a wa
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The cores and GPUs of one task; None means all."""
+    """One task's cores and GPUs; None means all."""
 
     cores: tuple[int, ...] | None = None
     gpus: tuple[str, ...] | None = None

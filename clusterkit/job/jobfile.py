@@ -16,7 +16,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
-TASK = "task"  # the key of the tables of options for single task types
+TASK = "task"  # the key of the tables that hold options for single task types
 _PROGRAM = (OptionEntry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
 IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file)
 _KNOWN = {entry.key: entry for entry in IN_FILE}

@@ -10,7 +10,7 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 
 # TensorFlow reads this variable during its import and at the first use of `tf.keras`.
 LEGACY = "TF_USE_LEGACY_KERAS"
-YES = ("1", "true", "True")  # the values that TensorFlow takes for true; all others are false
+YES = ("1", "true", "True")  # the values that TensorFlow regards as true; all others are false
 PATCHES = "CLUSTERKIT_PATCHES"  # names of patches, defined in task/patches/hook.py
 # Patches that have to be applied at the start of a task. In a program that a task's command starts, patches are applied
 # when the program imports TensorFlow. The command may start several programs, and may itself handle SIGTERM.
@@ -19,13 +19,13 @@ PHASES = "CLUSTERKIT_PHASES"  # phases that task/patches/phases.py waits for
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
-    """Return the variables that select the version of Keras and the patches that the task applies."""
+    """Return the variables that select the task's Keras version and patches."""
     found = {PATCHES: patches_of(job, task), PHASES: phases_of(job, task)}
     return {**chosen_env(job), **{name: value for name, value in found.items() if value}}
 
 
 def chosen_env(job: JobSpec) -> dict[str, str]:
-    """Return the variable that selects the version of Keras; empty if the job does not select one."""
+    """Return the variable that selects the Keras version; empty if the job does not select a version."""
     return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
 
 

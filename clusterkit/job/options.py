@@ -37,7 +37,7 @@ class Options(
     words.HookOptions,
     total=False,
 ):
-    """The options of a job without its program, under the names of the flags of `clusterkit up`."""
+    """A job's options without its program. Each option is named like its flag of `clusterkit up`."""
 
 
 class JobOptions(Options, total=False):
@@ -161,7 +161,7 @@ def merged(below: GivenOptions, above: GivenOptions) -> GivenOptions:
 
 
 def job_flags(options: JobOptions) -> list[str]:
-    """Write the options of a job as flags, followed by the program and its arguments.
+    """Write a job's options as flags, followed by the program and its arguments.
 
     The tables of task types (`task`) are left out, since only a job file can hold them.
     """

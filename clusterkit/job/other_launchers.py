@@ -48,7 +48,8 @@ KNOWN: Mapping[str, str] = {name: key for key, names in _NAMES.items() for name 
 def hint_for(typed: str, own: Collection[str]) -> str | None:
     """Return a hint for the error "no such option" if `typed` is an option of another launcher; otherwise None.
 
-    `own` are the flags, job file keys or keywords that are valid here. The hint names clusterkit's option in this form.
+    `own` are the flags, job file keys or keywords that are valid here. The hint names clusterkit's option in the same
+    form.
     """
     name = typed.lstrip("-").replace("_", "-")
     known = KNOWN.get(name if len(name) == 1 else name.lower())

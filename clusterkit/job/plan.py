@@ -65,7 +65,7 @@ def peers_of(job: JobSpec, endpoints: Endpoints) -> tuple[str, ...]:
 
 
 def convention_env(job: JobSpec, task: Task, peers: tuple[str, ...]) -> dict[str, str]:
-    """Return the variables by which a gang's task finds its peers; `peers` is the result of `peers_of`."""
+    """Return the variables from which a task of a gang learns who its peers are. `peers` comes from `peers_of`."""
     if not peers:
         return {}
     addresses = ",".join(peers) if job.convention is Convention.KERAS else peers[0]
@@ -107,7 +107,7 @@ NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first variable that is set lis
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder/recorder.py
-_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if needed
+_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set only if needed
 _PATH_VARIABLES: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,

@@ -70,7 +70,7 @@ def _is_this_interpreter(python: str) -> bool | None:
 
 
 def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
-    """Return the job with the kind of its program, and the problems with the program."""
+    """Return the job with its program's kind filled in, and the problems with the program."""
     if job.program.kind is ProgramKind.MODULE:
         return job, _module_problems(job)
     target = job.program.target

@@ -64,7 +64,7 @@ def describe(given: GivenOptions) -> Described:
 
 
 def _faults(options: JobOptions) -> tuple[list[Fault], list[str]]:
-    """Return the valid faults, and the problems of the invalid ones."""
+    """Return the valid faults, and the problems with the invalid ones."""
     if not (texts := options.get("fault", ())):
         return [], []
     from clusterkit.words.grammar import parse_all  # imported here, since most jobs have no faults

@@ -30,7 +30,7 @@ def problem_of(regex: str) -> str | None:
 
 
 def step_in(regex: re.Pattern[str], line: str) -> int | None:
-    """Return the step in a line, which is the first group that matched a number; None if none did."""
+    """Return the step in a line, that is, the first group that matched a number; None if no group did."""
     if match := regex.search(line, 0, LONGEST):
         for found in match.groups():
             if found and found.isdecimal() and len(found) <= _DIGITS and (step := int(found)) < 1 << 63:

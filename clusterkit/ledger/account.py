@@ -178,7 +178,7 @@ class TimeAccount:
         self.conditions.spawned(task, trains)
 
     def exited(self, task: Task, ok: bool) -> None:
-        """Note that the newest attempt of a task ended, or could not be started."""
+        """Note that a task's newest attempt ended, or could not be started."""
         self.conditions.exited(task, ok, self._incidents.halts_training(task))
 
     def failed(self, task: Task) -> None:

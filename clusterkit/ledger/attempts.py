@@ -21,7 +21,7 @@ Key = tuple[Task, int]  # task and attempt
 
 
 class Trace:
-    """When an attempt reached its steps. Of many reports, only every second is stored, then every fourth, and so on."""
+    """When an attempt reached its steps. If there are many reports, only every n-th report is stored."""
 
     __slots__ = ("_count", "_points", "_stride")
 
@@ -43,7 +43,7 @@ class Trace:
 
 
 class Stop(NamedTuple):
-    """An interval in which an attempt was paused (`kind` is `stopped`) or `stalled`. `end` is None while it lasts."""
+    """An interval in which an attempt was paused (`kind` is `stopped`) or `stalled`. `end` is None until it ends."""
 
     begin: float
     end: float | None
@@ -62,7 +62,7 @@ class Attempt:
     outcome: str = "running"  # running, success, failed, fault, collateral, asked, ended or lost
     text: str = ""  # how the attempt ended, as a clause
     exit: Exit | None = None  # the exit of the attempt's first process, if observed
-    decision: AttemptEnded | None = None  # the recorded outcome of the attempt, as the supervisor decided it
+    decision: AttemptEnded | None = None  # the attempt's outcome, as decided and recorded by the supervisor
     start_recorded: bool = False  # True once the start of the attempt was recorded
     end_recorded: bool = False  # True once the end of the attempt was recorded
     up_at: float | None = None  # when the attempt was first known to be up

@@ -15,7 +15,7 @@ MOST_PHASES = 8  # the maximum number of simultaneous phases counted per task; a
 
 @dataclass(slots=True)
 class Conditions:
-    """Tracks a run's conditions. A condition that ended counts until the next step, which may be late due to it."""
+    """Tracks a run's conditions. A condition that has ended counts until the next step, which it may have delayed."""
 
     beginning: Activity = Activity.WAITING  # the activity until the first step is reported
     has_steps: bool = False  # True once a step was reported

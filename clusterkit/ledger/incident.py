@@ -1,4 +1,4 @@
-"""Injected faults and incidents. An incident lasts from a failure that a recovery repairs until the first new step."""
+"""Injected faults and incidents. An incident lasts from a failure, which is then repaired, until the first new step."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Incident:
     """One recovery. Training completes no new step until the `trainers`, its restarting training tasks, are up.
 
     The first of `deaths` is the cause. `same` are the tasks that failed independently with the same error.
-    `needed_tasks` must run before a new step is possible: the whole gang, or the coordinator and its parameter servers.
+    `needed_tasks` must be running before a new step is possible: the whole gang, or the coordinator and its parameter
+    servers.
     """
 
     deaths: list[Death]
@@ -71,7 +72,7 @@ class Incident:
     resumed: tuple[int, str | None] | None = None
     first_report: int | None = None
     needed_tasks: frozenset[Task] = frozenset()
-    last_missing: Task | None = None  # the task in `needed_tasks` that did not run at the last check
+    last_missing: Task | None = None  # the task in `needed_tasks` that was not running at the last check
     up: float | None = None  # when the last of the restarted tasks was up again
     _tasks_down: set[Task] = field(default_factory=set)
     _resumed_by: tuple[int, Task] | None = None
@@ -207,7 +208,7 @@ class FaultRecord:
         return self.injected is True or self.event.action in _BY_SUPERVISOR
 
     def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
-        """Return the fault as known so far. `failures` has the failures that it explains, with detection times."""
+        """Return the fault as known so far. `failures` are those that the fault explains, with detection times."""
         event, done = self.event, self.injected is not False
         detected = [at for _, at in failures]
         if done and self.stalled is not None:
@@ -242,7 +243,7 @@ class Faults:
         self._by_task: dict[Task, dict[int, FaultAction]] = {}
 
     def of_task(self, task: Task) -> Mapping[int, FaultAction]:
-        """Return the open faults of a task by number. The returned mapping is kept up to date."""
+        """Return a task's open faults by number. The returned mapping is kept up to date."""
         return self._by_task.setdefault(task, {})
 
     def inject(self, now: float, event: FaultInjected) -> None:
@@ -253,7 +254,7 @@ class Faults:
                 self._by_task.setdefault(task, {})[event.number] = event.action
 
     def injection_reported(self, number: int, detail: str, done: bool) -> None:
-        """Note whether the backend injected the fault. There may be one answer for each task of the fault."""
+        """Note whether the backend injected the fault. There may be one answer for each task that the fault affects."""
         if (fault := self.by_number.get(number)) is not None:
             fault.detail = detail if fault.injected is None else f"{fault.detail}; {detail}"
             fault.injected = done or fault.injected is True

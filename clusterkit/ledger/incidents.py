@@ -79,7 +79,7 @@ class Incidents:
                 incident.resumed_at(event.task, event.attempt, event.step, event.path)
 
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
-        """Note a step that the newest attempt of a task reported."""
+        """Note a step that a task's newest attempt reported."""
         self.mark_up(now, task, attempt)
         if not self._attempts.trains(task):
             return
@@ -163,7 +163,7 @@ class Incidents:
         return incident.report(min([incident.began, *injected]))
 
     def _is_alive(self, task: Task) -> bool:
-        """Return whether the task runs and is not being ended, or has finished successfully."""
+        """Return whether the task is running and is not being ended, or has finished successfully."""
         if (of := self._run.tasks.get(task)) is None:
             return False
         newest = self._attempts.get(task, of.attempt)
@@ -223,7 +223,7 @@ class Incidents:
 
 
 def _repairs(incident: Incident, requested: frozenset[Task] | None) -> bool:
-    """Return whether a requested restart of these tasks repairs the incident; False if a task of it has restarted."""
+    """Return whether a requested restart of these tasks repairs the incident; False if its tasks have restarted."""
     if requested is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}

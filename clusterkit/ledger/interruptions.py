@@ -1,4 +1,4 @@
-"""Tracks what interrupts the steps of a run, from the run's events."""
+"""Tracks, from a run's events, what interrupts the run's steps."""
 
 from __future__ import annotations
 

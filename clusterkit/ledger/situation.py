@@ -22,7 +22,7 @@ class RunActivity(enum.StrEnum):
     PAUSED = "paused"
     RECOVERING = "recovering"
     NO_HOST = "waiting for hosts"
-    WAITING = "waiting"  # the job failed and waits for a change to its program
+    WAITING = "waiting"  # the job failed and is waiting for a change to its program
     STOPPING = "stopping"
     OVER = "over"
 
@@ -32,7 +32,7 @@ class Situation:
     """The activity of a run, when the activity began (in seconds since the run began), and the `tasks` concerned.
 
     `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `tasks_aside` are tasks
-    that are paused or restart while training continues. `faults` are the open faults.
+    that are paused or restarting while training continues. `faults` are the open faults.
     """
 
     activity: RunActivity

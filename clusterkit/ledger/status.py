@@ -211,7 +211,7 @@ class RunStatus:
 
 
 class Stragglers:
-    """The periods in which tasks of a run were slower than their peers. Times are in seconds since the run began."""
+    """The periods during which a run's tasks were slower than their peers. Times are in seconds since the run began."""
 
     def __init__(self) -> None:
         self._open: dict[Task, Straggler] = {}

@@ -1,4 +1,4 @@
-"""Stretches: the activities of a run between two new steps, and how much of that time is training."""
+"""Stretches: a run's activities between two new steps, and how much of that time is training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derives a run's history, account and result from its ledger, for a process that takes over from its supervisor."""
+"""Derives a run's history, account and result from its ledger, for a process that takes over from the supervisor."""
 
 from __future__ import annotations
 

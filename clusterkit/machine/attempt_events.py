@@ -1,4 +1,4 @@
-"""Handles the events of an attempt, from its start until all its processes have ended and its output is complete."""
+"""Handles events about an attempt, from its start until all its processes have ended and its output is complete."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    For a task that was killed because the task stalled, the text does not depend on the log. If `numbers` is False,
+    If the task was killed because it had stalled, the text does not depend on the log. If `numbers` is False,
     numbers in the error are ignored. Pass True if nothing else shows how far the attempt got.
     """
     exit_, error = failure.exit, last_error(failure)
@@ -138,7 +138,7 @@ _TRANSIENT = re.compile(
     r"|incarnation|context_id"  # words in TensorFlow's errors about a peer that has restarted
 )
 
-# Failed allocations of memory. If the next attempt fails to allocate the same amount, every attempt will.
+# Failed memory allocations. If the next attempt fails to allocate the same amount, every attempt will.
 _NO_MEMORY = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
 # Errors in the program's source or in the installation, so the next attempt would fail, too.
@@ -187,7 +187,7 @@ def repeats(previous: Failure | None, failure: Failure, numbers: bool = False) -
     """Return whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
     If `numbers` is True, the numbers in the errors have to be equal, too. Pass True if nothing else shows how far the
-    attempts got. Numbers in errors about a failed allocation of memory always have to be equal.
+    attempts got. Numbers in errors about failed memory allocations always have to be equal.
     """
     if previous is None or failure.attempt != previous.attempt + 1 or looks_collateral(failure):
         return False

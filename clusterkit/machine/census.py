@@ -9,7 +9,7 @@ from clusterkit.words.model import SETTLED, Task, TaskState
 
 
 class Census:
-    """Sets of tasks by the state of their current attempts, updated at each change of state.
+    """Sets of tasks by the state of their current attempts, updated at each state change.
 
     | set | tasks in the set |
     | --- | --- |

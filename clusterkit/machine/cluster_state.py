@@ -21,8 +21,8 @@ SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
 EDIT_GRACE = 1.0  # seconds; the grace period after an edit: short, since the edited program trains again
 KILL_TIMEOUT = 10.0  # seconds; the time limit for a process to die after SIGKILL
-HEAD_START = 0  # in `held_by`: HeadStart holds back the start; all other numbers are those of faults, from 1
-ON_REQUEST = 0  # in `paused_by`: a user has paused the task; all other numbers are those of faults, from 1
+HEAD_START = 0  # stands for HeadStart in `held_by`; all other numbers are faults' numbers, which begin at 1
+ON_REQUEST = 0  # stands for a user's request in `paused_by`; all other numbers are faults' numbers
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class TaskRecord:
 
     @property
     def is_not_ending(self) -> bool:
-        """Return whether the task runs and was not asked to end."""
+        """Return whether the task is running and has not been asked to end."""
         return self.alive and self.end_request is None
 
     @property
@@ -95,7 +95,7 @@ class ClusterState:
         self.hold_rules: tuple[Callable[[Task], set[int]], ...] = ()  # rules that return reasons to hold back a start
         self.placement: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_hosts: set[str] = set()  # disconnected hosts, which may reconnect or be lost
-        self.kept_servers: dict[Task, float] = {}  # deadlines of servers that run until the coordinator is down
+        self.kept_servers: dict[Task, float] = {}  # deadlines of servers that stay up until the coordinator is down
         self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
         self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short periods
         self.timers = Timers()
@@ -106,8 +106,8 @@ class ClusterState:
         self.stepped_at: float | None = None  # when training last completed a new step
         self.newest_checkpoint = history.checkpoint
         self.metrics = dict(history.metrics)  # the newest metrics of each task
-        self.program_problem = ""  # why the current files of the program can't run; empty if they can
-        self.awaits_change = False  # True while no task runs, and the failed job waits for a changed program
+        self.program_problem = ""  # why the program's current files can't run; empty if they can
+        self.awaits_change = False  # True while the failed job is waiting for a changed program, without tasks
         self.omitted: tuple[Task, ...] = ()  # the workers that were given up before the leader started
         self._transitions: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
@@ -134,7 +134,7 @@ class ClusterState:
         """Return whether the task exited because the state machine ended it.
 
         A leader that exits with code 0 without having received SIGTERM ended by itself, even if SIGKILL was sent: a
-        process killed by SIGKILL has no exit code. The state machine never requests the loss of a host.
+        process killed by SIGKILL has no exit code. A task that was lost with its host was not ended on request.
         """
         if record.exit is not None and record.exit.host is not None:
             return False
@@ -143,7 +143,7 @@ class ClusterState:
         return record.end_request not in (None, Asked.STALL) and not done
 
     def failure(self, record: TaskRecord) -> Failure:
-        """Return the task's current attempt, which must have ended, as a failure."""
+        """Return a Failure for the task's current attempt, which must have ended."""
         assert record.exit is not None
         ended = self.attempts.get((record.task, record.attempt))
         output = record.tail, record.exception, record.last_step, ended.fault if ended else None
@@ -152,7 +152,7 @@ class ClusterState:
         return replace(failure, paused=tuple(paused)) if looks_collateral(failure) else failure
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
-        """Return the records of the given tasks, or of all tasks, that have a process."""
+        """Return the records of those tasks that have a process, among the given tasks or all tasks."""
         return [record for task in (self.records if tasks is None else tasks) if (record := self.records[task]).alive]
 
     def move(self, record: TaskRecord, state: TaskState) -> None:
@@ -221,15 +221,15 @@ class ClusterState:
     def end(self, record: TaskRecord, request: Asked, grace: float) -> None:
         """End a task: send SIGTERM now, and SIGKILL `grace` seconds later; if `grace` is 0, send SIGKILL now.
 
-        The signals go to the whole process group, and the task is stopping until the whole group has ended. If nothing
-        in the task handles SIGTERM, the grace period is cut to UNHANDLED_GRACE.
+        The signals go to the whole process group, and the task counts as stopping until the whole group has ended. If
+        nothing in the task handles SIGTERM, the grace period is cut to UNHANDLED_GRACE.
         """
         was_kept = self.kept_servers.pop(record.task, None) is not None
         if not record.sigterm_handled:
             grace = min(grace, UNHANDLED_GRACE)
         already_ending, record.end_request = record.end_request is not None, record.end_request or request
         if record.state is TaskState.STARTING:
-            # A process that exists already receives the signal again after Spawned.
+            # If the process already exists, it receives the signal again after Spawned.
             record.grace = min(record.grace, grace) if already_ending else grace
             self.actions.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:

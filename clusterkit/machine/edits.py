@@ -20,7 +20,7 @@ class Edits:
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    saved_at: float | None = None  # when the newest change was saved; None once the changed program completed a step
+    saved_at: float | None = None  # when the newest change was saved; None once the new program has completed a step
     seen_at: float = 0.0
 
     def __post_init__(self) -> None:

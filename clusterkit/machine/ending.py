@@ -99,14 +99,14 @@ class Ending:
             self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.gang_failures))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """Fail the job because a restart can't help. With --watch, wait for a change of the program instead."""
+        """Fail the job because a restart can't help. With --watch, wait for a change to the program instead."""
         if self.on_failure is None:
             self.fail(reason, blame, repeated, usage)
         elif not self.begun:
             self.on_failure(reason, blame)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """Fail the job, due to a usage error if `usage` is True.
+        """Fail the job. If `usage` is True, the cause is a usage error.
 
         `repeated` is True if the job failed twice in the same way with no step in between.
         """
@@ -117,7 +117,10 @@ class Ending:
         self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
 
     def suspend(self, why: str, grace: float) -> None:
-        """Suspend the run, since its allocation is ending. After a success, only end the tasks sooner."""
+        """Suspend the run, since its allocation is ending.
+
+        If the run has already succeeded, this only makes the tasks end sooner.
+        """
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, grace)
@@ -132,7 +135,10 @@ class Ending:
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str, interrupted: bool = False) -> None:
-        """Stop the run, on request or by Ctrl-C (`interrupted`). After a success, only end the tasks sooner."""
+        """Stop the run, on request or after Ctrl-C (`interrupted`).
+
+        If the run has already succeeded, this only makes the tasks end sooner.
+        """
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)

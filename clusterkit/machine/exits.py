@@ -57,7 +57,7 @@ class Exits:
             self.recoveries.restart_finished(record)
 
     def blame_early_exits(self, record: TaskRecord) -> None:
-        """Blame the tasks that exited early for the failure of a task, if its error shows that a peer is gone."""
+        """If a task's failure shows that a peer is gone, blame the failure on the tasks that exited early."""
         if self.early and looks_collateral(self.state.failure(record)):
             self._blame(
                 [left for left in self._current_early() if record.task in restart_scope(self.state.job, left.task)]
@@ -141,7 +141,7 @@ class Exits:
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
 
     def _is_down(self, task: Task) -> bool:
-        """Return whether a task can't serve its peers: it does not run, is stopped, or is restarting."""
+        """Return whether a task can't serve its peers: it is not running, is stopped, or is restarting."""
         record = self.state.records[task]
         is_away = record.state is not TaskState.RUNNING or bool(record.paused_by)
         return is_away or (record.attempt > 1 and not record.ready)

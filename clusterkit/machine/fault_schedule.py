@@ -69,7 +69,7 @@ class FaultSchedule:
     triggered: list[TriggeredFault] = field(default_factory=list)
     step: int | None = None  # the newest step that a training task has reported
     moment_counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
-    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often each task reached each phase
+    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often each task has reached each phase
 
     def begin(self) -> None:
         """Arm the job's faults when the run begins, before any task starts, since some faults hold back starts.
@@ -83,7 +83,7 @@ class FaultSchedule:
         self.settle()
 
     def arm(self, fault: Fault, otherwise: Trigger = RUN_START) -> None:
-        """Wait for the fault's trigger; `otherwise` is used if the fault has no trigger."""
+        """Wait for the fault's trigger or, if the fault has no trigger, for `otherwise`."""
         trigger = fault.trigger or otherwise
         at = trigger.at
         match trigger.moment:
@@ -107,7 +107,7 @@ class FaultSchedule:
         self.moment_counts[Moment.CHECKPOINT] += 1
 
     def phase_reached(self, event: PhaseReached) -> None:
-        """Note that a task has reached a phase. The task waits a moment there if a fault waits for the phase."""
+        """Note that a task has reached a phase. If a fault is waiting for the phase, the task waits there briefly."""
         key = event.task, event.phase
         self.phases[key] = self.phases.get(key, 0) + 1
         for armed in self.armed:
@@ -115,7 +115,7 @@ class FaultSchedule:
                 armed.reached_by = event.task if event.task in targets_of(armed.fault, self.state.job.tasks) else None
 
     def check_readiness(self) -> None:
-        """Check whether the tasks have opened their ports. If the job has only one task, the task only has to run."""
+        """Check whether the tasks have opened their ports. The only task of a job only has to be running."""
         if len(self.state.job.cluster) > 1:
             self.state.actions.append(Inspect())
         elif self.state.alive():

@@ -40,7 +40,7 @@ class DelayedStarts:
         return number in self.planned_delays.get(task, ()) or number in self.state.records[task].held_by
 
     def release(self, number: int, tasks: Iterable[Task]) -> None:
-        """Note that the fault no longer delays the current and next starts of these tasks."""
+        """Note that the fault no longer delays any start of these tasks, neither the current start nor the next."""
         for task in tasks:
             self.planned_delays.get(task, {}).pop(number, None)
             if number in self.state.records[task].held_by:

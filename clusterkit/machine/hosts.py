@@ -69,7 +69,7 @@ def _positions(job: JobSpec) -> dict[Task, int]:
 
 
 def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
-    """Return the usable hosts by the task or type that a rule names; the first rule with usable hosts applies."""
+    """Map each task or task type that a rule names to usable hosts. The first rule with usable hosts applies."""
     found: dict[str, list[str]] = {}
     usable_names = set(usable)
     for rule in rules:
@@ -119,7 +119,7 @@ class HostRecords:
     _unavoidable: set[str] = field(default_factory=set)  # hosts that would be avoided if other hosts existed
 
     def handle(self, event: OfHost) -> None:
-        """Update the records after an event of a host."""
+        """Update the records after an event about a host."""
         match event:
             case Placed(hosts, _, others, readmitted):
                 self.state.placement, self.present = hosts, {*hosts.values(), *others}
@@ -142,7 +142,7 @@ class HostRecords:
                 self._drop_failures_to_reach(host)
 
     def attribute(self, failures: Sequence[Failure]) -> bool:
-        """Attribute failures that happened together to their hosts; return whether a further host is now avoided.
+        """Attribute failures, which happened together, to their hosts; return whether a further host is now avoided.
 
         A host is charged once if it caused any of the failures: it lacks something that a start needs, can't reach
         peers that other hosts reach, or killed the attempt for lack of memory.

@@ -17,7 +17,7 @@ from clusterkit.words.outcome import Failure
 # These faults act on a process, and end with the process.
 _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})
 _SIGNALS = {FaultAction.KILL: SIGKILL, FaultAction.TERM: SIGTERM, FaultAction.STOP: SIGSTOP}
-AFTEREFFECT = 15.0  # seconds after the end of a fault in which peers may still time out because of the fault
+AFTEREFFECT = 15.0  # seconds after the end of a fault during which peers may still time out because of it
 _ON_ATTEMPT = frozenset({FaultAction.STOP, FaultAction.MEMORY})
 # The tasks that these faults hit stay alive, but become silent or slow, so a peer may fail instead.
 _SILENCING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_START}
@@ -220,9 +220,9 @@ class Suspect:
         return self.fault.action in _SILENCING and self._may_show(failure.at) and looks_collateral(failure)
 
     def explains_memory_error(self, failure: Failure) -> bool:
-        """Return whether the attempt failed with an out-of-memory error of a peer that survived.
+        """Return whether the attempt failed because of an out-of-memory error in a peer that survived.
 
-        TensorFlow raises a worker's error in the coordinator, and the device name in the message contains the task.
+        TensorFlow raises a worker's error in the coordinator. The message contains the worker's device name.
         """
         if self.fault.action is not FaultAction.MEMORY or not self._may_show(failure.at):
             return False
@@ -243,9 +243,9 @@ class Suspect:
 def fault_explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | None) -> int | None:
     """Return the number of the fault that explains a failure; None if no fault does.
 
-    The more certain explanation wins. Among equally certain explanations, the newest fault wins, but the oldest signal.
-    `suspects` are in the order of injection. `spawned` is when the attempt's process was created; if None, no fault
-    explains the failure.
+    The more certain explanation wins. Among equally certain ones, the newest fault wins; among signals, the oldest
+    wins. `suspects` are in the order of injection. `spawned` is when the attempt's process was created; if None, no
+    fault explains the failure.
     """
     if spawned is None:
         return None

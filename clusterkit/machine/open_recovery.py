@@ -16,7 +16,7 @@ LONGEST_SAVES = 1.0  # seconds; the maximum wait for further saves, from the fir
 
 @dataclass(slots=True)
 class Edit:
-    """A change of the program: its files, and when the first of them changed. Later saves are added to the change."""
+    """A change to the program: the changed files, and when the first of them changed. Later saves are added."""
 
     files: set[str]
     since: float
@@ -28,7 +28,7 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: it waits for related failures, ends the tasks that still run, and restarts all tasks."""
+    """A recovery in progress: it waits for related failures, ends the remaining tasks, and restarts all tasks."""
 
     tasks: frozenset[Task]
     failures: list[Failure]
@@ -39,7 +39,7 @@ class OpenRecovery:
     uncharged: bool = False
     requested: bool = False  # True for a requested restart, which has no backoff and is not charged
     shrinks: bool = False  # True if workers are given up; the restart is then not charged
-    edit: Edit | None = None  # the change of the program that caused the restart
+    edit: Edit | None = None  # the change to the program that caused the restart
     host: str | None = None  # the host whose departure caused the restart
 
     @property
@@ -54,7 +54,8 @@ class OpenRecovery:
     def explains(self, failure: Failure) -> bool:
         """Return whether the failure is collateral of this recovery, and its task will restart anyway.
 
-        Such a failure arrives late if the peer's process ended before the restart was decided, but the output did not.
+        Such a failure arrives late if the peer's process ended before the restart was decided, but its output ended
+        later.
         """
         decided = self.respawn_at is not None and not self.requested and failure.task in self.tasks
         return decided and failure.exit.host is None and failure in blame([*self.failures, failure]).collateral

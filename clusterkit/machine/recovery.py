@@ -54,12 +54,12 @@ class Recoveries:
             self._open([failure], scope, collateral_window(self.state, failure))
 
     def restart_finished(self, record: TaskRecord) -> None:
-        """Restart a task that exited with code 0, unless it belongs to a gang whose peers still run."""
+        """Restart a task that exited with code 0, unless it belongs to a gang whose peers are still running."""
         if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([self.state.failure(record)], scope_of(self.state.job, self.state.omitted, record.task), 0.0)
 
     def request_restart(self, tasks: set[Task], host: str | None = None) -> tuple[Task, ...]:
-        """On request, restart these tasks and the tasks that have to restart with them. Return all of these tasks.
+        """Restart the requested tasks and the tasks that have to restart with them. Return all tasks that restart.
 
         If a `host` is about to leave, its tasks move to other hosts.
         """
@@ -224,7 +224,7 @@ class Recoveries:
         recovery.tasks = tasks - set(self.state.job.given_up)
 
     def _restart_on_request(self, recovery: OpenRecovery) -> None:
-        """Begin a requested restart, which also repairs a failure of the same tasks."""
+        """Begin a requested restart. If any of its tasks has failed, the restart also recovers from that failure."""
         recovery.key, recovery.uncharged, recovery.respawn_at = "asked", True, self.state.now
         tasks, grace, host = tuple(sorted(recovery.tasks)), self.state.job.limits.grace, recovery.host
         planned = RestartPlanned(tasks, None, (), 0.0, 0, self.state.job.restart.budget, host=host)
@@ -293,7 +293,7 @@ class Recoveries:
         self.changed_files.clear()
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
-        """Return whether the run still waits for one of these tasks. For speed, compare the numbers of tasks first."""
+        """Return whether the run is still waiting for one of these tasks. For speed, compare numbers of tasks first."""
         unsettled = self.state.census.unsettled
         other_count = len(self.state.records) - len(tasks)
         return len(unsettled) > other_count or not tasks.isdisjoint(unsettled)

@@ -1,4 +1,4 @@
-"""Handles the requests of users to a live run."""
+"""Handles users' requests to a live run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Requests:
     ending: Ending
     recoveries: Recoveries
     faults: FaultSchedule
-    _profiles: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers that are being profiled, by request
+    _profiles: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # by request id: the servers being profiled
 
     def handle(self, event: Requested) -> None:
         """Carry out a request, or refuse it as a whole."""

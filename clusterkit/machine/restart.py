@@ -38,7 +38,7 @@ def is_needed(job: JobSpec, task: Task) -> bool:
 
 
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
-    """Return whether the task may have failed because of another task, whose own failure may arrive only later."""
+    """Return whether the task may have failed because of another task, whose failure may be reported later."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
         return False  # no other task restarts with this one, so waiting is useless
     return job.shape is Shape.MULTI_WORKER or task.type is TaskType.CHIEF
@@ -51,9 +51,10 @@ def budget_key(scope: frozenset[Task], task: Task) -> str:
 
 
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
-    """Return the seconds before the nth restart in a row: doubled each time, bounded, with 10 % of jitter either way.
+    """Return the delay in seconds before the nth restart in a row.
 
-    The 0th is the first restart of tasks that had made progress, and has no delay. `jitter` is in [0, 1).
+    The delay doubles with each restart up to a limit, and varies randomly by up to 10 % in either direction. The 0th is
+    the first restart of tasks that had made progress, and has no delay. `jitter` is in [0, 1).
     """
     if nth == 0:
         return 0.0
@@ -77,9 +78,9 @@ def window(job: JobSpec, failure: Failure) -> float:
 
 
 def _until_disconnection_seen(job: JobSpec) -> float:
-    """Return the seconds after which a cut-off host, which may have caused the failure, is certain to be detected.
+    """Return the seconds to wait until a cut-off host, which may have caused the failure, has certainly been detected.
 
-    No time is lost: if a task's host is cut off, the task could not restart earlier anyway.
+    If a host is cut off, waiting costs nothing, since its tasks could not restart earlier anyway.
     """
     return max(job.limits.collateral, job.hosts.timeout / 2 + DISCONNECTION_MARGIN)
 

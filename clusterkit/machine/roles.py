@@ -18,8 +18,8 @@ STEPPING_WITHIN = 1.0  # seconds; a job counts as making steps for this long aft
 def collateral_window(state: ClusterState, failure: Failure) -> float:
     """Return the seconds to wait for related failures: the cause of this failure, or its results.
 
-    The wait is short if a task is killed while the job makes steps: then the job is not about to finish, and the kill
-    needs no further explanation. The usual wait would add 0.3 to 0.5 s to each recovery of a gang.
+    The wait is short if a task is killed while the job is making steps: then the job is not about to finish, and the
+    kill needs no further explanation. The usual wait would add 0.3 to 0.5 s to each recovery of a gang.
     """
     progress_at, usual = state.progress_at, window(state.job, failure)
     is_at_work = progress_at is not None and failure.at - progress_at < STEPPING_WITHIN
@@ -44,10 +44,11 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
     """Return whether a restart is useless: after a refusal, a usage error, or a bug that follows the last step.
 
-    With several hosts, only a refusal counts, since a missing file or module may exist on another host. The same holds
-    if the user has set the restart budget. A bug counts only if all steps were completed and no checkpoint exists.
-    Before the last step, a restart may skip a bug between two steps, since the program may resume from a checkpoint
-    that clusterkit does not see.
+    A refusal means that clusterkit ended the program in the task's process, since the program can't work there. Only
+    refusals count if the user has set the restart budget, and if the job has several hosts: a file or module that is
+    missing on one host may exist on another. A bug counts only if all steps were completed and no checkpoint exists.
+    Before the last step, a restart may get past a bug between two steps, since the program may resume from a
+    checkpoint that clusterkit does not see.
     """
     job, cause = state.job, blamed.cause
     if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):

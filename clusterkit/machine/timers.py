@@ -107,7 +107,7 @@ class DebuggerHolds:
         self.tasks.add(task)
 
     def leave(self, task: Task, now: float) -> bool:
-        """Release the task; return whether the task was held, and no other task is held."""
+        """Release the task; return True if the task was held, and no other task is still held."""
         if task not in self.tasks:
             return False
         self.tasks.discard(task)

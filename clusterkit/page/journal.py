@@ -1,4 +1,4 @@
-"""Reads a journal of any length for the dashboard, block by block. Samples reports of progress if there are many."""
+"""Reads a journal of any length for the dashboard, block by block. Samples progress reports if there are many."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes per read
 LONGEST = 1 << 26  # bytes; longer lines are skipped
-MANY = 400  # if a block has more reports of an attempt than this, only a sample of the reports is read
+MANY = 400  # if a block has more reports from an attempt than this, only a sample of the reports is read
 EDGE = 4  # the first and last EDGE reports of each attempt in a block are always read
 FEWEST = 8  # the minimum size of the sample of an attempt's other reports in a block
-BESIDE = 3  # after each event of another kind, this many reports of an attempt are always read
+BESIDE = 3  # after each event of another kind, this many reports from an attempt are always read
 # The approximate maximum number of reports sampled in a whole journal, besides the reports that are always read.
 MOST_BETWEEN = 4000
 # If finding the reports next to other events would take more comparisons than this, all reports are read.

@@ -1,4 +1,4 @@
-"""Metrics of runs in the OpenMetrics text format, which Prometheus reads. Limits the number and length of labels."""
+"""Runs' metrics in the OpenMetrics text format, which Prometheus reads. Limits the number and length of labels."""
 
 from __future__ import annotations
 

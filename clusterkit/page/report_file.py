@@ -202,7 +202,7 @@ def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: i
 
 
 class Extract:
-    """The log lines of a report. A line with the field `skipped` stands for that many bytes that are left out.
+    """The log lines in a report. A line with the field `skipped` stands for that many bytes that are left out.
 
     `total` is the size of all logs, and `left_out` is the number of bytes that are left out of all logs together.
     """

@@ -19,7 +19,7 @@ from clusterkit.words.errors import ClusterkitError
 
 HOST = "127.0.0.1"
 MOST_CONNECTIONS = 256
-# The maximum number of connections of one other user of this machine, and of all other users together.
+# The maximum number of connections from one other user of this machine, and from all other users together.
 MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64
 BEGIN_WITHIN = 10.0  # seconds; the time limit for a client to send a request
 NOBODY = -1  # stands for the unknown user of a client that has already disconnected
@@ -30,14 +30,14 @@ LONGEST_HEAD = 1 << 14  # the maximum size of a request's headers, in bytes
 class Protocol(H11Protocol):
     """HTTP for one client. Disconnects the client if no request arrives in time, and lets streams disconnect it.
 
-    uvicorn itself would wait for a request indefinitely. The connections of other users are limited, so that
+    uvicorn itself would wait for a request indefinitely. Connections from other users are limited, so that
     other users can't use up all connections.
     """
 
     uid: int | None = None  # the user id of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
-        """Limit the connections of other users, and the time in which a request must arrive."""
+        """Limit the connections from other users, and the time within which a request must arrive."""
         super().connection_made(transport)
         uid = uid_of(transport.get_extra_info("socket"))
         if uid not in (0, os.getuid()):

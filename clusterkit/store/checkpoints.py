@@ -27,7 +27,7 @@ def newest_checkpoint(
 ) -> str | None:
     """Return the path of the newest checkpoint below a directory, or None. Checkpoints are recognized by file names.
 
-    Checkpoints modified after `before`, in wall time, are skipped. The directory may change during the scan. After
+    Checkpoints modified after the wall time `before` are skipped. The directory may change during the scan. After
     MOST_ENTRIES entries or LONGEST_SCAN seconds, or if `ended` returns true, return the newest one found so far.
     """
     best: tuple[float, str] | None = None

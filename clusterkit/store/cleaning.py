@@ -31,7 +31,7 @@ class StillLive(ClusterkitError):
 
 
 class Process(NamedTuple):
-    """A process of this machine, with the run and task that its environment names, if any."""
+    """A process on this machine, with the run and task that its environment names, if any."""
 
     pid: int
     run: RunDirectory | None

@@ -29,7 +29,7 @@ class DebuggerConnection:
         self._file = connected.makefile("rb")
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._main_thread = threading.main_thread().ident
-        self.is_prompting = False  # True while the main thread waits for the user's input
+        self.is_prompting = False  # True while the main thread is waiting for the user's input
         self.is_over = False  # True once the task has closed the connection
         self._thread = threading.Thread(target=self._read, name="debugger", daemon=True)
         self._thread.start()
@@ -50,7 +50,7 @@ class DebuggerConnection:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def matches(self, line: str, begin: int, end: int) -> list[str]:
-        """Return the task's completions of a word, which is the part of `line` from `begin` to `end`."""
+        """Return the task's completions for a word, which is the part of `line` from `begin` to `end`."""
         self.send(complete=[line, begin, end])
         message = self.next(ANSWERED_WITHIN) or {}
         found = message.get("matches")
@@ -82,7 +82,7 @@ class DebuggerConnection:
 
 
 def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
-    """Connect to a task's debugger; None if the task does not listen."""
+    """Connect to a task's debugger; None if the task is not listening."""
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         connected.settimeout(CONNECT_WITHIN)

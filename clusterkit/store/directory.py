@@ -240,7 +240,7 @@ class RunDirectory(Paths[Path]):
         return _decoded(RunResult, self.read_result())
 
     def account(self) -> Account | None:
-        """Return the account of the run's time and recoveries from result.json, or None if there is no account."""
+        """Read the account of the run's time and recoveries from result.json; None if there is no account."""
         from clusterkit.words.account import Account
 
         message = self.read_result()

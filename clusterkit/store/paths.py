@@ -26,7 +26,7 @@ class Paths(Generic[P_co]):
         self.console = path / "console.log"  # the output of a run in the background
         self.control_socket = path / "control.sock"
         self.agents_key = path / "agents.pem"  # the key by which agents and the supervisor authenticate each other
-        self.tensorboard = path / "tensorboard"  # the log directory of TensorBoard
+        self.tensorboard = path / "tensorboard"  # TensorBoard's log directory
         self.dashboard = path / "dashboard"  # the address of the run's dashboard, with its token
         self.hooks_log = path / "hooks.log"  # the output of hooks, such as the command of --on-failure
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang

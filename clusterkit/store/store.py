@@ -116,7 +116,7 @@ class RunStore:
         if "/" not in prefix:
             return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
         run = RunDirectory(Path(prefix).absolute())
-        with suppress(OSError):  # such as a name that is too long, or a directory of another user
+        with suppress(OSError):  # such as a name that is too long, or another user's directory
             if run.job_file.is_file():
                 return run
         raise NoSuchRun(f"{prefix} is not the directory of a run.")

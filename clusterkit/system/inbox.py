@@ -53,14 +53,15 @@ class Inbox:
             self._wakeup.close()
 
     def put(self, item: Happened | Work) -> None:
-        """Add an event or work. Never blocks."""
+        """Add an event or a work item. Never blocks."""
         self._events.put(item)
         self._bell.ring()
 
     def work_until(self, done: Callable[[], bool], timeout: float, despite_ending: bool = False) -> bool:
-        """Call incoming work until `done` returns True; return False if that takes more than `timeout` seconds.
+        """Run incoming work items until `done` returns True; return False if that takes more than `timeout` seconds.
 
-        Events are kept for `get`. An event that ends the run also ends this wait, unless `despite_ending` is true.
+        A work item is a function. Events are kept for `get`. An event that ends the run also ends this wait, unless
+        `despite_ending` is true.
         """
         until = time.monotonic() + timeout
         while not done() and (despite_ending or not self.is_ending):

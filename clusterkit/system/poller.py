@@ -90,7 +90,8 @@ class Poller:
     """A thread that calls the handlers of ready descriptors, and the functions passed to `do`.
 
     Before each wait, the thread calls `turn`, which returns the longest wait in seconds; None means no limit. An
-    unhandled exception is posted as Crashed. The owner should create its Poller first, and `start` it last.
+    unhandled exception is posted as Crashed. The owner should create its Poller before anything that uses the Poller,
+    and `start` it when everything that the handlers need has been set up.
     """
 
     def __init__(self, name: str, post: Callable[[Crashed], None], turn: Callable[[], float | None]) -> None:

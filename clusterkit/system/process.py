@@ -83,7 +83,7 @@ class Helper:
         self.pidfd = os.pidfd_open(self.pid)
 
     def end(self, within: float) -> None:
-        """Wait for the process, which was requested to end; kill it after `within` seconds. Always returns."""
+        """Wait for the process, which has been asked to end; kill it after `within` seconds. Always returns."""
         if first_readable((self.pidfd,), within) is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
@@ -154,7 +154,7 @@ def reap_ended(pid: int) -> bool:
 def reap(child: AttemptChild) -> None:
     reap_ended(child.pid)
     if child.process is not None:
-        # Otherwise Popen would wait for this pid in its finalizer, when the pid may belong to another process.
+        # Otherwise Popen would wait for this pid in its finalizer, by which time the pid may belong to another process.
         child.process.returncode = 0
     os.close(child.pidfd)
 

@@ -80,7 +80,10 @@ def cpu_and_memory(pid: int) -> tuple[float, int, float] | None:
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
-    """Return each thread's nanoseconds of running, and of waiting for a CPU; empty without CONFIG_SCHED_INFO."""
+    """Return for how many nanoseconds each thread has run, and has waited for a CPU.
+
+    The result is empty if the kernel was built without CONFIG_SCHED_INFO.
+    """
     found = {}
     for name in _names(f"/proc/{pid}/task"):
         fields = (_read(f"/proc/{pid}/task/{name}/schedstat") or b"").split()
@@ -95,7 +98,7 @@ def thread_state(pid: int, thread: int) -> str | None:
 
 
 def is_zombie(pid: int) -> bool:
-    """Return whether the process has ended: whether it is a zombie, or gone."""
+    """Return whether the process has ended, that is, whether it is a zombie or gone."""
     seen = stat(pid)
     return seen is None or seen[0] in "ZX"
 
@@ -227,13 +230,13 @@ class Meter:
         self._before: dict[int, tuple[float, float]] = {}  # the last sample's time and CPU seconds, by the task's pid
 
     def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
-        """Return the percent of one core and the bytes of memory (RSS) that each task with a process uses."""
+        """Return the CPU use (in percent of one core) and memory use (RSS, in bytes) of each task with a process."""
         found = {task: self._tree(pid) for task, pid in pids.items()}
         return {task: use for task, use in found.items() if use is not None}
 
     def _tree(self, pid: int) -> tuple[float, int] | None:
         seen = stat(pid)
-        if seen is None or seen[2] != pid:  # a task leads its session; otherwise the pid has been reused
+        if seen is None or seen[2] != pid:  # the pid has been reused: a task would lead its own session
             return None
         uses = [used for member in (pid, *descendants(pid)) if (used := cpu_and_memory(member)) is not None]
         now, cpu, memory = time.monotonic(), sum(used[0] for used in uses), sum(used[1] for used in uses)

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from clusterkit.training import progress, this_task
 
 PHASE = "checkpoint"  # the phase that is reported while training waits, so that the wait does not count as a stall
-_NODE = re.compile(r"\{\{.*?\}\} ?")  # a graph node in a message of TensorFlow
+_NODE = re.compile(r"\{\{.*?\}\} ?")  # a graph node in a TensorFlow message
 FAILED = 1  # exit code of a program whose last checkpoint was not saved
 
 
@@ -36,7 +36,7 @@ class Background:
             _writer.begin()
 
     def start(self, step: int, write: Callable[[], None]) -> None:
-        """Call `write` in the thread. Call `wait` first, since no checkpoint may be in progress."""
+        """Call `write` in the thread. The caller must have called `wait`, so that no checkpoint is in progress."""
         _writers_in_use.add(self)
         job = partial(self._run, write)
         self._busy.acquire()
@@ -77,7 +77,7 @@ class Background:
 
 
 class _Writer:
-    """The thread that writes the checkpoints of this process one by one.
+    """The thread that writes this process's checkpoints one by one.
 
     The thread starts before the first checkpoint, while memory is available: `Thread.start` blocks forever if the new
     thread can't allocate memory (https://github.com/python/cpython/issues/140746).

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 MANIFEST: Final = "manifest.json"
 RETRY_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds to wait before each retry of a read
 MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # errors that mean damage
-CHECK_EVERY = 0.1  # seconds between checks whether a checkpoint has become visible
+CHECK_EVERY = 0.1  # seconds between checks of whether a checkpoint has become visible
 T = TypeVar("T")
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")

@@ -28,7 +28,7 @@ from clusterkit.training.trackables import Directory, split_arguments
 
 PREFIX = "state"  # the prefix of TensorFlow's file names in a checkpoint's directory
 BRIEF_WAIT = 1.0  # seconds; a longer wait for a checkpoint to become visible is announced in a message
-VISIBLE_WITHIN = 60.0  # seconds; the maximum wait for files of another host to appear in a shared file system
+VISIBLE_WITHIN = 60.0  # seconds; the maximum wait for files from another host to appear in a shared file system
 _restores = itertools.count(1)  # numbers the calls of `restore`; all workers use the same numbers
 
 
@@ -174,7 +174,7 @@ class Checkpointer:
 
         Raises:
             CheckpointMismatch: the checkpoint is intact but does not fit the program, which has changed since.
-            CheckpointNotSaved: the last checkpoint of this object could not be written.
+            CheckpointNotSaved: this object's last checkpoint could not be written.
         """
         with progress.phase(PHASE):
             self._background.wait()

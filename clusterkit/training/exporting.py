@@ -95,7 +95,7 @@ def replace(old: Path, new: Path) -> None:
 
 
 def recover(path: Path) -> None:
-    """Finish a replacement of `path` that was interrupted. Raises OSError."""
+    """Clean up after an interrupted replacement; if `path` is missing, restore the old one. Raises OSError."""
     aside = _aside(path)
     if not os.path.lexists(path):
         with contextlib.suppress(FileNotFoundError):
@@ -104,7 +104,7 @@ def recover(path: Path) -> None:
 
 
 def _replace_in_two_steps(old: Path, new: Path) -> None:
-    """Replace `old` by `new` with two renames. If the process is killed in between, `recover` completes this."""
+    """Replace `old` by `new` with two renames. If the process is killed in between, `recover` puts the old one back."""
     aside = _aside(old)
     remove(aside)
     old.rename(aside)

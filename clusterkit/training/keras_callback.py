@@ -45,9 +45,9 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
             raise ValueError(f"ReportProgress(every={every}) is invalid: every must be at least 1.")
         self._every = every
         self._total: int | None = None  # the step at the end of `fit`, if it is known
-        self._skipped = 0  # the number of batches of the epoch that were trained before a restart
+        self._skipped = 0  # the number of the epoch's batches that were trained before a restart
         self._batches_done = 0  # the number of steps done
-        self._epoch_start = 0  # the number of batches of the epoch that `_batches_done` includes
+        self._epoch_start = 0  # the number of the epoch's batches that `_batches_done` includes
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self._batches_done = _Fits.done + (0 if self.model.optimizer in _Fits.optimizers else self._iterations())

@@ -12,7 +12,7 @@ import tensorflow as tf
 from clusterkit.training import this_task
 
 PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds; the maximum wait for a round, normally and while a worker is lost
-POLL_EVERY = 0.002  # seconds between checks whether a round is done
+POLL_EVERY = 0.002  # seconds between checks of whether a round is done
 
 
 class Rounds:

@@ -13,7 +13,7 @@ MOST_FETCHED = 1 << 30  # bytes; a coordinator fetches models up to this size; p
 
 
 class TensorEntry(NamedTuple):
-    """A tensor of a checkpoint: its key in the checkpoint, its slice, and the tensor or an object that reads it."""
+    """A tensor in a checkpoint: its key in the checkpoint, its slice, and the tensor or an object that reads it."""
 
     key: str
     slice_spec: str

@@ -228,7 +228,7 @@ def _of_debugger(event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> t
         case ev.InDebugger():
             why = f" after {event.error}" if event.error else ""
             how = f"Connect with: clusterkit debug {event.task}"
-            return Level.WARNING, f"{event.task} waits in the debugger at {event.place}{why}. {how}"
+            return Level.WARNING, f"{event.task} is waiting in the debugger at {event.place}{why}. {how}"
         case ev.LeftDebugger():
             return Level.INFO, f"{event.task} has left the debugger."
         case ev.EditorAwaited(task, _, address, waits):

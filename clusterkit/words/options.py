@@ -56,14 +56,14 @@ class ShapeOptions(TypedDict, total=False):
 class ProcessOptions(TypedDict, total=False):
     """Processes"""
 
-    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone passes on yours.", "setup.env")]
+    env: Annotated[Mapping[str, object], Option("A variable for every task; NAME alone keeps its value.", "setup.env")]
     show_env: Annotated[bool, Option("Show the values of these variables in files, reports and pages.", "show_env")]
     cwd: Annotated[Path, Option("The directory in which the tasks run.", "setup.cwd", "DIR")]
-    python: Annotated[Path, Option("The interpreter of the tasks.", "setup.python", "PATH", "clusterkit's own")]
+    python: Annotated[Path, Option("The tasks' interpreter.", "setup.python", "PATH", "clusterkit's own")]
     start: Annotated[
         Literal["auto", "warm", "cold"],
         Option(
-            "warm: fork tasks from a process that has imported TensorFlow; cold: do not; auto: fork if it is safe.",
+            "warm: fork tasks from a process that has imported TensorFlow; cold: do not fork; auto: fork if safe.",
             "start",
         ),
     ]
@@ -74,9 +74,9 @@ class RestartOptions(TypedDict, total=False):
     """Restarts"""
 
     restart: Annotated[
-        Literal["never", "on-failure", "always"], Option("When a task that ended is restarted.", "restart.policy")
+        Literal["never", "on-failure", "always"], Option("When to restart a task that has ended.", "restart.policy")
     ]
-    restart_budget: Annotated[int, Option("How many restarts before the job fails.", "restart.budget")]
+    restart_budget: Annotated[int, Option("Number of restarts before the job fails.", "restart.budget")]
     restart_backoff: Annotated[
         Duration,
         Option(
@@ -87,7 +87,7 @@ class RestartOptions(TypedDict, total=False):
     restart_backoff_max: Annotated[Duration, Option("The longest wait before a restart.", "restart.backoff_max")]
     restart_scope: Annotated[
         Literal["auto", "task", "job"],
-        Option("Which tasks restart together; auto: what the strategy needs.", "restart.scope"),
+        Option("Which tasks restart together; auto: as the strategy requires.", "restart.scope"),
     ]
     watch: Annotated[bool, Option("Restart all tasks when the program or one of its own modules changes.", "watch")]
     watch_fresh: Annotated[bool, Option("The same, but train from step 0 again.", "watch_fresh")]
@@ -123,7 +123,7 @@ class RunOptions(TypedDict, total=False):
     checkpoint_dir: Annotated[
         Path, Option("Where the job saves its checkpoints.", "checkpoint_dir", "DIR", "in the run directory")
     ]
-    resume: Annotated[str, Option("Begin a new run from the checkpoints of an earlier one.", "resume", "RUN")]
+    resume: Annotated[str, Option("Begin a new run from an earlier run's checkpoints.", "resume", "RUN")]
 
 
 class FaultOptions(TypedDict, total=False):
@@ -137,7 +137,7 @@ class FaultOptions(TypedDict, total=False):
         Literal["host", "virtual"],
         Option("host: loopback; virtual: an address for each task, and a network that can be broken.", "network"),
     ]
-    pcap: Annotated[Path, Option("Write the packets of the virtual network to this file.", "pcap", "FILE")]
+    pcap: Annotated[Path, Option("Write the virtual network's packets to this file.", "pcap", "FILE")]
 
 
 class LibraryOptions(TypedDict, total=False):
@@ -157,7 +157,7 @@ class LibraryOptions(TypedDict, total=False):
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
-    strict: Annotated[bool, Option("Exit with code 1 if each task trained by itself.", "strict")]
+    strict: Annotated[bool, Option("Exit with code 1 if each task trained on its own.", "strict")]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
 
 
@@ -174,7 +174,7 @@ class DebugOptions(TypedDict, total=False):
     breakpoints: Annotated[
         Literal["auto", "hold", "skip"],
         Option(
-            "Whether a task waits at breakpoint() for `clusterkit debug`; auto: if `up` is on a terminal.",
+            "Whether a task waits at breakpoint() for `clusterkit debug`; auto: if `up` runs on a terminal.",
             "debug.breakpoints",
         ),
     ]
@@ -182,7 +182,7 @@ class DebugOptions(TypedDict, total=False):
     debugpy: Annotated[
         Sequence[str], Option("Run debugpy in this task, for an editor.", "debug.editors", "TASK[=PORT]")
     ]
-    debugpy_wait: Annotated[bool, Option("With --debugpy: begin the program when an editor is attached.", "debug.wait")]
+    debugpy_wait: Annotated[bool, Option("With --debugpy: start the program once an editor is attached.", "debug.wait")]
 
 
 class ProgressOptions(TypedDict, total=False):
@@ -192,10 +192,10 @@ class ProgressOptions(TypedDict, total=False):
     dashboard_control: Annotated[bool, Option("The same, and the page can control the run.", "dashboard_control")]
     tensorboard: Annotated[bool, Option("Run TensorBoard during the job.", "tensorboard")]
     progress_regex: Annotated[
-        str, Option("Finds the step in the log of a program that reports no steps.", "progress_regex", "RE")
+        str, Option("Finds the step in the log if the program reports no steps.", "progress_regex", "RE")
     ]
     part_of: Annotated[
-        str, Option("The campaign or exam that the run belongs to.", "part_of", "KIND/NAME", hidden=True)
+        str, Option("The campaign or exam to which the run belongs.", "part_of", "KIND/NAME", hidden=True)
     ]
     record: Annotated[
         str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)

@@ -166,7 +166,7 @@ class Profiled(AttemptEvent):
 
 
 class InDebugger(AttemptEvent):
-    """The task waits in the debugger at a line. `error` is the exception raised there, or empty at a breakpoint.
+    """The task is waiting in the debugger at a line. `error` is the exception raised there, or empty at a breakpoint.
 
     If `editor` is True, an editor is attached, and the task may be running.
     """

@@ -50,7 +50,7 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
     "a directory that is a file": (["--cwd", ROLES, ROLES], "does not exist, or is not a directory"),
     "a checkpoint directory that is a file": (["--checkpoint-dir", ROLES, ROLES], "is a file"),
     "a checkpoint directory in a file": (["--checkpoint-dir", f"{ROLES}/x", ROLES], "Not a directory"),
-    "a variable that is not there": (["--env", "NO_SUCH_NAME", ROLES], "There is no variable NO_SUCH_NAME here"),
+    "a variable that is not there": (["--env", "NO_SUCH_NAME", ROLES], "The variable NO_SUCH_NAME is not set here"),
     "an environment without a name": (["--env", "=x", ROLES], "'=x' is not of the form NAME=VALUE or NAME"),
     "TF_CONFIG in the environment": (["--env", "TF_CONFIG={}", ROLES], "TF_CONFIG is set by clusterkit"),
     "no regular expression": (["--progress-regex", "step (", ROLES], "is not a regular expression"),

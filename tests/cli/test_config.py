@@ -255,7 +255,7 @@ def test_hidden_variables_are_left_out_of_the_job(clusterkit: Start, tmp_path: P
     command = clusterkit("config", *given)
     assert command.wait(20) == 0
     text = command.output.partition("\n# single")[2]
-    assert command.output.startswith("clusterkit: Something is hidden")
+    assert command.output.startswith("clusterkit: Some values are hidden")
     assert "# The value is hidden: use --show-env" in text
     assert '# DB_PASS = "***"' in text
     assert tomllib.loads(f"#{text}")["env"] == {"OMP_NUM_THREADS": "3"}

@@ -74,7 +74,7 @@ def test_a_session_looks_steps_changes_and_continues(up: Start, home: Path, how:
         assert debug.process.returncode == 0
     assert run.wait(20) == 0
     assert "step 3 loss 42" in run.output
-    assert "worker:0 waits in the debugger at tests/children/breaks.py:2" in run.output
+    assert "worker:0 is waiting in the debugger at tests/children/breaks.py:2" in run.output
     assert "Connect with: clusterkit debug worker:0" in run.output
     assert [one["event"] for one in run.events() if "Debugger" in one["event"]] == ["InDebugger", "LeftDebugger"]
     assert not list(run.run.glob("tasks/*/debugger.sock"))
@@ -189,7 +189,7 @@ def test_two_tasks_wait_and_the_user_chooses(up: Start, home: Path) -> None:
     run.wait_for("InDebugger", count=2)
     with on_terminal(home, "debug") as debug:
         debug.read_until(lambda text: "Which task? [worker:1] " in text)
-        assert "worker:2 waits in the debugger at tests/children/breaks.py:" in debug.text
+        assert "worker:2 is waiting in the debugger at tests/children/breaks.py:" in debug.text
         debug.press(b"worker:7\r")
         debug.read_until(lambda text: "worker:7 is not one of them." in text)
         debug.press(b"worker:2\r")

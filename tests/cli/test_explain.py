@@ -95,7 +95,7 @@ def test_a_file(tmp_path: Path) -> None:
     log.write_text("\n".join(ORDINARY))
     assert said(log) == "It failed: KeyError: 'x' clusterkit has no explanation for it."
     log.write_bytes(bytes(range(256)) * 100)
-    assert "No Python traceback is in this log" in said(log)
+    assert "This log contains no Python traceback" in said(log)
     assert json.loads(explain(log, "--json").output) == {
         "run_id": None, "task": None, "error": None, "explanations": [],
     }  # fmt: skip

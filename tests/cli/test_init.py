@@ -122,7 +122,7 @@ def test_packages_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest
     """With what installs them."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "sklearn" else name)
     result = init("--example", "ps_train.py", tmp_path)
-    assert result.stderr == "It imports sklearn, not installed here: pip install scikit-learn\n"
+    assert result.stderr == "It imports sklearn, which is not installed here: pip install scikit-learn\n"
 
 
 def test_examples_are_completed() -> None:

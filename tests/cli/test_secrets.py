@@ -163,7 +163,7 @@ def test_a_variable_that_is_not_there(clusterkit: Callable[..., Command]) -> Non
     """It is an error, rather than a task without it."""
     command = clusterkit("config", "--env", "NO_SUCH_VARIABLE", ROLES)
     assert command.wait(20) == 2
-    assert "no variable NO_SUCH_VARIABLE" in command.output
+    assert "The variable NO_SUCH_VARIABLE is not set" in command.output
 
 
 def test_a_run_that_is_watched_to_its_end(home: Path, up: Callable[..., Up], secret: str, onlooker: Onlooker) -> None:

@@ -82,7 +82,7 @@ def test_the_second_run_comes_from_the_first_ones_server(shell: Shell, warm: War
         looked = clusterkit(command, env=warm.env)
         looked.wait(30)
         assert words in looked.output
-    assert "The one that was up is stopped." in warm("auto", "--off")
+    assert "The running server was stopped." in warm("auto", "--off")
     shell.up(WORLD)
     warm("status", code=1)
     wait_until(lambda: procfs.is_zombie(pids[0]), 5, "its end")

@@ -1,1 +1,1 @@
-"""The backend for the hosts of an engine: the supervisor's side, which sends orders, and the agents."""
+"""The backend for an engine's hosts: the supervisor's side, which sends orders, and the agents."""

@@ -17,7 +17,7 @@ from clusterkit.words.events import AllocationEnding, Interrupted
 
 KILLED_WITHIN = 5.0  # seconds; how long to wait for a killed process to end, since it may hang in a disk wait
 TAIL = 2000  # bytes; how much to read of the end of the agents' output, to find the reason for a failure
-LOOK_EVERY = 0.25  # seconds between checks whether the allocation has failed
+LOOK_EVERY = 0.25  # seconds between checks of whether the allocation has failed
 
 
 class Allocation(Protocol):

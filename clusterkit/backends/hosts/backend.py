@@ -36,7 +36,7 @@ REPORTED_DELAY = 0.5  # seconds; report a host that sees the supervisor's new fi
 
 
 class AgentsBackend:
-    """Runs tasks on the hosts of an engine. Call its methods in the loop's thread."""
+    """Runs tasks on an engine's hosts. Call its methods in the loop's thread."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, allocation: Allocation) -> None:
         self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
@@ -109,7 +109,7 @@ class AgentsBackend:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
-    # Callbacks of IncomingMessages, for messages and connections of agents.
+    # Callbacks of IncomingMessages, for agents' messages and connections.
 
     def agent_connected(self, connection: Connection, name: str) -> None:
         """Open the run on the host of a new agent. Refuse the agent if another live agent has the same name."""

@@ -142,7 +142,7 @@ class CheckedStarts:
         start: Callable[[Order], None],
         post: Post,
     ) -> None:
-        """`make_check` returns the check, which is run in a thread; `port` returns the port of a task."""
+        """`make_check` returns the check, which is run in a thread; `port` returns a task's port."""
         self._make_check, self._port, self._start, self._post = make_check, port, start, post
         self._held: dict[Task, Spawn] = {}
         self._is_checking = False
@@ -192,7 +192,7 @@ class CheckedStarts:
 
 
 class NotShared(Exception):
-    """Raised if a host does not see a directory of the run or can't write there; the message is a sentence."""
+    """Raised if a host does not see one of the run's directories or can't write there; the message is a sentence."""
 
 
 class SharedDirectories:

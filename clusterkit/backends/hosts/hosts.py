@@ -176,7 +176,7 @@ class CombinedAnswers:
         self._settle()
 
     def add_inspection(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
-        """Add a host's answer to the oldest inspection that waits for it; `report` is the path of the host's report."""
+        """Add a host's answer to the oldest inspection waiting for it; `report` is the path of the host's report."""
         for one in self._inspections:
             if one.look is answer.look and host in one.waiting:
                 one.waiting.remove(host)
@@ -195,7 +195,7 @@ class CombinedAnswers:
         self._settle()
 
     def host_cut(self) -> None:
-        """Post the results of inspections that wait only for hosts that are cut off. Injections keep waiting."""
+        """Post the results of inspections that are waiting only for cut-off hosts. Injections keep waiting."""
         self._settle()
 
     def host_lost(self, host: Host) -> None:

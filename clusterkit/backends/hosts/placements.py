@@ -92,7 +92,7 @@ class Placements:
         self._avoided, self._readmits = frozenset(names), False
 
     def host_leaves(self, host: Host) -> None:
-        """Note that a host leaves. If the host has tasks, all tasks are placed again at the next restart."""
+        """Note that a host is leaving. If the host has tasks, all tasks are placed again at the next restart."""
         if host in self._used_hosts:
             self.is_settled, self._is_outdated = False, True
 
@@ -165,7 +165,7 @@ class PendingStarts:
             self.placements.begin()
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Cancel the start of an attempt if the start is waiting; return whether it was cancelled."""
+        """Cancel an attempt's start if the start is waiting; return whether it was cancelled."""
         withdrawn = [order for order in self._waiting if (order.task, order.attempt) == (task, attempt)]
         for order in withdrawn:
             self._waiting.remove(order)

@@ -1,4 +1,4 @@
-"""Merges the samples that agents take of their tasks and GPUs into samples of the run."""
+"""Merges the agents' samples, each for one host's tasks and GPUs, into samples for the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.store.usage import GREATEST, UsageLog, UsageSample, Use, interva
 from clusterkit.words.model import Task
 
 EARLY = 0.75  # write a sample after this fraction of the interval, since the agents' clocks differ a little
-MOST_OF_NAME = 100  # the maximum number of characters of a host's name
+MOST_OF_NAME = 100  # the maximum number of characters in a host's name
 _INDEX, _UNFIT = re.compile("[0-9]{1,3}"), re.compile(r"[^\w.-]", re.ASCII)
 OLD = 3.0  # a host's last sample is ignored if it is older than this many intervals
 
@@ -25,7 +25,7 @@ class HostsUsage:
         self._began = self._due = time.monotonic()
 
     def add(self, host: str, used: Used, tasks: Collection[Task]) -> None:
-        """Add a host's sample `used`; `tasks` are the tasks of the job. Raises BadMessage."""
+        """Add a host's sample `used`; `tasks` are the job's tasks. Raises BadMessage."""
         sample = {task: _use(task, values) for task, values in used.tasks.items()}
         if unknown := next((task for task in sample if task not in tasks), None):
             raise BadMessage(f"the job has no {unknown}.")

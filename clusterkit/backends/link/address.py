@@ -1,4 +1,4 @@
-"""Finds the address by which other hosts reach this host, and resolves the supervisor's name."""
+"""Finds the address at which other hosts reach this host, and resolves the supervisor's name."""
 
 from __future__ import annotations
 

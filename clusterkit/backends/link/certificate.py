@@ -67,7 +67,7 @@ def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
 def pinned(pem: Path) -> bytes:
     """Return the certificate in a file as DER, the form in which the peer presents it. Raises CertificateError.
 
-    As with login keys, other users must not have access to the file. A file of another user is not checked, since
+    As with login keys, other users must not have access to the file. Another user's file is not checked, since
     Kubernetes mounts the file with access for the pod's group.
     """
     try:

@@ -21,7 +21,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
 WELCOME_WITHIN = 10.0  # seconds; the time limit for an agent's hello after its connection is accepted
-MOST_UNWELCOMED = 64  # the maximum number of connections without a welcome; beyond it, the longest silent one is closed
+MOST_UNWELCOMED = 64  # the maximum number of connections without a welcome; then the one silent longest is closed
 ACCEPT_PAUSE = 0.5  # seconds; how long no connections are accepted when no descriptor is free
 BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, IPv4 included

@@ -33,7 +33,7 @@ class Claim(Tagged):
 
 
 class Endpoints(Tagged):
-    """The endpoints of all tasks of the job. Sent before the first Spawn."""
+    """The endpoints of all of the job's tasks. Sent before the first Spawn."""
 
     endpoints: Mapping[Task, str]
 

@@ -71,7 +71,7 @@ class Spool:
 
 
 def remove_orphans(before: float) -> None:
-    """Delete the spools that killed agents of this user left behind, if last changed before the wall time `before`."""
+    """Delete the spools that this user's killed agents left behind, if last changed before the wall time `before`."""
     for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             seen = place.lstat()

@@ -66,7 +66,7 @@ class Stream:
             self._growing[body.path] = message
 
     def next(self) -> UnacknowledgedMessage | None:
-        """Return the message to send now; None if no message waits or too many bytes are unacknowledged."""
+        """Return the message to send now; None if no message is waiting or too many bytes are unacknowledged."""
         if not self._unsent or self._in_flight >= WINDOW:
             return None
         message = self._unsent.popleft()

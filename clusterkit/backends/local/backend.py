@@ -110,7 +110,7 @@ class LocalBackend:
         return claim_endpoints(self._job, tasks, self._stack)
 
     def plan(self, endpoints: Mapping[Task, str]) -> None:
-        """Set the endpoints of all tasks of the job, including those on other hosts."""
+        """Set the endpoints of all of the job's tasks, including those on other hosts."""
         self._endpoints = endpoints
         self._spawner.plans = plans_for(self._job, endpoints, self._directory, self._own_tasks)
 

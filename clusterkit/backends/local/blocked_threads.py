@@ -1,4 +1,4 @@
-"""Describes what a task's main thread does or waits for, based on the stacks that faulthandler wrote."""
+"""Describes what a task's main thread is doing or waiting for, based on the stacks that faulthandler wrote."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StackFrame:
 class ThreadActivity:
     """A thread's activity, such as `waits in Server.join`.
 
-    `own`: True if the thread does not wait for another task. `connects`: True if it is connecting to the cluster.
+    `own`: True if the thread is not waiting for another task. `connects`: True if it is connecting to the cluster.
     """
 
     text: str
@@ -109,7 +109,7 @@ _PYTHON = (
     ("ssl.py", "read|recv|do_handshake", "waits for a socket"),
     ("selectors.py", "select", "waits for a socket or a pipe"),
 )
-# A C function has no frame, so these patterns match the line of Python that calls the function.
+# A C function has no frame, so these patterns match the Python line that calls the function.
 _SOURCE = (
     (r"\bsleep\(", "sleeps (time.sleep)"),
     (r"\binput\(", "waits for input"),
@@ -141,7 +141,7 @@ def other_threads(dump: str) -> tuple[StackFrame, ...]:
 
 
 def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | None:
-    """Describe what a thread does or waits for; None if there are no frames. `source` is the innermost line of code."""
+    """Describe what a thread is doing or waiting for; None without frames. `source` is the innermost line of code."""
     if not frames:
         return None
     place = next((at for at, frame in enumerate(frames) if frame.own), None)

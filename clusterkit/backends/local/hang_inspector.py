@@ -25,7 +25,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
-SAMPLES_APART = 0.5  # seconds between the samples, which show which tasks use the CPU, and whether a disk wait lasts
+SAMPLES_APART = 0.5  # seconds between the samples, which show the tasks' CPU use, and whether a disk wait lasts
 LONGEST_PROGRAM = 4 << 20  # bytes; larger source files are not read
 STACKS_TIMEOUT = 3.0  # seconds; how long to wait for the tasks to write their stacks
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}

@@ -25,7 +25,7 @@ CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
 LAST_READS = 4  # the number of reads of each pipe in `stop`; the first one empties a pipe that has no writers
 KEPT_MEMORY = 1 << 24  # bytes; freed memory that the allocator keeps for later chunks
-SWITCH_INTERVAL = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for it
+SWITCH_INTERVAL = 0.0005  # seconds; how long another thread may hold the GIL while the pump is waiting for it
 TAIL_BYTES = 1 << 16
 TAIL_LINES, MOST_TAIL_LINES = 60, 240  # the number of last lines of a log to keep; the maximum for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
@@ -94,7 +94,7 @@ class LogPump:
         except OSError:
             os.close(file)
             raise
-        with suppress(OSError):  # the user's limit on the memory of pipes may be reached
+        with suppress(OSError):  # the user's limit on pipe memory may be reached
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
         self._poller.do(partial(self._add, OutputStream(task, attempt, str(task).encode(), source, file)))

@@ -18,10 +18,10 @@ from clusterkit.words.model import Task
 SAMPLES = 16  # the number of samples that each inspection takes
 SHORTEST, SPREAD = 0.04, 0.1  # seconds between samples: from SHORTEST to SHORTEST + SPREAD
 SEARCH_EVERY = 60.0  # seconds between searches for a task's descendants
-GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are spread evenly, so samples never follow the period of a task
+GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are spread evenly, so samples never follow a task's period
 THREADS = 8  # the maximum number of threads sampled per task: those that used the CPU most
 READ_WITHIN = 0.02  # seconds; the limit for reading a task's times
-TRIES = 3  # how often to read a task's times if reading takes longer
+TRIES = 3  # the maximum number of readings of a task's times, if a reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # maps (pid, thread id) to nanoseconds: running, waiting for a CPU
 
@@ -43,7 +43,7 @@ class PacedAttempt:
 
 
 class PaceInspector:
-    """Runs each inspection of the tasks in a thread. The CPU time of an attempt is known from the second inspection on.
+    """Runs each inspection of the tasks in a thread. An attempt's CPU time is known from the second inspection on.
 
     A TensorFlow task has a hundred threads, so only threads that used the CPU since the last inspection are sampled.
     """

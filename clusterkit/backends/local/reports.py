@@ -1,4 +1,4 @@
-"""Parses the reports of tasks. A task can write anything to its channel, so every value is checked and bounded."""
+"""Parses tasks' reports. A task can write anything to its channel, so every value is checked and bounded."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _workers(value: object) -> dict[Task, ev.StepTimes]:
-    """Parse the step times of workers, a JSON object of `[count, seconds]` by worker index. Raises ValueError."""
+    """Parse workers' step times, a JSON object of `[count, seconds]` by worker index. Raises ValueError."""
     if not isinstance(value, dict) or len(value) > MOST_WORKERS:
         raise ValueError(value)
     return {Task(TaskType.WORKER, _index(index)): _times(times) for index, times in value.items()}

@@ -101,7 +101,7 @@ def visible(named: str) -> tuple[str, ...]:
 
 
 def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
-    """Return a sentence if the limit of open files is too low for the tasks `here` (None: all tasks of the job)."""
+    """Return a sentence if the limit on open files is too low for the tasks `here` (None: all tasks of the job)."""
     tasks = len(job.tasks) if here is None else len(here)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= tasks * LEAST_DESCRIPTORS + LEAST_OWN:
@@ -144,7 +144,7 @@ def shortages(job: JobSpec) -> list[str]:
 
 
 def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
-    """Check the job, and assign cores and GPUs of this machine. `here` has this host's tasks; None means all tasks."""
+    """Check the job, and assign this machine's cores and GPUs. `here` has this host's tasks; None means all tasks."""
     devices = job.devices
     cores = () if devices.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
     found = gpus_here() if devices.gpus else UsableGpus(())

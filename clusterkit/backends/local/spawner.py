@@ -74,7 +74,7 @@ class Spawner:
         self._started = started
         self._environ = dict(os.environ)
         self._starting = deque[Starting]()
-        self._waiting: dict[Task, Spawn] = {}  # attempts whose start waits until the fork server is ready
+        self._waiting: dict[Task, Spawn] = {}  # attempts whose start is waiting for the fork server to be ready
         self.plans: Plans
 
     def spawn(self, order: Spawn) -> None:
@@ -92,14 +92,14 @@ class Spawner:
             self._finish(self._starting.popleft())
 
     def start_waiting(self) -> None:
-        """Start the attempts that waited for the fork server, which is now ready or has failed."""
+        """Start the attempts that were waiting for the fork server, which is now ready or has failed."""
         self._resources.warm_starter.replace_lost()
         waiting, self._waiting = self._waiting, {}
         for order in waiting.values():
             self.spawn(order)
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Cancel the start of an attempt if the start waits for the fork server; return whether it was cancelled."""
+        """Cancel an attempt's start if the start is waiting for the fork server; return whether it was cancelled."""
         waiting = self._waiting.get(task)
         if waiting is None or waiting.attempt != attempt:
             return False

@@ -25,7 +25,7 @@ LARGE_READ = 1 << 13  # bytes; after a read of this size, the pipe rests only br
 EVERY = 1.0  # seconds; the minimum time between posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
-SHORT_REST = 0.0078125  # seconds; the rest of a pipe while a fault waits for a step
+SHORT_REST = 0.0078125  # seconds; a pipe's rest while a fault is waiting for a step
 Post = Callable[[Happened], None]
 
 

@@ -103,7 +103,7 @@ def _is_scaled(node: ast.AST) -> bool:
 def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
     """Return a call under a gradient tape that averages over rows, such as a mean or a reduced loss; otherwise None.
 
-    Losses of Keras 3 are ignored, since these losses divide their mean by the number of replicas.
+    Keras 3 losses are ignored, since they divide their mean by the number of replicas.
     """
     for each in _under_tape(step):
         node: ast.AST | None = each
@@ -152,7 +152,7 @@ def _is_reduced(source: Source, call: ast.Call) -> bool:
 
 
 def _drops(source: Source) -> bool:
-    """Return whether a dataset of the file drops its last batch if that batch is not full."""
+    """Return whether a dataset in the file drops its last batch if that batch is not full."""
     return any(keyword.arg == "drop_remainder" for _, call in source.calls() for keyword in call.keywords)
 
 

@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address: a
 _LOCAL = re.compile(r"localhost|127\.[\d.]+")
 _HERE = re.compile(rf"{_LOCAL.pattern}|0\.0\.0\.0|::1")
 _DEVICE_OF_A_TASK = re.compile(r"/job:\w+(?:/replica:\d+)?/task:\d+.*")
-_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # words in conditions under which a task does not train
+_OTHERS = re.compile(r"['\"](?:ps|evaluator)['\"]")  # types of tasks that do not train, in an `if` condition
 _GPU = re.compile("(?i)gpu:")
 _CHIEF = re.compile(r"== ['\"](?:chief|master)['\"]")
 _OR_A_WORKER = re.compile("worker|index|task_id|rank")

@@ -205,7 +205,7 @@ def _looped(iterated: ast.expr) -> ast.Name | None:
 
 
 def _is_dataset(source: Source, node: ast.AST | None) -> bool:
-    """Return whether a value is a dataset: the result of a function of tf.data, perhaps changed by further methods."""
+    """Return whether a value is a dataset: the result of a tf.data function, possibly after further method calls."""
     calls = (each for each in source.chain(node) if isinstance(each, ast.Call))
     return any(source.dotted(call.func).startswith("tensorflow.data.") for call in calls)
 

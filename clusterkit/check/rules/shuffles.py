@@ -145,7 +145,10 @@ class _ShuffledRows:
                     self._origins.setdefault(self._variable(name, name.id), call)
 
     def origin(self, value: ast.AST | None) -> ast.Call | None:
-        """Return the shuffle that determines the order of a value's rows, or None. Sizes do not depend on the order."""
+        """Return the shuffle that determines the order of a value's rows, or None.
+
+        The result is also None for a size, shape or type, which does not depend on the order of the rows.
+        """
         match value:
             case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
                 return None

@@ -1,4 +1,4 @@
-"""Rules about losses that are divided too often, and about results of only one worker."""
+"""Rules about losses that are divided more than once, and about results from only one worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clusterkit agent`: runs the tasks of one host for a supervisor elsewhere."""
+"""`clusterkit agent`: runs the tasks of this host for a supervisor on another host."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def _endpoint(text: str) -> tuple[str, int]:
 @click.command(
     "agent",
     cls=Command,
-    examples=[("agent --connect n1:7077 --key run/agents.pem", "On each host that a run waits for.")],
+    examples=[("agent --connect n1:7077 --key run/agents.pem", "On each host that a run is waiting for.")],
 )
-@option("--connect", type=Parsed("HOST:PORT", _endpoint), help="Where the run's supervisor waits for agents.")
-@option("--key", type=click.Path(), help="The run's key, agents.pem in its directory.")
-@option("--host", metavar="NAME", help="What the run calls this host.", show_default="its host name")
+@option("--connect", type=Parsed("HOST:PORT", _endpoint), help="The supervisor's address, where it waits for agents.")
+@option("--key", type=click.Path(), help="The run's key: agents.pem in the run's directory.")
+@option("--host", metavar="NAME", help="The run's name for this host.", show_default="its host name")
 @option(
     "--timeout",
     type=DURATION,
     default=PATIENCE,
-    help="How long to try to connect to the supervisor, whose name is resolved for each try.",
+    help="How long to try to connect to the supervisor. Its name is resolved again for each try.",
 )
 @click.option("--lifeline", type=int, hidden=True, help="A pipe to the process that the agent must not outlive.")
 @click.option("--engine", hidden=True, help="The engine to notify if the supervisor is lost.")
 def command(
     connect: tuple[str, int], key: str, host: str | None, timeout: float, lifeline: int | None, engine: str | None
 ) -> None:
-    """Run the tasks of this host for a supervisor elsewhere.
+    """Run the tasks of this host for a supervisor on another host.
 
-    Engines, and the manifests for Kubernetes, start agents by themselves. With `--engine agents`, a run waits for
-    agents that you start.
+    Engines and Kubernetes manifests start agents automatically. With `--engine agents`, a run waits for agents that
+    you start.
     """
     from pathlib import Path
 
@@ -59,7 +59,7 @@ def command(
     from clusterkit.supervisor.guardian import check_lifeline, guard
 
     if connect is None or key is None:
-        raise click.UsageError("An agent needs --connect and --key: the run that it is for.")
+        raise click.UsageError("An agent needs --connect and --key, which identify its run.")
     if lifeline is not None:
         check_lifeline(lifeline)
     starter = None if engine is None else engine_named(engine)

@@ -1,4 +1,4 @@
-"""`clusterkit attach`: shows a live run on this terminal, read from the run's files."""
+"""`clusterkit attach`: shows a live run on this terminal, by reading the run's files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clusterkit.words.events import Drained, Event
 
 
 class LiveConsole:
-    """Shows new output and events, after the last `tail` lines of earlier output."""
+    """Shows the last `tail` lines of earlier output, then new output and events."""
 
     def __init__(self, run: RunDirectory, show: Show, level: Level, tail: int) -> None:
         self.run = run
@@ -91,7 +91,7 @@ def command(
     run: str | None, tasks: tuple[str, ...], tail: int, all_output: bool, log_level: str, quiet: bool,
     color: bool | None,
 ) -> None:  # fmt: skip
-    """Show a live run as `up` does until it ends, and exit with its exit code.
+    """Show a live run as `up` does. When the run ends, exit with the run's exit code.
 
     With TASKs, only their output is shown. Ctrl-C detaches; the run continues.
     """

@@ -74,7 +74,7 @@ def run_campaign(template: JobTemplate, terms: CampaignSettings, as_json: bool) 
 
 
 def _greeting(terms: CampaignSettings) -> str:
-    side = "one after the other" if terms.parallel == 1 else f"{terms.parallel} side by side"
+    side = "one after the other" if terms.parallel == 1 else f"{terms.parallel} at a time"
     runs = number_of("run", terms.runs)
     return f"campaign {terms.name}: {runs}, {side}, seed {terms.seed}. Actions: {', '.join(terms.actions)}."
 
@@ -89,7 +89,7 @@ def _why_failed(ended: FinishedRun) -> str:
 
 @contextmanager
 def stopping_on_signals() -> Iterator[None]:
-    """Raise Stopped on the first signal to end the process; ignore further signals until the block is left."""
+    """Raise Stopped on the first signal that should end this process; ignore later ones until the end of the block."""
 
     def stop(number: int, _: FrameType | None) -> None:
         for one in ENDING:
@@ -105,7 +105,7 @@ def stopping_on_signals() -> Iterator[None]:
 
 
 class ProgressPrinter:
-    """Prints messages and a line for each run; on a terminal, with a progress bar below."""
+    """Prints messages and a line for each run. On a terminal, a progress bar is shown below them."""
 
     def __init__(self, runs: int, to_stderr: bool) -> None:
         self._runs, self._to_stderr = runs, to_stderr

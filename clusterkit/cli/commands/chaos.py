@@ -51,18 +51,18 @@ def _fault_actions(text: str) -> tuple[FaultAction, ...]:
         ("chaos --json --workers 2 train.py > chaos.json", "Everything as JSON, for CI."),
     ),
 )
-@option("--runs", type=click.IntRange(1, MOST_RUNS), default=30, metavar="N", help="How many runs.")
-@option("--actions", type=Parsed("A,B", _fault_actions), help="Which faults.", show_default="all that the job can have")
-@option("--rate", type=Number(1, 50), default=2.0, metavar="N", help="Faults in a run, on average.")
+@option("--runs", type=click.IntRange(1, MOST_RUNS), default=30, metavar="N", help="Number of runs.")
+@option("--actions", type=Parsed("A,B", _fault_actions), help="Fault actions to use.", show_default="all possible ones")
+@option("--rate", type=Number(1, 50), default=2.0, metavar="N", help="Average number of faults in a run.")
 @option(
     "--parallel",
     type=click.IntRange(1, MOST_SIDE_BY_SIDE),
     metavar="N",
-    help="Runs side by side.",
+    help="Number of runs at a time.",
     show_default="half the number of cores; with TensorFlow, a quarter",
 )
 @option(
-    "--metric", metavar="NAME", help="What is compared with a run without faults.", show_default="accuracy, else loss"
+    "--metric", metavar="NAME", help="The metric to compare with the first run's.", show_default="accuracy, else loss"
 )
 @option(
     "--tolerance",
@@ -77,9 +77,9 @@ def _fault_actions(text: str) -> tuple[FaultAction, ...]:
     type=click.IntRange(min=0),
     default=3,
     metavar="N",
-    help="How many failing runs are shrunk to the smallest schedule that still fails.",
+    help="For how many failing runs to find the smallest set of faults that still makes the run fail.",
 )
-@option("-x", "--fail-fast", is_flag=True, help="Start no more runs once one has failed.")
+@option("-x", "--fail-fast", is_flag=True, help="Start no more runs after one has failed.")
 @option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
 @job_options()
@@ -88,11 +88,12 @@ def command(
     runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
     tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, as_json: bool, **values: object,
 ) -> None:  # fmt: skip
-    """Run PROGRAM many times, break something different each time, and check that it recovers.
+    """Run PROGRAM many times, break something different each time, and check that each run recovers.
 
-    Takes every option of `up` that describes a job. The first run is without faults. Each other run has to succeed at
-    the same step with nearly the same metric, lose only steps since the last checkpoint, leave nothing behind, and name
-    what was broken as the cause. If a run does not, its faults are reduced to the fewest that still make it fail.
+    Takes every option of `up` that describes a job. The first run has no faults. Every other run has to succeed at the
+    same step with nearly the same metric, lose no steps before the last checkpoint, leave nothing behind, and name
+    what was broken as the cause. If a run fails this check, its faults are reduced to the smallest set with which
+    it still fails.
     """
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import CampaignSettings
@@ -136,7 +137,7 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
 
 
 def _usual_parallel(job: JobSpec) -> int:
-    """Return the number of parallel runs: half the number of cores, or a quarter for programs with TensorFlow."""
+    """Return the number of parallel runs: half the number of cores, or a quarter for programs that use TensorFlow."""
     from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 
     is_costly = imports_tensorflow(program_files(*program_of(job)))

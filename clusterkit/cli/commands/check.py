@@ -20,10 +20,10 @@ from clusterkit.cli.terminal import color_option, echo, echo_json, use_color
 @program_argument
 @json_option
 def check(as_json: bool, **values: object) -> None:
-    """Find mistakes in PROGRAM for this job. The program is neither started nor imported.
+    """Find mistakes in PROGRAM when it is run as this job. The program is neither started nor imported.
 
-    Takes the job options of `up`. Exits with 1 if there is an error, a line at which every run of the job fails.
-    `up` refuses only invalid Python.
+    Takes the job options of `up`. The exit code is 1 if there is an error, that is, a line at which every run of the
+    job fails. `up` itself refuses only programs that are not valid Python.
     """
     from clusterkit.check.findings import Severity, as_text
     from clusterkit.check.findings import as_json as document
@@ -50,14 +50,14 @@ def check(as_json: bool, **values: object) -> None:
 )
 @job_options("file", "workers", "ps", "chief", "evaluator", "env", "cwd", "python", "network",
              "cpus_per_task", "gpus_per_task")  # fmt: skip
-@option("--deep", is_flag=True, help="Also run a small job with two workers, in ten to thirty seconds.")
+@option("--deep", is_flag=True, help="Also run a small job with two workers, which takes ten to thirty seconds.")
 @json_option
 @color_option
 def doctor(as_json: bool, deep: bool, color: bool | None, **values: object) -> None:
     """Examine Python, its packages, the machine and the environment, and say what to do if something is wrong.
 
-    With the options of a job, or a job file, it also says whether the machine has enough for it.
-    Exits with 1 if something is wrong.
+    With job options or a job file, it also says whether the machine has enough resources for the job.
+    The exit code is 1 if something is wrong.
     """
     from clusterkit.doctor.diagnosis import Rating, as_text
     from clusterkit.doctor.diagnosis import as_json as document

@@ -33,7 +33,7 @@ complete -o nosort -F _clusterkit_complete clusterkit
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the script with which a shell completes commands, runs and tasks.
+    """Print the script that a shell needs to complete commands, runs and tasks.
 
     For bash, add this to ~/.bashrc: eval "$(clusterkit completion bash)"
     """

@@ -29,14 +29,14 @@ from clusterkit.supervisor.prepare import Prepared, gather, prepare
 @option(
     "--show-secrets",
     is_flag=True,
-    help="Show what is hidden: the values of variables, and credentials in URLs.",
+    help="Show what is otherwise hidden: the values of environment variables, and credentials in URLs.",
 )
 @json_option
 def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
     """Print the job as a job file with absolute paths, which `up -f` accepts. Starts nothing.
 
     With --json, print everything that is known about the job and its tasks. If `up` would submit a batch script to an
-    engine, the script is added as comments.
+    engine, the script is appended as comments.
     """
     from clusterkit.supervisor.resolve import resolved_file, resolved_json
     from clusterkit.words.secrets import without_secrets
@@ -48,7 +48,7 @@ def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> 
     else:
         text = resolved_file(prepared, gathered.options, show_secrets, tasks) + _batch_script(prepared)
     hides = not (show_secrets or as_json) and without_secrets(prepared.job) != prepared.job
-    hidden = ["Something is hidden in this job file. With --show-secrets it is complete."] if hides else []
+    hidden = ["Some values are hidden in this job file. To print all values, use --show-secrets."] if hides else []
     for warning in (*prepared.warnings, *prepared.doubts, *hidden):
         say(warning)
     echo(text, nl=False)
@@ -72,32 +72,32 @@ def _batch_script(prepared: Prepared) -> str:
     examples=(
         ("manifests --workers 4 -o job.yaml train.py", "A JobSet. Then: kubectl apply -f job.yaml"),
         ("manifests --hosts 2 --claim runs --no-secret -f job.toml > job.yaml", "Without the run's key, for a "
-         "repository. A comment says how to make it."),
+         "repository. A comment says how to create the key."),
     ),
 )  # fmt: skip
 @option(
     "--image",
     metavar="NAME",
     default=f"tf-clusterkit:{__version__}",
-    help="The image of all pods, with the program in it.",
+    help="The image of all pods, which contains the program.",
 )
 @option("--namespace", metavar="NAME", help="The namespace of the objects.", show_default="kubectl's")
 @option("--storage", metavar="CLASS", help="The storage class of the volume, which has to support ReadWriteMany.")
 @option("--storage-size", metavar="SIZE", help="The size of the volume.", show_default="10Gi")
-@option("--claim", metavar="NAME", help="A volume claim that exists, instead of a new one.")
+@option("--claim", metavar="NAME", help="An existing volume claim to use instead of a new one.")
 @option("--memory", metavar="SIZE", help="Memory of each pod that runs tasks.")
 @option("--env-from", metavar="SECRET", multiple=True, help="A Secret whose keys become variables in all pods.")
-@click.option("--no-secret", "secret", flag_value="out", default="too", help="Leave out the Secret of the run's key.")
-@click.option("--only-secret", "secret", flag_value="only", help="Print only that Secret, for the run of --run-id.")
+@click.option("--no-secret", "secret", flag_value="out", default="too", help="Omit the Secret with the run's key.")
+@click.option("--only-secret", "secret", flag_value="only", help="Print only this Secret, for the run of --run-id.")
 @option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
 @job_options()
 @program_argument
 def manifests(secret: str, output: str | None, **values: Any) -> None:
-    """Print the job as Kubernetes objects. Starts nothing, and talks to no cluster.
+    """Print the job as Kubernetes objects. Starts nothing, and contacts no cluster.
 
-    The JobSet has one pod in which `up` supervises the run, and pods with agents, which start the tasks. There are as
-    many of these as --hosts, or one for each task that computes. PROGRAM and all paths are in the image. The documents
-    contain the run's key: see --no-secret.
+    The JobSet has one pod in which `up` supervises the run, and pods with agents, which start the tasks. --hosts is
+    the number of pods with agents; the default is one for each task that computes. PROGRAM and all other paths refer
+    to the image. The objects contain the run's key, unless --no-secret is given.
     """
     from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
     from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private

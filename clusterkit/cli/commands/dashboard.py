@@ -23,7 +23,7 @@ from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
     examples=(("dashboard", "All runs."), ("dashboard --control 2026", "One run, which the page can control.")),
 )
 @port_option
-@option("--control", is_flag=True, help="Let the page control runs: kill, pause, restart, break and end them.")
+@option("--control", is_flag=True, help="Let the page stop runs, kill, pause and restart tasks, and inject faults.")
 def dashboard(run: str | None, port: int, control: bool) -> None:
     """Show live and finished runs in a browser until Ctrl-C is pressed.
 
@@ -48,8 +48,9 @@ def dashboard(run: str | None, port: int, control: bool) -> None:
 def tensorboard(run: str | None, port: int) -> None:
     """Show a live or finished run in TensorBoard until Ctrl-C is pressed.
 
-    In addition to what the tasks wrote, it shows what clusterkit recorded: steps, steps per second, reported metrics
-    and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers only your programs.
+    In addition to what the tasks wrote, TensorBoard shows what clusterkit recorded: steps, steps per second, reported
+    metrics and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers only your own
+    programs.
     """
     from clusterkit.tensorboard.companion import start_tensorboard
 

@@ -1,4 +1,4 @@
-"""`clusterkit debug`: connects the terminal to a task that waits in the debugger."""
+"""`clusterkit debug`: connects the terminal to a task that is waiting in the debugger."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ LOOK_EVERY = 0.05  # seconds between checks for the job file of a starting run
 @click.command(
     "debug",
     cls=OnTasks,
-    examples=(("debug", "The task that waits, or the next one."), ("debug worker:1", "This task.")),
+    examples=(("debug", "The waiting task, or the next task that stops."), ("debug worker:1", "This task only.")),
 )
 def command(run: str | None, tasks: tuple[str, ...]) -> None:
-    """Connect this terminal to a task that waits in the debugger, at a breakpoint or after an exception.
+    """Connect this terminal to a task that is waiting in the debugger, at a breakpoint or after an exception.
 
-    The prompt takes pdb's commands. `c` continues the task, and this command waits for the next one in the debugger;
-    `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts a command of
-    the prompt. If no task waits in the debugger, this command waits for one, until Ctrl-C is pressed.
+    The prompt accepts pdb's commands. `c` continues the task, and this command waits for the next task that stops. `q`
+    and Ctrl-D continue the task and end this command; after `q`, the task ignores further breakpoints. Ctrl-C
+    interrupts a command that was entered at the prompt. If no task is waiting in the debugger, this command waits for
+    one until Ctrl-C is pressed.
     """
     from clusterkit.cli.debugging import DebugConsole
 
@@ -38,7 +39,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
 
 def _info(run: RunDirectory) -> RunInfo | None:
-    """Return a run's info, which its supervisor writes soon after the start; None if the run ended before."""
+    """Return a run's info, which its supervisor writes soon after the start; None if the run ended before that."""
     while (info := run.info()) is None and run.is_live():
         time.sleep(LOOK_EVERY)
     return info

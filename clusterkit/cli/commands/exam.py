@@ -1,4 +1,4 @@
-"""`clusterkit exam`: examines whether a program is right when it is distributed, and whether it survives faults."""
+"""`clusterkit exam`: examines whether a program is correct when distributed, and whether it survives faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _cell(text: str) -> str:
     from clusterkit.exam.model import Chapter
 
     if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", text):
-        raise ValueError(f"{text!r} is not a cell. An exam names its cells, such as resume/killed-between-checkpoints.")
+        raise ValueError(f"{text!r} is not a cell. An exam prints its cells, like resume/killed-between-checkpoints.")
     return text
 
 
@@ -35,7 +35,7 @@ def _cell(text: str) -> str:
     examples=(
         ("exam --workers 2 train.py", "All chapters, in at most six minutes."),
         ("exam --quick --workers 2 --ps 1 train.py", "One minute."),
-        ("exam --cell resume/killed-between-checkpoints --workers 2 train.py", "One cell again."),
+        ("exam --cell resume/killed-between-checkpoints --workers 2 train.py", "Only one cell, again."),
     ),
 )
 @option("--quick", is_flag=True, help="One fault per phase, in about a minute.")
@@ -47,8 +47,8 @@ def _cell(text: str) -> str:
     show_default="6m, or 1m with --quick",
 )
 @option("--wide", is_flag=True, help="Also compare one worker with twice the requested number of workers.")
-@option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine this cell alone.")
-@option("-o", "--output", metavar="FILE", help="Also write the exam as an HTML page, and its runs to a file beside it.")
+@option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine only this cell.")
+@option("-o", "--output", metavar="FILE", help="Also write the exam as an HTML page, and its runs to another file.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, including those that passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
@@ -65,15 +65,15 @@ def command(
     as_json: bool,
     **values: object,
 ) -> None:
-    """Run PROGRAM several times and compare what it computes.
+    """Run PROGRAM several times and compare what the runs compute.
 
-    Takes every option of `up` that describes a job. Does one worker compute what several compute? Does a job that was
-    stopped continue where it was? Does it survive each fault in each phase? Exit code: 0 if everything that was
-    examined passed, 1 if not, 4 if the program could not be examined.
+    Takes every option of `up` that describes a job. Does one worker compute the same as several workers? Does a stopped
+    job continue where it stopped? Does the job survive each fault in each phase? Exit code: 0 if everything that was
+    examined passed, 1 if something failed, 4 if the program could not be examined.
 
-    The program is not edited. Where it sets no seed, TensorFlow and Keras get the same seed in all tasks, and NumPy and
+    The program is not changed. If it sets no seed, TensorFlow and Keras get the same seed in all tasks, and NumPy and
     Python's random get a different seed in each worker of a gang. TensorFlow's operations are made deterministic, and
-    dropout is off where one worker is compared with several.
+    dropout is turned off when one worker is compared with several.
     """
     from clusterkit.cli.commands.report import STDOUT, check_output
     from clusterkit.exam.setup import make_examiner
@@ -94,7 +94,10 @@ def command(
 
 
 def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:
-    """Return the report of the runs, to be written beside `path`. Raises ClusterkitError if that is impossible."""
+    """Return an empty report for the runs, which will be written next to `path`.
+
+    Raises ClusterkitError if that file can't or should not be written.
+    """
     from clusterkit.cli.commands.report import check_output
     from clusterkit.page.report_file import RunsReport
 
@@ -103,12 +106,12 @@ def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:
 
 
 def _beside(path: Path) -> Path:
-    """Return the path of the file with the pages of the runs: `exam.runs.html` for `exam.html`."""
+    """Return the path of the file for the runs' pages, such as `exam.runs.html` for `exam.html`."""
     return path.with_name(f"{path.stem}.runs.html")
 
 
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
-    """Run the exam, print each cell when it has ended, and return the exit code. `pages` collects the cells' runs."""
+    """Run the exam, print the result of each cell, and return the exit code. `pages` collects the cells' runs."""
     from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError

@@ -55,10 +55,10 @@ class NotExplained(ClusterkitError):
 @click.argument("what", metavar="[RUN|FILE|-]", required=False, type=RunId())
 @json_option
 def command(what: str | None, as_json: bool) -> None:
-    """Say why a run failed and what to do about it: the last run that failed, RUN, or the run that wrote a log.
+    """Say why a run failed, and what to do about it. Without an argument, this is the last run that failed.
 
-    A log is a FILE or standard input (-). It may come from anywhere, such as `kubectl logs`, and its lines may name
-    their tasks.
+    Instead of a RUN, the log of a run can be given: a FILE, or - for standard input. The log may come from anywhere,
+    for example from `kubectl logs`, and its lines may be labeled with the names of tasks.
     """
     if what is None and _is_redirected():
         what = STDIN
@@ -98,7 +98,7 @@ def _explain_log(path: str, as_json: bool) -> None:
     first = first_match.evidence.first
     exception = last_exception(first.text.split("\n"))
     if exception is None and not first_match.explanations:
-        headline = "No Python traceback is in this log, and no error that clusterkit knows."
+        headline = "This log contains no Python traceback, and no error that clusterkit knows."
     else:
         who = f"{first.name} failed first" if first.task or first.source else "It failed"
         headline = f"{who}: {exception}" if exception else f"{who}."
@@ -139,7 +139,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
-    """Return the explanations in the run's result or, if it has none, those that the current table has for the run."""
+    """Return the explanations in the run's result. If the result has none, look for them in the current table."""
     from clusterkit.explain.explaining import explained
 
     info = run.info()
@@ -162,7 +162,10 @@ def _last_failed() -> RunDirectory:
 def _print_explanations(
     facts: dict[str, str | None], headline: str, found: Sequence[Explanation], as_json: bool, error: Sequence[str] = ()
 ) -> None:
-    """Print the headline with the explanations or, without any, the lines of `error`; print `facts` only as JSON."""
+    """Print the headline and the explanations; if there are none, print the lines of `error` instead.
+
+    With `as_json`, print the explanations and `facts`.
+    """
     if as_json:
         rows = [{**wire.encode(one), "reported": [*map(address, one.reported)]} for one in found]
         echo_json({**facts, "explanations": rows})

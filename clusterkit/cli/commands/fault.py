@@ -1,4 +1,4 @@
-"""`clusterkit fault`: inject faults into a live run, or end them."""
+"""`clusterkit fault`: injects faults into a live run, or ends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clusterkit.words.grammar import EXAMPLE, parse_all
 
 
 class BadFault(ClusterkitError):
-    """Raised if some faults can't be injected. The command then injects none of its faults."""
+    """Raised if some of the faults can't be injected. The command then injects no faults."""
 
     exit_code = 2
 
@@ -32,7 +32,7 @@ class RunOrFault(RunId):
 
 
 class OnFaults(OnRun):
-    """A command on a run and faults, passed as `run` and `texts`."""
+    """A command that takes a run and faults, which are passed as `run` and `texts`."""
 
     words = "[RUN] FAULT..."
     kind = RunOrFault()
@@ -54,9 +54,9 @@ class OnFaults(OnRun):
     "fault",
     cls=OnFaults,
     examples=(
-        ("fault 'kill worker:1'", "Now."),
+        ("fault 'kill worker:1'", "Kill a worker now."),
         ("fault 'stop any for=10s @ step=500'", "Freeze a task for a while."),
-        ("fault 2026 'partition worker:0 | ps:0'", "Cut off two tasks of a run from each other."),
+        ("fault 2026 'partition worker:0 | ps:0'", "Cut two tasks of a run off from each other."),
         ("fault --heal", "End all open faults."),
     ),
 )
@@ -96,7 +96,7 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
 
 
 def _parse(texts: tuple[str, ...]) -> list[Fault]:
-    """Parse the faults. Raises BadFault with the problems of all of them."""
+    """Parse the faults. Raises BadFault, which lists the problems in all of the faults."""
     faults, problems = parse_all(texts)
     if problems:
         raise BadFault("\n".join(problems))

@@ -59,7 +59,7 @@ def _example(text: str) -> str:
     shell_complete=lambda ctx, param, begin: [name for name, _ in examples() if name.startswith(begin)],
 )
 def command(given: str, example: str | None) -> None:
-    """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
+    """Write a job file, a small program and a test of the program into DIR. Existing files are not changed."""
     if not given:
         raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
     directory = Path(given)
@@ -75,7 +75,8 @@ def command(given: str, example: str | None) -> None:
     echo("".join(f"    {printable(line)}\n" for line in [*change, *commands]), nl=False)
     if missing:
         packages = " ".join(PACKAGES.get(name, name) for name in missing)
-        echo(f"It imports {', '.join(missing)}, not installed here: pip install {packages}", err=True)
+        are = "is" if len(missing) == 1 else "are"
+        echo(f"It imports {', '.join(missing)}, which {are} not installed here: pip install {packages}", err=True)
 
 
 def examples() -> Iterator[tuple[str, list[str]]]:
@@ -99,7 +100,7 @@ def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
 
 
 def write(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write all files or none into a directory, and create the directory if needed. Raises CannotWriteFiles."""
+    """Write either all files or none into a directory, which is created if needed. Raises CannotWriteFiles."""
     if why := why_not_reached(directory):
         raise CannotWriteFiles(f"{directory} can't be written: {why}.")
     there = [str(directory / name) for name in files if os.path.lexists(directory / name)]

@@ -24,7 +24,7 @@ BATCH = 2000  # lines printed in one write
 
 
 def _since(text: str) -> float:
-    """Parse a wall time, written `30s` (ago) or `2024-01-31T12:00:00`."""
+    """Return the wall-clock time that a text means: `30s` (30 seconds ago), or a time such as `2024-01-31T12:00:00`."""
     with suppress(ValueError):
         return time.time() - durations.seconds(text)
     try:
@@ -48,14 +48,14 @@ def _pattern(text: str) -> re.Pattern[str]:
     usual=LIVE_OR_NEWEST,
     examples=(
         ("logs worker:1", "What one task wrote."),
-        ("logs -f -n 20 ps worker:0", "The last 20 lines of some tasks, and what follows."),
+        ("logs -f -n 20 ps worker:0", "The last 20 lines of some tasks, and new lines."),
         ("logs 2026 --grep loss --since 5m", "In the run whose id begins with 2026."),
     ),
 )
 @option("-f", "--follow", is_flag=True, help="Follow the run until it ends; implies --merge.")
 @option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only the output of this attempt.")
-@option("--since", type=Parsed("time", _since), help="Only output since this time, or this long ago, as in 30s.")
-@option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines: of each task, or merged.")
+@option("--since", type=Parsed("time", _since), help="Only output since this time, or from this period, such as 30s.")
+@option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged.")
 @option("--grep", type=Parsed("RE", _pattern), help="Only lines that match this regular expression.")
 @option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
 @option("--all-output", is_flag=True, help="Show TensorFlow's noise, too, as --grep and --json do.")
@@ -96,7 +96,7 @@ def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
 @option("-f", "--follow", "following", is_flag=True, help="Follow the run until it ends.")
 @json_option
 def events(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Show a run's journal: its events and decisions. With TASKs, show only what concerns them."""
+    """Show a run's journal: its events and decisions. With TASKs, show only what concerns these tasks."""
     chosen = choose(run, finished=True)
     names = {str(task) for task in tasks_shown(chosen, tasks)} if tasks else None
     journal = JournalReader(chosen)

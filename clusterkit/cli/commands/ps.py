@@ -55,7 +55,7 @@ def top(run: str | None, interval: float, count: int | None, as_json: bool) -> N
         looks = follow(look.refresh, end_waiter(look.run).is_over, max(interval, 0.1))
         if not as_json:
             clear_screen()
-        look.rows(meter)  # CPU usage is measured from one sample to the next
+        look.rows(meter)  # the first sample, since CPU usage is measured between two samples
         for _ in islice(looks, 1, None if count is None else min(count, sys.maxsize - 1) + 1):
             rows = look.rows(meter)
             if as_json:
@@ -71,7 +71,7 @@ def top(run: str | None, interval: float, count: int | None, as_json: bool) -> N
 
 
 def _head(look: RunSnapshot) -> str:
-    """Return a line about the run, and its current activity with its first metrics, as `ps` prints them."""
+    """Return a line about the run, and the run's current activity, as `ps` prints them."""
     status = look.status
     restarts = f", {number_of('restart', status.restarts)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
@@ -90,7 +90,7 @@ def _head(look: RunSnapshot) -> str:
 @option("-q", "--quiet", is_flag=True, help="Only the ids.")
 @json_option
 def ls(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
-    """List the runs, the newest first."""
+    """List the runs, newest first."""
     from clusterkit.warm.warm_client import all_servers, description
 
     if campaigns:

@@ -22,10 +22,10 @@ from clusterkit.words.model import number_of
 
 @click.command("rm", cls=Command, examples=[("rm 20261122-080115-c2ea mine", "")])
 @click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
-@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. Otherwise, ask on a terminal.")
+@option("--prefix", is_flag=True, help="RUN may be the beginning of an id. Without --prefix, ask on a terminal.")
 @json_option
 def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
-    """Remove finished runs with everything in their directories, or the records of campaigns, unless they are live."""
+    """Remove finished runs, with everything in their directories, or the records of finished campaigns."""
     store, found, problems = RunStore(), list[RunDirectory | CampaignFile](), list[ClusterkitError]()
     for name in dict.fromkeys(runs):
         try:
@@ -36,7 +36,10 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 
 def _find(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
-    """Return the run or campaign with this id, or this prefix if --prefix or the user permits. Raises NoSuchRun."""
+    """Return the run or campaign with this id. Raises NoSuchRun.
+
+    The beginning of an id is accepted if --prefix is given or the user agrees.
+    """
     found = store.find_any(name)
     whole = _id(found)
     question = f"{name!r} is the beginning of the id {whole}. Remove {whole}?"
@@ -72,7 +75,7 @@ def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bo
 def _remove(
     chosen: Iterable[RunDirectory | CampaignFile], problems: list[ClusterkitError], as_json: bool, dry_run: bool = False
 ) -> NoReturn:
-    """Remove the chosen runs and campaigns, print the ids of those that were removed and all problems, and exit."""
+    """Remove the chosen runs and campaigns, print the ids of what was removed, print all problems, and exit."""
     removed = list[str]()
     for one in chosen:
         try:
@@ -94,7 +97,7 @@ def _id(one: RunDirectory | CampaignFile) -> str:
     return one.run_id if isinstance(one, RunDirectory) else one.campaign_id
 
 
-@click.command("reap", cls=Command, examples=[("reap --all", "Of every state directory.")])
+@click.command("reap", cls=Command, examples=[("reap --all", "In every state directory.")])
 @option("--all", "everywhere", is_flag=True, help="Also for runs in other state directories.")
 def command(everywhere: bool) -> None:
     """Kill the processes of runs that lost their supervisor."""

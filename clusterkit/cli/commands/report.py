@@ -24,7 +24,7 @@ from clusterkit.words.errors import RunDirectoryError
 FORMATS = ("html", "md")
 USUAL_NAMES = {"html": "report.html", "md": "report.md"}
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md"}
-MARK = b"clusterkit report: "  # near the beginning of every report
+MARK = b"clusterkit report: "  # a text near the beginning of every report
 STDOUT = "-"
 
 
@@ -41,7 +41,7 @@ class RunOrCampaign(RunId):
 
 
 class OnRunOrCampaign(OnRun):
-    """A command on one run or campaign."""
+    """A command that acts on one run or campaign."""
 
     words = "[RUN|CAMPAIGN]"
     kind = RunOrCampaign()
@@ -63,14 +63,14 @@ class OnRunOrCampaign(OnRun):
 )  # fmt: skip
 @option(
     "--format", "kind", type=click.Choice(FORMATS),
-    help="A page, or Markdown.", show_default="by the ending of FILE, else html",
+    help="An HTML page, or Markdown.", show_default="by the ending of FILE, else html",
 )  # fmt: skip
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 def command(run: str | None, output: str | None, kind: str | None, force: bool) -> None:
     """Write a run or a campaign to one file, which needs neither a server, nor a network, nor the run's directory.
 
-    A page opens from disk, and has everything that the dashboard shows. Of long logs, it has the end of each attempt
-    and the lines around incidents.
+    A page can be opened from disk, and contains everything that the dashboard shows. For long logs, it contains only
+    the end of each attempt and the lines around incidents.
     """
     from clusterkit.page.report_file import Format, report
 

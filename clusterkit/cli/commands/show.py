@@ -1,4 +1,4 @@
-"""`clusterkit show` and `compare`: how a run ended, and runs side by side."""
+"""`clusterkit show` and `compare`: show how a run ended, and show runs side by side."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def show(run: str | None, as_json: bool, startup: bool) -> None:
 
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: StepUse | None, color: bool) -> str:
-    """Return the report of a finished run, or the tasks and the recoveries so far of any other run."""
+    """Return the report of a finished run. For any other run, return its tasks, and its recoveries so far."""
     if result is not None:
         return report(result, look.run, color, recovered=recovered, use=use)
     word, text = look.activity
@@ -106,8 +106,8 @@ def _show_startup(recovered: Account) -> None:
 def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     """Compare runs, finished or live: options, speed, goodput, and a metric by step, side by side.
 
-    A run is given by its id, or by its program, whose newest run is taken: compare slow.py fast.py. By default, the
-    last two runs of the same program are compared.
+    A run is given by its id. A program stands for its newest run: compare slow.py fast.py. By default, the last two
+    runs of the same program are compared.
     """
     from clusterkit.job.options import texts_of
 

@@ -25,7 +25,7 @@ ANSWER_WITHIN = 3.0  # seconds; the time that a supervisor has to answer
 
 
 def _signal(text: str) -> int:
-    """Parse a signal, written `TERM`, `SIGTERM` or `15`."""
+    """Parse a signal, such as `TERM`, `SIGTERM` or `15`."""
     name = text.upper()
     if name.isdecimal() and 1 <= int(name) <= 64:
         return int(name)
@@ -50,7 +50,7 @@ def _signal(text: str) -> int:
 def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
     """Send a signal to every process of the tasks. The run handles the outcome as it would any other failure.
 
-    TASK is worker:1, worker for every worker, or all. RUN is a run id or its beginning.
+    TASK is worker:1, worker (all workers) or all (all tasks). RUN is a run id or its beginning.
     """
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     answer = _request(run, "kill", tasks, signal=number)
@@ -60,7 +60,7 @@ def kill(number: int, run: str | None, tasks: tuple[str, ...], as_json: bool) ->
 @click.command("pause", cls=OnTasks, required=True, examples=[("pause ps:0", "Pause a task.")])
 @json_option
 def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Pause tasks with SIGSTOP. They keep their memory and connections, and make no progress."""
+    """Pause tasks with SIGSTOP. They keep their memory and connections, but make no progress."""
     answer = _request(run, "pause", tasks)
     _print_answer(answer, as_json, "is paused")
 
@@ -68,7 +68,7 @@ def pause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @click.command("unpause", cls=OnTasks, required=True, examples=[("unpause all", "Resume every paused task.")])
 @json_option
 def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Resume paused tasks. A task that a fault has stopped, too, resumes when the fault ends."""
+    """Resume paused tasks. If a fault has stopped a task as well, the task resumes when the fault ends."""
     answer = _request(run, "unpause", tasks)
     _print_answer(answer, as_json, "resumed")
 
@@ -103,7 +103,7 @@ def _print_answer(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
-    """Wait until each task runs its attempt in `wanted` or a later one. Raises ClusterkitError on failure."""
+    """Wait until each task is running an attempt with at least the number in `wanted`. Raises ClusterkitError."""
     late = list(wanted)
     patience = RESTART_TIMEOUT + (look.info.job.limits.grace if look.info else 0)
     try:
@@ -143,19 +143,19 @@ def wait(run: str | None, as_json: bool) -> None:
 @click.command(
     "down",
     cls=OnRun,
-    examples=[("down", "Stop the newest live run."), ("down --kill 2026", "At once, by the beginning of its id.")],
+    examples=[("down", "Stop the newest live run."), ("down --kill 2026", "At once, given the beginning of its id.")],
 )
 @option("--kill", is_flag=True, help="Skip the grace period.")
 @option(
     "-t",
     "--timeout",
     type=DURATION,
-    help="Kill what still runs after this time.",
+    help="Kill tasks that are still running after this time.",
     show_default="the run's grace period",
 )
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
-    """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
+    """Stop a live run: send SIGTERM to each task, and SIGKILL to tasks still running after the grace period."""
     chosen = live_run(run)
     was_live, life = chosen.is_live(), RunEndWaiter(chosen)
     try:

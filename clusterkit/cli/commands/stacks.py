@@ -1,4 +1,4 @@
-"""`clusterkit stacks` and `profile`: show what the tasks of a live run do, now and in their next steps."""
+"""`clusterkit stacks` and `profile`: show what the tasks of a live run are doing now, and in their next steps."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from clusterkit.words.model import Task
 WRITTEN_WITHIN = 30.0  # seconds; the time that tasks get to write their profiles after --timeout
 
 
-@click.command("stacks", cls=OnTasks, examples=[("stacks", "Of every task."), ("stacks worker:1 ps:0", "")])
+@click.command("stacks", cls=OnTasks, examples=[("stacks", "Every task."), ("stacks worker:1 ps:0", "")])
 @option("--timeout", type=DURATION, default="3s", help="How long to wait for the stacks.")
 @json_option
 def stacks(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bool) -> None:
-    """Show the Python stacks of every thread of tasks, without disturbing them."""
+    """Show the Python stack of every thread in the tasks, without disturbing the tasks."""
     from clusterkit.backends.local.stacks import collect, dumps_of
     from clusterkit.cli.snapshot import RunSnapshot
 
@@ -48,13 +48,13 @@ def stacks(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: boo
     examples=[("profile worker:1", "The next 20 steps of one task."), ("profile --steps 5", "")],
 )
 @option("--steps", type=click.IntRange(min=1), default=20, metavar="N", help="Number of steps to profile.")
-@option("--timeout", type=DURATION, default="30s", help="Stop after this time, even with fewer steps.")
+@option("--timeout", type=DURATION, default="30s", help="Stop after this time, even after fewer steps.")
 @json_option
 def profile(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...], as_json: bool) -> None:
-    """Write a TensorBoard profile of tasks while they train, for programs that use clusterkit.training.
+    """Write TensorBoard profiles of tasks that are training. The program has to use clusterkit.training.
 
-    A profile starts at the next step that a task reports and ends N steps later. Workers and ps of a parameter-server
-    job report no steps: their profiles last as long as the coordinator's. To show profiles, TensorBoard needs the
+    A profile starts at the next step that a task reports and ends N steps later. In a parameter-server job, workers and
+    ps report no steps, so their profiles last as long as the coordinator's. To show profiles, TensorBoard needs the
     package tensorboard-plugin-profile.
     """
     chosen = live_run(run)
@@ -87,7 +87,7 @@ def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patien
 
 @dataclass(slots=True)
 class Answers:
-    """The answers of tasks to a request for profiles."""
+    """The tasks' answers to a request for profiles."""
 
     request: int
     waiting: set[Task]
@@ -101,13 +101,13 @@ class Answers:
             self._give(Profiled(event.task, event.attempt, self.request, None, why="it ended before that"))
 
     def close(self, why: str) -> None:
-        """Stop waiting: record that each task without an answer gave no profile, with the reason `why`."""
+        """Stop waiting: for each task that has not answered, record that it gave no profile, and the reason `why`."""
         for task in list(self.waiting):
             self._give(Profiled(task, 0, self.request, None, why=why))
 
     @property
     def in_order(self) -> list[Profiled]:
-        """The answers, ordered by task."""
+        """The answers, sorted by task."""
         return [self.given[task] for task in sorted(self.given)]
 
     def _give(self, event: Profiled) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @option("-d", "--detach", is_flag=True, help="Run in the background: return when all tasks are ready.")
 @job_options()
 @option("--continue", "continues", is_flag=True, group="Run and checkpoints",
-        help="Continue the run of --run-id itself, if it has not ended.")  # fmt: skip
+        help="Continue the run given by --run-id, if it has not ended.")  # fmt: skip
 @option("--no-wait", is_flag=True, group="Run and checkpoints", help="With -d: return as soon as the run is live.")
 @program_argument
 @only_option
@@ -54,8 +54,8 @@ def command(
 ) -> None:
     """Run PROGRAM as a cluster until its job is done.
 
-    Chief, workers, parameter servers and evaluator are processes of this machine, each with its TF_CONFIG. A task
-    that fails is restarted, together with the tasks that its strategy needs restarted. Ctrl-C ends everything.
+    The chief, workers, parameter servers and evaluator run as processes on this machine, each with its own TF_CONFIG.
+    A task that fails is restarted, together with the tasks that its strategy needs to restart. Ctrl-C ends everything.
     """
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
@@ -87,7 +87,7 @@ def command(
 def _check_continues(prepared: Prepared, detach: bool) -> Prepared:
     from clusterkit.words.errors import BadJob
 
-    problems = [] if prepared.run_id else ["--continue needs --run-id: the run that is to be continued."]
+    problems = [] if prepared.run_id else ["--continue needs --run-id, which names the run to continue."]
     problems += ["--continue can't be combined with -d."] if detach else []
     if problems:
         raise BadJob(problems)
@@ -109,7 +109,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
 
 
 def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
-    """If the engine has yet to allocate the job's hosts, submit the job, follow the run unless `detach`, and exit."""
+    """If the engine has yet to allocate the job's hosts, submit the job, follow the run (unless `detach`), and exit."""
     job = prepared.job
     if not job.hosts.count:
         return

@@ -18,13 +18,13 @@ IDLE = "30m"
 def command() -> None:
     """Keep TensorFlow imported between runs, so that the next `up` starts training almost immediately.
 
-    A warm server serves only this user's runs, and only those with the same interpreter, environment and installed
-    files. Other runs ignore it.
+    A warm server is used only by this user's runs, and only by those with the same interpreter, environment and
+    installed files. Other runs ignore the server.
     """
 
 
 @command.command()
-@option("--preload", multiple=True, metavar="MODULE", help="Import this too, for runs with the same --preload.")
+@option("--preload", multiple=True, metavar="MODULE", help="Import this module, too, for runs with the same --preload.")
 @option("--idle", type=DURATION, default=IDLE, help="Stop after this time without a run.")
 def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
@@ -39,7 +39,7 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 
 @command.command()
 def status() -> None:
-    """List the warm servers. Exits with 1 if there are none."""
+    """List the warm servers. The exit code is 1 if no server is running."""
     found = list(all_servers())
     for path, server in found:
         echo(f"{path.stem}  {description(server)}")
@@ -70,8 +70,8 @@ def stop() -> None:
 def auto(off: bool) -> None:
     """From now on, keep a warm server after each run.
 
-    `up`, tests, exams and notebooks start the server. It stops after 15 minutes without a run, and when the terminal in
-    which it was started closes.
+    `up`, tests, exams and notebooks start the server. The server stops after 15 minutes without a run, or when the
+    terminal in which it was started is closed.
     """
     from clusterkit.warm.shared_servers import AUTO_FILE
 
@@ -83,7 +83,7 @@ def auto(off: bool) -> None:
     except OSError as error:
         raise click.ClickException(f"{warm_dir()} can't be used: {error.strerror}.") from None
     if not off:
-        echo("The next run starts a warm server, which stays for 15 minutes without a run. To end it: warm stop")
+        echo("The next run starts a warm server, which stops after 15 minutes without a run. To stop it now: warm stop")
         return
     stopped = [end(path) for path, server in all_servers() if server.get("kept")]
-    echo("Runs no longer keep a warm server." + (" The one that was up is stopped." if any(stopped) else ""))
+    echo("Runs no longer keep a warm server." + (" The running server was stopped." if any(stopped) else ""))

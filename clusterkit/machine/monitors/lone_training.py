@@ -34,7 +34,7 @@ class LoneTraining:
         self.schedule_inspection(record)
 
     def schedule_inspection(self, record: TaskRecord) -> None:
-        """Schedule an inspection if the task, which has just reported on its training, may train alone."""
+        """Schedule an inspection if the task, which has just reported on its training, may be training alone."""
         if not self.warned and _trains(record) and _why_alone(record) and self._applies():
             timers = self.state.timers
             if not timers.is_set(Timer.LONE_TRAINING) and not self.inspection_pending:
@@ -92,7 +92,7 @@ class LoneTraining:
 
 
 def _trains(record: TaskRecord) -> bool:
-    """Return whether the task trains something by itself: it reports steps, or has called `fit`."""
+    """Return whether the task is training something by itself: it reports steps, or has called `fit`."""
     report = record.trains_with
     calls_fit = report is not None and report.training in (Training.SCOPED, Training.FIT)
     return calls_fit or record.first_step is not None

@@ -1,4 +1,4 @@
-"""Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
+"""Detects which task is persistently slower than its peers, as opposed to tasks that are only waiting for it.
 
 The tasks are compared over several inspections. A task counts as slower if all inspections together show the
 difference, and if they would still show the difference without any single inspection. In addition, at most one
@@ -16,7 +16,7 @@ from clusterkit.words.model import Task
 
 
 class Threshold(NamedTuple):
-    """The factor and the amount by which a task has to be slower."""
+    """The factor and the amount by which a task has to be slower than its peers to count as a straggler."""
 
     factor: float
     amount: float
@@ -167,7 +167,7 @@ def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
 
 
 def _busy(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare how much of the time each task of a gang does not wait for its peers."""
+    """Compare for how much of the time each task of a gang is not waiting for its peers."""
     paces = _paces(observations, peers.equal_workers) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))

@@ -115,7 +115,7 @@ class ProgressMonitor:
         self.stragglers.progressed()
 
     def steps_unreported(self, record: TaskRecord) -> None:
-        """Warn once that the program trains but reports no step, unless any task has already reported a step."""
+        """Warn once that the program is training but reports no steps, unless a task has already reported a step."""
         if self.warned_unreported or self.state.progress_at is not None or not record.task.trains:
             return
         self.warned_unreported = True
@@ -180,7 +180,7 @@ class ProgressMonitor:
         self.stalls.evaluate_quick(vitals)
 
     def _warn_of_unanswered_task(self, vitals: Mapping[Task, Vitals]) -> None:
-        """Warn if a strategy still waits for tasks in its cluster: the program may have defined that cluster itself."""
+        """Warn if a strategy is still waiting for tasks in its cluster: the program may have defined that cluster."""
         leader = self.state.job.leader
         if leader in vitals and vitals[leader].connects:
             self.state.warn(unanswered(leader, vitals), leader)
@@ -239,8 +239,8 @@ class ProgressMonitor:
         )
 
 
-# Seconds; the wait for a first step once all training tasks run. Imports, connections and the first compilation usually
-# take less time, so a program that reports steps has reported a step by then.
+# Seconds; the wait for a first step once all training tasks are running. Imports, connections and the first compilation
+# usually take less time, so a program that reports steps has reported a step by then.
 PATIENCE = 60.0
 STALL_TIMEOUT = -1  # stands for --stall-timeout in `warned`; faults are numbered from 0
 

@@ -46,7 +46,7 @@ class Stalls:
         self.expect_progress()
 
     def on_timer(self) -> None:
-        """Check how long training has completed no steps, and whether there is an excuse."""
+        """Check for how long training has completed no steps, and whether there is an excuse."""
         since, now = self._no_progress_since(), self.state.now
         if since is None or self.ending.begun:
             return
@@ -174,7 +174,7 @@ MOST_NAMED = 3  # the maximum number of further tasks with the same activity tha
 
 
 def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
-    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if every task runs."""
+    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if no task is."""
     for letter, condition in _HALTED.items():
         for task in sorted(tasks):
             if task in vitals and vitals[task].state == letter:
@@ -187,9 +187,9 @@ def stuck_task(
 ) -> tuple[Task, str] | None:
     """Return the live task to blame for a stall, and the reason as text; None if no task can be blamed.
 
-    A task that is stopped or hangs in the kernel is blamed before its peers, which only wait for it. Otherwise blame a
-    training task in its own code while another training task waits in TensorFlow; then the reporting task that is
-    furthest behind; then the leader.
+    A task that is stopped or hangs in the kernel is blamed before its peers, which are only waiting for it. Otherwise,
+    blame a training task in its own code while another training task waits in TensorFlow; then the reporting task that
+    is furthest behind; then the leader.
     """
     if found := halted_task(steps, vitals):
         return found
@@ -218,7 +218,7 @@ def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]
 
 
 def activity_of(task: Task, vitals: Mapping[Task, Vitals]) -> str:
-    """Describe what a task does: `worker:1 waits for a socket at train.py:7`; only its name if nothing is known."""
+    """Describe what a task is doing: `worker:1 waits for a socket at train.py:7`; only its name if nothing is known."""
     found = halted_task([task], vitals)
     return f"{task} {found[1] if found else vitals[task].doing if task in vitals else ''}".strip()
 

@@ -88,7 +88,7 @@ class StragglerMonitor:
                 self.step_times[task] = StepTimes(previous.count + times.count, previous.seconds + times.seconds)
 
     def on_timer(self) -> None:
-        """Request an inspection of the tasks, unless they do something other than training."""
+        """Request an inspection of the tasks, unless they are doing something other than training."""
         if self.ending.begun:
             return
         if self._is_interrupted() or self._is_in_phase():
@@ -189,7 +189,7 @@ class StragglerMonitor:
 
 
 def peers_of(job: JobSpec) -> Peers:
-    """Return the tasks to compare. Stops are compared in all of them, and the work in workers that do the same work."""
+    """Return the tasks to compare. Stops are compared among all of them, and work only among those with equal work."""
     if job.shape is Shape.SINGLE:
         return Peers((), (), gang=False)
     gang = job.shape is Shape.MULTI_WORKER

@@ -114,7 +114,7 @@ def _finite(value: Any) -> Any:
 
 
 class Curve:
-    """A curve in buckets of time. A bucket stores its last point, its lowest value, and its highest value."""
+    """A curve, divided into buckets of time. A bucket stores its last point, its lowest value and its highest value."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -2,7 +2,7 @@
 
 The page stores the state of a run as a flat map from keys to entities. `RunModel` reads the journal's events, updates
 the entities, and remembers the journal offset of each entity's last change. A client knows up to which journal offset
-the client has all changes. A message of the event stream contains the entities that changed after that offset. So a
+it has all changes. A message of the event stream contains the entities that changed after that offset. So a
 client that reconnects, even to another server, misses no change and receives no change twice. A report file embeds the
 same map.
 
@@ -85,7 +85,7 @@ class TaskRow:
     cpu: float | None  # in percent of one core
     memory: int | None  # in bytes
     faults: tuple[str, ...]  # the actions of the open faults that affect the task
-    note: str  # says that the task waits in a debugger, or why the task is slower than its peers; may be empty
+    note: str  # says that the task is waiting in a debugger, or why it is slower than its peers; may be empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ArrivalsIndex:
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.arrivals
         self.ends: dict[Source, int] = {}  # the recorded length of each attempt's log
-        self.size = 0  # the number of bytes of `arrivals` that were read
+        self.size = 0  # the number of bytes of `arrivals` that have been read
         self._places: list[int] = [0]  # the offsets in the file that the index stores
         self._known: list[dict[Source, int]] = [{}]  # the value of `ends` at each of these offsets
         self._apart = APART

@@ -1,4 +1,4 @@
-"""Creates the entities of a run, its tasks, its job, and the network between the tasks."""
+"""Creates the entities for a run, its tasks, its job, and the network between the tasks."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _error(failure: Failure | None) -> tuple[str, ...]:
 
 def task_entity(of: TaskStatus, number: int, now: Now, trains: bool = True) -> TaskRow:
     usage = now.usage.get(of.task)
-    note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
+    note = f"is waiting in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),
         type=of.task.type.value,
@@ -166,7 +166,7 @@ def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
 
 
 def clean(text: str) -> str:
-    """Make control characters in a text from a task or a user visible, and shorten the text if it is too long."""
+    """Make the control characters visible in a text from a task or a user, and shorten the text if it is too long."""
     return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
 
 

@@ -1,4 +1,4 @@
-"""The model of a run, which keeps the entities of the page up to date as events are read from the journal."""
+"""The model of a run: keeps the page's entities up to date as events are read from the journal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RUN, JOB = "run", "job"
 class RunModel:
     """Takes each event of a run, and keeps the run's entities on `board` up to date.
 
-    Some entities change with every report of progress. Such changes are only noted at first; `refresh` puts the changed
+    Some entities change with every progress report. Such changes are only noted at first; `refresh` puts the changed
     entities on the board before messages are sent to clients. The board includes all changes up to the journal offset
     `settled`.
     """
@@ -97,7 +97,7 @@ class RunModel:
             self._note_bars()
 
     def end(self, written: RunResult | None) -> None:
-        """Take the contents of the result file, which include explanations; None if the file is not written yet."""
+        """Take the contents of the result file, which include explanations; None if the file does not exist yet."""
         if written is not self.written:
             self.written, self._incidents = written, self.offset
 

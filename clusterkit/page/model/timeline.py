@@ -1,4 +1,4 @@
-"""What the page shows on the time axis: bars of attempts and of startups, lines from causes to effects, and marks."""
+"""What the page shows on the time axis: bars for attempts and startups, lines from causes to effects, and marks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PHASES = {
     Stage.BEGUN: "waiting", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
     Stage.CONNECTED: "connect", Stage.PREPARED: "prepare", Stage.STEPPED: "first step",
 }  # fmt: skip
-# The maximum number of marks of checkpoints. If there are more, every second checkpoint is kept, then every fourth, ...
+# The maximum number of checkpoint marks. If there are more, every second checkpoint is kept, then every fourth, ...
 MOST_CHECKPOINTS = 500
 MOST_OTHERS = 2000  # at most this many other marks are kept, the newest
 # Events without marks: the page shows these events in lanes, rows or curves, or not at all.

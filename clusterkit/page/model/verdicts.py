@@ -1,4 +1,4 @@
-"""Reads the verdict of a campaign about one of its runs."""
+"""Reads a campaign's verdict on one of its runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 20  # the maximum number of violations in a verdict
 
 
 class VerdictReader:
-    """Reads a campaign's verdict about a run. `part_of` is the field of the job that names the campaign."""
+    """Reads a campaign's verdict on a run. `part_of` is the field of the job that names the campaign."""
 
     def __init__(self, run: RunDirectory, part_of: str | None) -> None:
         kind, _, name = (part_of or "").partition("/")
