@@ -12,7 +12,7 @@ MAX_ANSWER = 1 << 20  # bytes; longer answers are invalid
 
 
 class BadAnswer(OSError):
-    """A server's answer is too long, or is not a JSON object in one line."""
+    """A server's answer is too long, or is not a JSON object on a single line."""
 
     def __init__(self) -> None:
         super().__init__("its answer is invalid")

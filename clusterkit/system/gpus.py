@@ -19,7 +19,7 @@ class NoGpus(Exception):
 
 
 def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
-    """Return what nvidia-smi prints about these fields: a line for each GPU. `within` is in seconds. Raises NoGpus."""
+    """Return what nvidia-smi prints for these fields, one line per GPU. `within` is in seconds. Raises NoGpus."""
     tool = shutil.which(TOOL, path=env.get("PATH"))
     if tool is None:  # most machines lack the tool
         raise NoGpus(f"{TOOL}, which lists GPUs, was not found")

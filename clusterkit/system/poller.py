@@ -39,7 +39,7 @@ class Wakeup:
         return self._descriptor
 
     def clear(self) -> None:
-        """Make the descriptor unreadable until the next signal. Handlers of earlier signals run at once."""
+        """Drain the descriptor. Handlers of signals that have already arrived run during this call."""
         with suppress(BlockingIOError):
             os.read(self._descriptor, MANY)
 

@@ -21,7 +21,7 @@ def claim() -> socket.socket:
     Raises NoPorts, or OSError if no descriptor is free.
 
     SO_REUSEPORT is set after the bind: if two supervisors pick the same port, one fails to bind and picks another. If
-    the option were set before, both would hold the port unnoticed.
+    the option were set before the bind, both could bind the port without noticing.
     """
     for _ in range(TRIES):
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

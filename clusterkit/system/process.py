@@ -66,7 +66,8 @@ def start_session(
 class Helper:
     """A helper process of the supervisor, such as the switch, connected by the socket `channel`. Raises OSError.
 
-    `argv` returns the command for the descriptor of the process's socket. `env` is added to the inherited environment.
+    `argv` takes the descriptor of the helper's end of the socket, and returns the helper's command line. `env` is added
+    to the inherited environment.
     """
 
     def __init__(self, argv: Callable[[int], Sequence[str]], log: Path, env: Mapping[str, str]) -> None:

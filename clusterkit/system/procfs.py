@@ -155,7 +155,7 @@ def listening_ports_of(pid: int, namespace: int | str = "self") -> frozenset[int
 
 
 def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
-    """Yield the fields in /proc/PID/net/tcp and tcp6 of each socket that is in this state."""
+    """For each TCP socket in this state, yield its fields from /proc/PID/net/tcp or /proc/PID/net/tcp6."""
     for table in ("tcp", "tcp6"):
         lines = (_read(f"/proc/{pid}/net/{table}") or b"").decode().splitlines()[1:]
         yield from (fields for fields in map(str.split, lines) if fields[3] == state)

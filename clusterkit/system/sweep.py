@@ -35,9 +35,9 @@ class ProcessesSurvived(ClusterkitError):
 def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = None) -> int:
     """Kill the processes that `find` returns, until it returns no new processes; return how many were killed.
 
-    A zombie counts as new once, since its children get another parent before the next call of `find`. After that, the
-    zombie is ignored, since a debugger may keep it. Tries again while no descriptor is free. After `within` seconds, by
-    default KILL_TIMEOUT, raises ProcessesSurvived.
+    A zombie counts as new the first time that it is found: its children are given another parent, so `find` has to look
+    for them once more. After that, the zombie is ignored, since a debugger may keep it. Tries again while no descriptor
+    is free. After `within` seconds, by default KILL_TIMEOUT, raises ProcessesSurvived.
     """
     seen, killed = set[int](), set[int]()
     within = KILL_TIMEOUT if within is None else within
@@ -72,7 +72,7 @@ def end_descendants(within: float | None = None) -> int:
 def kill_and_wait(pids: Collection[int], until: float, within: float = KILL_TIMEOUT) -> None:
     """Kill processes, and wait for each. Raises ProcessesSurvived at `until` (monotonic), or CannotLook."""
     with contextlib.ExitStack() as stack:
-        waiting = dict(_pidfds(pids, stack))  # perhaps not for all processes; the caller tries the others again
+        waiting = dict(_pidfds(pids, stack))  # lacks processes if no descriptor was free; the caller retries those
         poll = select.poll()
         for pidfd in waiting:
             with contextlib.suppress(OSError):
