@@ -30,7 +30,7 @@ from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState
 
-READY_WITHIN = 5.0  # seconds; the time that tasks have to open their ports or to report anything
+READY_WITHIN = 5.0  # seconds; how long to wait for tasks to open their ports or report something
 READY_WITHIN_IMPORTING = 60.0  # seconds; the same for tasks that import TensorFlow, perhaps many on few cores
 CHECK_EVERY = 0.05  # seconds between reads of the journal while tasks start
 OUTPUT_TAIL = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
@@ -165,17 +165,17 @@ class ReadinessCheck(NamedTuple):
 class Readiness:
     """Determines whether each task of the cluster is ready, has succeeded, or has been silent for `patience` seconds.
 
-    A task is ready when it is running and has opened its port or reported anything. The task of a single-process job
+    A task is ready when it is running and has opened its port or reported something. The task of a single-process job
     only has to be running, because no other task connects to it.
     """
 
     job: JobSpec
     patience: float
     _ready: set[Task] = field(default_factory=set)
-    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time when it was first seen
+    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, when it was first seen
 
     def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> ReadinessCheck:
-        """Inspect the tasks. `now` is the time in seconds, by any clock."""
+        """Inspect the tasks. `now` is the time in seconds, always on the same clock."""
         cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster and not tasks[task].given_up]
         ready = {of.task for of in cluster if self._is_ready(of, of.task in listening)}
         new = tuple(of.task for of in cluster if of.task in ready - self._ready)

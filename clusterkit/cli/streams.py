@@ -15,7 +15,10 @@ class Unwritten(OSError):
 
 
 class _Output(io.FileIO):
-    """Standard output, which raises Unwritten for write errors. click itself handles a pipe without a reader."""
+    """A wrapper around standard output that raises Unwritten for write errors, except for a pipe without a reader.
+
+    click itself handles such a pipe.
+    """
 
     def write(self, data: Any, /) -> int:
         try:
@@ -27,7 +30,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error, which ignores write errors, so that a full disk does not change what a command does."""
+    """A wrapper around standard error that ignores write errors, so that a full disk does not change a command."""
 
     def write(self, data: Any, /) -> int:
         try:

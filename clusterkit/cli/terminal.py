@@ -32,7 +32,10 @@ def _size() -> os.terminal_size:
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
-    """Print text; if `color` is True, keep the colors in the text. Callers have to remove line ends within fields."""
+    """Print text; if `color` is True, keep the colors in the text.
+
+    Newlines are printed as they are, so callers have to remove newlines from untrusted parts of the text.
+    """
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # color=True: click keeps escapes
 
 

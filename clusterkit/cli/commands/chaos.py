@@ -113,7 +113,7 @@ def command(
 
 
 def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:
-    """Return the fault actions to use. Raises BadJob if the job does not support a wanted action."""
+    """Return the fault actions to use. Raises BadJob if the job does not support a requested action."""
     from clusterkit.chaos.schedule import possible
     from clusterkit.network.virtual import why_not
 

@@ -96,8 +96,8 @@ def manifests(secret: str, output: str | None, **values: Any) -> None:
     """Print the job as Kubernetes objects. Starts nothing, and contacts no cluster.
 
     The JobSet has one pod in which `up` supervises the run, and pods with agents, which start the tasks. --hosts is
-    the number of pods with agents; the default is one for each task that computes. PROGRAM and all other paths refer
-    to the image. The objects contain the run's key, unless --no-secret is given.
+    the number of pods with agents; the default is one for each training task except a coordinator. PROGRAM and all
+    other paths are paths inside the image. The objects contain the run's key, unless --no-secret is given.
     """
     from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
     from clusterkit.engines.kubernetes.printed import key_request, key_text, manifest_from, manifest_text, write_private

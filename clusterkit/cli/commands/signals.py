@@ -77,7 +77,7 @@ def unpause(run: str | None, tasks: tuple[str, ...], as_json: bool) -> None:
 @click.option("--no-wait", is_flag=True, help="Return without waiting for the tasks to restart.")
 @json_option
 def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: bool) -> None:
-    """Restart tasks, together with the tasks in their restart scope. This does not use up the restart budget."""
+    """Restart tasks, together with the tasks in their restart scope. This does not count against the restart budget."""
     from clusterkit.cli.snapshot import RunSnapshot
 
     snapshot = RunSnapshot(choose(run, finished=False))
@@ -164,7 +164,7 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
             if not life.is_over(timeout):
                 client.call("down", force=True)
     except NotLive:
-        # Either the run has ended, or its supervisor does not answer; in that case, the guardian ends the run.
+        # Either the run has ended, or its supervisor does not answer; in the latter case, the guardian ends the run.
         if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
             raise
     life.is_over()

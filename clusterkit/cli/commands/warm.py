@@ -68,7 +68,7 @@ def stop() -> None:
 @command.command()
 @option("--off", is_flag=True, help="Turn this off, and stop the server that is running.")
 def auto(off: bool) -> None:
-    """From now on, keep a warm server after each run.
+    """From now on, keep a warm server running after each run.
 
     `up`, tests, exams and notebooks start the server. The server stops after 15 minutes without a run, or when the
     terminal in which it was started is closed.
