@@ -17,8 +17,8 @@ from clusterkit.words.model import ProgramKind
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     """Return how to launch a fork server for the job's most frequent task type; None if a server would not help.
 
-    If a server would help but is not possible, return the reason. For a command, the server imports no modules. It
-    helps nevertheless, since a fork is faster than starting an interpreter to run entry.py before the command.
+    If a server would help but is not possible, return the reason. For a command, the server imports no modules. The
+    server helps nevertheless, since a fork is faster than starting an interpreter to run entry.py before the command.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -40,7 +40,10 @@ def marks(paths: RunPaths, task: str = "fork-server") -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return how to launch a warm server that all runs with this process's environment share. It has no log file."""
+    """Return how to launch a warm server that all runs with this process's environment share.
+
+    The launch names no log file, since SharedServer chooses one.
+    """
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")

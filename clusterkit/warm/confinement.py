@@ -27,7 +27,8 @@ FILES = {
     "sessionid": "another audit session",
     "coredump_filter": "another filter for core dumps",
 }
-# Maps the name of a line in /proc/PID/status to what the client has if the line differs from the server's.
+# Maps the name of a line in /proc/PID/status to a phrase for messages, which says what the client has if its line
+# differs from the server's.
 STATUS = {
     **dict.fromkeys(("Uid", "Gid"), "other user or group ids"),
     "Groups": "other groups",
@@ -41,8 +42,7 @@ STATUS = {
 # These lines show only whether a process has seccomp filters or Landlock rules, but not which. Two processes certainly
 # have the same filters and rules only if both have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# Maps the number of a prctl(2) operation, which can query only the calling process, to what the client has if the
-# result differs from the server's.
+# Maps the number of a prctl(2) operation to such a phrase. These operations can query only the calling process.
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",

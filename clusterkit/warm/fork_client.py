@@ -86,12 +86,12 @@ class PendingFork(NamedTuple):
 
 
 class ForkServer:
-    """A running fork server. A thread posts an event when the server becomes ready, and another when it ends."""
+    """A running fork server. A thread posts one event when the server becomes ready, and another one when it ends."""
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # maps each top-level module that the server has imported to its directory
         self.ready = self.is_gone = False
-        self.tries = tries  # how many more servers in a row, including this one, may be lost without having forked
+        self.tries = tries  # how many more servers in a row, including this one, may end without having forked a task
         self._forked = False
         self._end_reason = ""  # why the supervisor killed the server; "" if it did not
         self._retired = False
@@ -124,7 +124,10 @@ class ForkServer:
                 raise self._give_up(error) from None
 
     def finish_fork(self, pending: PendingFork) -> int:
-        """Wait for the oldest unanswered fork, which is `pending`; return its pid. Raises NoForkServer or OSError."""
+        """Wait for the server's answer to `pending`, and return the fork's pid. Raises NoForkServer or OSError.
+
+        `pending` must be the oldest request that has not been answered, since the server answers in order.
+        """
         try:
             if self.is_gone:
                 raise NoForkServer

@@ -128,7 +128,7 @@ class Server:
         return bool(poll.poll(0))
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> ForkedProgram | None:
-        """Start to fork a task, and add its pending answer. Returns None in the server, and the program in the fork."""
+        """Begin to fork a task, and add a pending answer. Returns None in the server, and the program in the fork."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
             reader, writer = os.pipe()
@@ -204,7 +204,7 @@ def fork_sibling() -> int:
 
 
 def answer(channel: socket.socket, pending: PendingAnswer) -> None:
-    """Wait until the supervisor is the fork's parent, and send it the fork's pid; on failure, send the errno."""
+    """Wait until the supervisor is the fork's parent; send the supervisor the fork's pid or, on failure, an errno."""
     try:
         if pending.error is not None:
             raise OSError(pending.error, "fork")

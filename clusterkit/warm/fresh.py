@@ -49,8 +49,9 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     ctypes.CDLL(None).fflush(None)  # otherwise, each fork would print the buffered output of C code again
     if problem := why_unsafe():
         return problem
-    # Exclude all existing objects from garbage collection. It would write to memory that forks share with the server,
-    # and so copy this memory. Why not `gc.collect` first: it takes a tenth of the imports' time, and frees few objects.
+    # Exclude all existing objects from garbage collection, which would write to memory that forks share with the
+    # server, so that the kernel would copy this memory. `gc.collect` is not called first, since it would take a tenth
+    # of the imports' time and free few objects.
     gc.freeze()
     return None
 

@@ -123,7 +123,7 @@ class _Reader:
     def definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: _SourceFile, sure: bool
     ) -> bool:
-        """Store the body of a function, or of a class's special methods, to read it when code uses the name."""
+        """Store the body of a function, or the bodies of a class's special methods, until code uses the name."""
         if any(self.expression(decorator, source, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):

@@ -24,7 +24,7 @@ _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.
 
 
 def launch_for_python(job: JobSpec, environ: Mapping[str, str], log: str) -> Launch | str | None:
-    """Return how to launch a fork server with these variables and log file, a reason, or None: see `launch_for`."""
+    """Do the work of `launch_for` for a server that imports modules. `environ` are the server's inherited variables."""
     serves = job.servers is Servers.BUILTIN
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
@@ -62,7 +62,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return the environment variables that a program sets before it imports TensorFlow. `program` are its files."""
+    """Return the variables that a program sets before it imports TensorFlow. `program` lists the program's files."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)

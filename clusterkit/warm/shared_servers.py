@@ -67,7 +67,7 @@ def _without_marks(launch: Launch) -> Launch:
 
 
 def persistent_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
-    """Return the persistent server for the terminal of `process`. Start it if necessary, and stop other idle ones.
+    """Return the persistent server for the terminal of `process`. Start it if necessary; stop others that are idle.
 
     Returns None if persistent servers are not enabled or not possible, and an error message on failure. `launch` must
     come from `_without_marks`.

@@ -58,11 +58,11 @@ class SharedServer:
         self._path = path
 
     def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
-        """Start the server, unless it is already running, wait for its imports, and return its status.
+        """Start the server if it is not running. Wait for its imports, and return its status. Raises WarmServerError.
 
-        The server exits after `idle` seconds without a run, or when the process of the pidfd `owner` ends; it then
-        removes its directory if `clears` is True. If a server with an owner fails to start, later calls do not try to
-        start it again. Raises WarmServerError.
+        The server exits after `idle` seconds without a run, or when its owner ends; `owner` is the pidfd of a process.
+        If `clears` is True, the server removes its directory when the owner ends. If a server with an owner fails to
+        start, later calls do not try to start it again.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -102,7 +102,7 @@ class SharedServer:
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
-        self.socket.unlink(missing_ok=True)  # a killed server may have left its socket
+        self.socket.unlink(missing_ok=True)  # a killed server may have left its socket behind
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
@@ -119,7 +119,10 @@ class SharedServer:
 def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
-    """Send a request to the warm server at the socket `path`; return the answer. Raises OSError if there is none."""
+    """Send a request to the warm server at the socket `path`, and return the answer.
+
+    Raises OSError if no server listens there, or if the server does not give a valid answer in time.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))

@@ -103,7 +103,7 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # otherwise, a debugger of the guardian could block the server
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # WNOHANG: a debugger of the guardian must not block the server
         os.close(pidfd)
         self.last_used = time.monotonic()
 
@@ -226,9 +226,14 @@ class WarmServer:
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
-    The options are those of the fork server, except `lifeline`, plus `socket` (the path of the socket), `idle` (how
-    many seconds the server stays idle before it exits, or None), `owner` (a pidfd; the server exits when this process
-    ends; or None) and `clears` (True to remove the server's directory when the owner ends).
+    The options are those of the fork server, except `lifeline`, and these:
+
+    | option | meaning |
+    | --- | --- |
+    | socket | the path of the socket |
+    | idle | how many seconds the server stays idle before it exits, or None |
+    | owner | the pidfd of a process at whose end the server exits, or None |
+    | clears | True to remove the server's directory when the owner ends |
     """
     options = json.loads(options_json)
     if os.fork():
