@@ -25,7 +25,7 @@ _TRIES = 3  # the maximum number of scans, since a program may remove a checkpoi
 def newest_checkpoint(
     directory: PurePath, before: float = math.inf, ended: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """Return the path of the newest checkpoint below a directory, or None. Checkpoints are recognized by file names.
+    """Return the path of the newest checkpoint below a directory, or None. Checkpoints are recognized by name.
 
     Checkpoints modified after the wall time `before` are skipped. The directory may change during the scan. After
     MOST_ENTRIES entries or LONGEST_SCAN seconds, or if `ended` returns true, return the newest one found so far.

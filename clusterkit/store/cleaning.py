@@ -77,7 +77,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """Wait up to SETTLING seconds for the remains of a store's runs, or of one run, to disappear; return the rest."""
+    """Return what is left of a store's runs, or of one run, after up to SETTLING seconds in which it may disappear."""
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
         time.sleep(LOOK_EVERY)
@@ -109,7 +109,7 @@ def remove(run: RunDirectory) -> None:
 
 
 def _remove_directory(run: RunDirectory) -> None:
-    """Remove a run's files, the job and the result last, so that they remain if another file can't be removed."""
+    """Remove a run's files. The job file and the result file go last: they remain if another file can't be removed."""
     if run.path.is_symlink():
         raise OSError(errno.ELOOP, "it is a symbolic link", str(run.path))
     last = run.job_file, run.result_file

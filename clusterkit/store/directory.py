@@ -154,7 +154,7 @@ class RunDirectory(Paths[Path]):
             raise unusable(self.lock_file, error) from None
 
     def discard(self) -> None:
-        import shutil  # imported here, since most commands remove no directory
+        import shutil  # imported here, since most commands don't remove directories
 
         shutil.rmtree(self.path, ignore_errors=True)
 

@@ -32,7 +32,10 @@ class JournalLine(NamedTuple):
     message: dict[str, Any]
 
     def event(self, clock: str = "t") -> Stamped | None:
-        """Return the event with its wall time (clock `t`) or the run's clock (`m`); None if the event is unknown."""
+        """Return the event with its time: wall time if `clock` is `t`, or time on the run's clock if `clock` is `m`.
+
+        Returns None if the event is unknown, or if its time is missing or invalid.
+        """
         try:
             at = float(self.message[clock])
             return (at, wire.decode_event(self.message)) if abs(at) < LATEST else None

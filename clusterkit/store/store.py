@@ -116,7 +116,7 @@ class RunStore:
         if "/" not in prefix:
             return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
         run = RunDirectory(Path(prefix).absolute())
-        with suppress(OSError):  # such as a name that is too long, or another user's directory
+        with suppress(OSError):  # for example, the name is too long, or the directory is another user's
             if run.job_file.is_file():
                 return run
         raise NoSuchRun(f"{prefix} is not the directory of a run.")
@@ -147,10 +147,10 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def last_two(self) -> list[RunDirectory]:
-        """Return the last two runs of the same program that completed steps, the older one first. Raises NoSuchRun.
+        """Return the last two runs of one program, the older one first. Raises NoSuchRun.
 
-        Runs of campaigns and exams do not count. If several programs have two such runs, choose the program whose older
-        run is the newest.
+        Runs of campaigns and exams do not count, nor do runs that ended without having completed a step. If several
+        programs have two runs that count, choose the program whose second-latest run is the most recent.
         """
         seen: dict[str, RunDirectory] = {}
         for run in newest_first(self.all()):

@@ -47,7 +47,7 @@ class UsageSample(NamedTuple):
 
 
 class UsageLog:
-    """Appends samples up to LARGEST bytes. After an error, further samples are discarded."""
+    """Appends samples to a file of at most LARGEST bytes. Discards samples if the file is full, or after an error."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._open = path, True
