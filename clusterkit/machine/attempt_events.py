@@ -21,7 +21,7 @@ from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 
 @dataclass(slots=True)
 class AttemptEvents:
-    """Handles the events of current attempts. Events of older attempts are filtered out earlier."""
+    """Handles the events of current attempts. Events of older attempts are discarded before they reach this class."""
 
     state: ClusterState
     ending: Ending

@@ -59,7 +59,7 @@ def is_mismatch(failure: Failure) -> bool:
 
 
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
-    """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
+    """Return a text that similar failures share; None if the attempt was ended from outside or logged no error.
 
     If the task was killed because it had stalled, the text does not depend on the log. If `numbers` is False,
     numbers in the error are ignored. Pass True if nothing else shows how far the attempt got.

@@ -45,7 +45,7 @@ class TaskRecord:
     grace: float = 0.0
     sigterm_at: float | None = None  # when SIGTERM was last sent
     signals: tuple[int, ...] = ()  # the signals that were sent before the process exited
-    sigterm_handled: bool = True  # whether the task handles SIGTERM; True until the task reports it
+    sigterm_handled: bool = True  # whether the task handles SIGTERM; assumed until the task reports otherwise
     swept: bool = False
     drained: bool = False
     tail: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class TaskRecord:
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    unverified_step: int | None = None  # the first step, until a checkpoint is found; else None
+    unverified_step: int | None = None  # the step at which a restarted task began, while no checkpoint is known
 
     @property
     def alive(self) -> bool:
@@ -77,7 +77,7 @@ class TaskRecord:
 
     @property
     def settled(self) -> bool:
-        """Return whether no process of the task is left, and the run need not wait for the task."""
+        """Return whether no attempt of the task is in progress, so that the run need not wait for the task."""
         return self.state in SETTLED
 
 
@@ -107,7 +107,7 @@ class ClusterState:
         self.newest_checkpoint = history.checkpoint
         self.metrics = dict(history.metrics)  # the newest metrics of each task
         self.program_problem = ""  # why the program's current files can't run; empty if they can
-        self.awaits_change = False  # True while the failed job is waiting for a changed program, without tasks
+        self.awaits_change = False  # True if the job failed, no task runs, and the run waits for a changed program
         self.omitted: tuple[Task, ...] = ()  # the workers that were given up before the leader started
         self._transitions: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
@@ -133,8 +133,8 @@ class ClusterState:
     def was_ended_on_request(self, record: TaskRecord) -> bool:
         """Return whether the task exited because the state machine ended it.
 
-        A leader that exits with code 0 without having received SIGTERM ended by itself, even if SIGKILL was sent: a
-        process killed by SIGKILL has no exit code. A task that was lost with its host was not ended on request.
+        If a leader exits with code 0 and was never sent SIGTERM, it ended of its own accord, even if SIGKILL was sent:
+        a process killed by SIGKILL has no exit code. A task that was lost with its host was not ended on request.
         """
         if record.exit is not None and record.exit.host is not None:
             return False

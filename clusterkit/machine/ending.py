@@ -59,7 +59,7 @@ class Ending:
     # The first step with a non-finite loss. Later finite losses do not change it, but a restart before this step does.
     first_nan: int | None = None
     warned: bool = False  # True once the user was warned about the loss
-    on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
+    on_failure: Callable[[str, Blame | None], None] | None = None  # with --watch, called instead of `fail`
 
     @property
     def begun(self) -> bool:
@@ -157,7 +157,7 @@ class Ending:
     def loss_reported(self, step: int, loss: float | None) -> None:
         """Note the leader's loss; warn the first time that it is NaN or infinite."""
         if self.first_nan is not None and (step < self.first_nan or (step == self.first_nan and loss is not None)):
-            self.first_nan = None  # a restart repeats the steps
+            self.first_nan = None  # a restart has gone back to this step or before it, so the old NaN no longer counts
         if loss is not None:
             self.diverged_at = None
         elif self.diverged_at is None:

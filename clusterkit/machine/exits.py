@@ -27,8 +27,8 @@ PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator may first hav
 class Exits:
     """Tracks tasks that exited early although other tasks need them: the other tasks soon fail, or wait forever.
 
-    If the other tasks fail or wait, the early exit is the cause, however long ago it happened. Before this decision,
-    the other tasks are inspected, since tasks that do not need the exited task may just take longer.
+    If the other tasks fail or wait, the early exit is the cause, however long ago it happened. If they complete no
+    steps, they are inspected first, since tasks that do not need the exited task may just take longer.
     """
 
     state: ClusterState
@@ -123,7 +123,7 @@ class Exits:
             self.state.timers.set(Timer.EARLY_EXIT, max(self.state.now, since + limit))
 
     def _is_excused(self) -> bool:
-        """Return whether another task is evaluating or writing a checkpoint."""
+        """Return whether a task is in a phase without steps, such as an evaluation, that has not lasted too long."""
         return any(self.state.now < at + LONGEST_PHASE for one in self._steppers() for at in one.phases.values())
 
     # Overdue exits.
@@ -136,7 +136,10 @@ class Exits:
             self.state.timers.set(Timer.EXIT, self.state.now + PATIENCE, record.task)
 
     def exit_overdue(self, record: TaskRecord) -> None:
-        """Record that the task should have exited by now; a coordinator may be waiting for a worker that is down."""
+        """Record that the task should have exited by now, and which other tasks are down.
+
+        A coordinator may be waiting for a worker that is down.
+        """
         down = tuple(task for task in sorted(self.state.job.cluster - {record.task}) if self._is_down(task))
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
 

@@ -74,7 +74,7 @@ class FaultSchedule:
     def begin(self) -> None:
         """Arm the job's faults when the run begins, before any task starts, since some faults hold back starts.
 
-        In a continued run, skip the faults that were injected in an earlier allocation.
+        In a continued run, skip the faults that were injected in an earlier allocation, unless their trigger recurs.
         """
         for fault in self.state.job.faults:
             if str(fault) in self.state.history.fault_texts and not (fault.trigger and fault.trigger.every):
@@ -100,7 +100,7 @@ class FaultSchedule:
         self.armed.append(ArmedFault(len(self.armed), fault, trigger, at))
 
     def progressed(self, step: int) -> None:
-        """Note the step that a training task has reported. The job counts as ready from then on."""
+        """Note the step that a training task has reported. The job counts as ready from now on."""
         self.step, self.moment_counts[Moment.READY] = step, 1
 
     def checkpointed(self) -> None:
@@ -115,7 +115,7 @@ class FaultSchedule:
                 armed.reached_by = event.task if event.task in targets_of(armed.fault, self.state.job.tasks) else None
 
     def check_readiness(self) -> None:
-        """Check whether the tasks have opened their ports. The only task of a job only has to be running."""
+        """Check whether the tasks have opened their ports. If the job has only one task, it just has to be running."""
         if len(self.state.job.cluster) > 1:
             self.state.actions.append(Inspect())
         elif self.state.alive():

@@ -54,7 +54,7 @@ class DelayedStarts:
         self.state.release(task, *self.release_times.pop(task, ()))
 
 
-LONGEST_WAIT = 0.5  # seconds; the maximum wait for the servers to report that they are ready, which programs may omit
+LONGEST_WAIT = 0.5  # seconds; the maximum wait for servers to report that they are ready; some programs never report it
 RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_reconnect_backoff_ms is 1000
 
 
@@ -74,7 +74,7 @@ class HeadStart:
     reconnected_at: float | None = None  # when the surviving workers will have reconnected; None until the ps is up
 
     def hold_reasons(self, task: Task) -> set[int]:
-        """Return {HEAD_START} if the task is a coordinator that restarts together with a ps."""
+        """Return {HEAD_START} if the task is a coordinator, and surviving workers have to connect to a new ps."""
         if self.state.job.shape is not Shape.PARAMETER_SERVER or task != self.state.job.leader:
             return set()
         self.state.timers.clear(Timer.HEAD_START)

@@ -55,6 +55,6 @@ class RunHistory:
         return self.result if self.result is not None and self.result.final else None
 
     def lost_attempts(self) -> list[AttemptEnded]:
-        """Return the record of a lost attempt for each attempt whose end was not recorded."""
+        """For each attempt whose end is not in the journal, return a record that marks the attempt as lost."""
         end = self.last_event_at - (self.began or 0.0)
         return [replace(self.unfinished[key], ended=end, exit=Exit(lost=True)) for key in sorted(self.unfinished)]

@@ -116,7 +116,7 @@ class HostRecords:
     present: set[str] = field(default_factory=set)
     avoided: set[str] = field(default_factory=set)
     _failures: dict[str, list[HostFailure]] = field(default_factory=dict)
-    _unavoidable: set[str] = field(default_factory=set)  # hosts that would be avoided if other hosts existed
+    _reported: set[str] = field(default_factory=set)  # hosts with too many failures, whether avoided or still needed
 
     def handle(self, event: OfHost) -> None:
         """Update the records after an event about a host."""
@@ -142,7 +142,7 @@ class HostRecords:
                 self._drop_failures_to_reach(host)
 
     def attribute(self, failures: Sequence[Failure]) -> bool:
-        """Attribute failures, which happened together, to their hosts; return whether a further host is now avoided.
+        """Attribute failures that happened together to their hosts; return whether this adds a host to those avoided.
 
         A host is charged once if it caused any of the failures: it lacks something that a start needs, can't reach
         peers that other hosts reach, or killed the attempt for lack of memory.
@@ -175,8 +175,8 @@ class HostRecords:
         if moves:
             self.avoided.add(host)
             self._send_avoided()
-        if moves or host not in self._unavoidable:
-            self._unavoidable.add(host)
+        if moves or host not in self._reported:
+            self._reported.add(host)
             self.state.record(HostAvoided(host, f"{failure.task} {failure.exit}", moves))
         return moves
 
@@ -191,7 +191,7 @@ class HostRecords:
         self.state.actions.append(Avoid(tuple(sorted(self.avoided))))
 
     def _forget(self, host: str) -> None:
-        """Forget everything about the host, so that a later host with the same name starts without failures."""
+        """Forget everything about the host, so that a later host with the same name starts with a clean record."""
         self.present.discard(host)
         self._clear(host)
 
@@ -199,7 +199,7 @@ class HostRecords:
         if host in self.avoided:
             self.avoided.remove(host)
             self._send_avoided()
-        self._unavoidable.discard(host)
+        self._reported.discard(host)
         self._failures.pop(host, None)
 
     def _drop_failures_to_reach(self, peer: str) -> None:

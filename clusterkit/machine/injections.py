@@ -216,7 +216,7 @@ class Suspect:
         return slowed or self.fault.action in ON_NETWORK
 
     def explains_lost_peer(self, failure: Failure) -> bool:
-        """Return whether the attempt reports that a peer is gone while the fault separates a task from its peers."""
+        """Return whether the attempt reports that a peer is gone, and the fault may have silenced or slowed a peer."""
         return self.fault.action in _SILENCING and self._may_show(failure.at) and looks_collateral(failure)
 
     def explains_memory_error(self, failure: Failure) -> bool:

@@ -1,4 +1,4 @@
-"""A recovery in progress: the edit that caused it, its restart budget, and the reason if the job fails."""
+"""A recovery in progress: the edit that caused it, its restart budget, and the reason to report if the job fails."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class OpenRecovery:
         return "preempted" if self.requested or self.uncharged else "failure"
 
     def explains(self, failure: Failure) -> bool:
-        """Return whether the failure is collateral of this recovery, and its task will restart anyway.
+        """Return whether the failure is collateral of this recovery's failures, and its task will restart anyway.
 
         Such a failure arrives late if the peer's process ended before the restart was decided, but its output ended
         later.
@@ -63,7 +63,7 @@ class OpenRecovery:
 
 @dataclass(slots=True)
 class RestartBudget:
-    """The number of restarts of the tasks that share a restart budget."""
+    """Counts the restarts of the tasks that share a restart budget."""
 
     used: int = 0
     consecutive: int = 0

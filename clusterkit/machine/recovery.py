@@ -54,7 +54,7 @@ class Recoveries:
             self._open([failure], scope, collateral_window(self.state, failure))
 
     def restart_finished(self, record: TaskRecord) -> None:
-        """Restart a task that exited with code 0, unless it belongs to a gang whose peers are still running."""
+        """Restart a task that exited with code 0, unless other tasks would have to restart with it."""
         if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([self.state.failure(record)], scope_of(self.state.job, self.state.omitted, record.task), 0.0)
 
@@ -132,7 +132,7 @@ class Recoveries:
         self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, requested=requested, edit=edit, host=host))
 
     def _nobody_can_fail(self) -> bool:
-        """Return whether no running task is left that could still fail, as the cause or as collateral."""
+        """Return whether no attempt is in progress, except perhaps the evaluator's: no related failure can follow."""
         unsettled = self.state.census.unsettled
         return len(unsettled) <= 1 and all(task.type is TaskType.EVALUATOR for task in unsettled)
 

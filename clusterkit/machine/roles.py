@@ -45,10 +45,10 @@ def is_futile(state: ClusterState, blamed: Blame) -> bool:
     """Return whether a restart is useless: after a refusal, a usage error, or a bug that follows the last step.
 
     A refusal means that clusterkit ended the program in the task's process, since the program can't work there. Only
-    refusals count if the user has set the restart budget, and if the job has several hosts: a file or module that is
-    missing on one host may exist on another. A bug counts only if all steps were completed and no checkpoint exists.
-    Before the last step, a restart may get past a bug between two steps, since the program may resume from a
-    checkpoint that clusterkit does not see.
+    refusals count if the user has set the restart budget, or if the job runs on hosts: a file or module that is missing
+    on one host may exist on another. A bug counts only if all steps were completed and no checkpoint exists. Before the
+    last step, a restart may get past a bug between two steps, since the program may resume from a checkpoint that
+    clusterkit does not see.
     """
     job, cause = state.job, blamed.cause
     if cause.exit.code == REFUSED and any(line.startswith("clusterkit: ") for line in cause.tail):

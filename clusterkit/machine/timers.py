@@ -19,9 +19,9 @@ class Timer(enum.Enum):
     STALL = "the next look at progress"
     STRAGGLER = "the next look at the tasks' paces"
     EXIT = "the exit of a task whose program has ended"
-    EARLY_EXIT = "the next step after a task has left its peers"
+    EARLY_EXIT = "the next step after a task has exited early"
     LONE_TRAINING = "the look at tasks that may train alone"
-    UNREPORTED_STEPS = "the first step, for which something waits"
+    UNREPORTED_STEPS = "the first step, for which an option or a fault waits"
     JOB = "the time of the whole job"
     FINISH = "the time of the other tasks after the leader's success"
     HEAD_START = "the coordinator's start after the start of its servers"
@@ -66,7 +66,7 @@ class Timers:
             self.set(timer, at, task)
 
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
-        """Return whether the deadline is set and has not passed."""
+        """Return whether the deadline is set and has not been returned by `pop_due`."""
         return (timer, task) in self._deadlines
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:
@@ -81,7 +81,7 @@ class Timers:
         return None
 
     def pop_due(self, now: float) -> list[Key]:
-        """Remove and return the deadlines that have passed, earliest first. Postpone suspended deadlines."""
+        """Remove and return the deadlines that have passed, earliest first. Postpone those that were suspended."""
         keys = []
         while (at := self.next_deadline()) is not None and at <= now:
             _, key = heappop(self._heap)

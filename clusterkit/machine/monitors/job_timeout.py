@@ -1,4 +1,4 @@
-"""Ends the run at its timeout. If training completes no steps, an inspection first finds out what tasks are doing."""
+"""Ends the run at its timeout. If no step was completed recently, an inspection first shows what tasks are doing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import Look, Vitals
 
-INSPECTION_TIMEOUT = 5.0  # seconds; the time limit for the inspection, after which the run ends without its result
+INSPECTION_TIMEOUT = 5.0  # seconds; the time limit for the inspection; the run then ends without its result
 RECENT_STEP = 15.0  # seconds; the tasks are not inspected if a step was completed this recently
 
 

@@ -72,8 +72,8 @@ class LoneTraining:
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
         """Return the tasks that train alone; None unless all training tasks, including the leader, train alone.
 
-        A gang must have at least two such tasks. If the leader's program never calls its main(), return all tasks whose
-        programs never call their main().
+        In a gang, at least two tasks have to train alone. If the leader's program never calls its main(), return all
+        tasks whose programs never call their main().
         """
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))

@@ -1,8 +1,8 @@
 """Detects which task is persistently slower than its peers, as opposed to tasks that are only waiting for it.
 
 The tasks are compared over several inspections. A task counts as slower if all inspections together show the
-difference, and if they would still show the difference without any single inspection. In addition, at most one
-inspection may fail to show a part of the difference. Short disturbances are therefore ignored.
+difference, and if they still show the difference when any one of them is left out. In addition, at most one inspection
+may fail to show a part of the difference. Short disturbances are therefore ignored.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _starved(observations: Sequence[Observation], peers: Peers) -> Comparison:
 
 
 def _busy(observations: Sequence[Observation], peers: Peers) -> Comparison:
-    """Compare for how much of the time each task of a gang is not waiting for its peers."""
+    """Compare how much of the time each task of a gang spends on anything but waiting for its peers."""
     paces = _paces(observations, peers.equal_workers) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))

@@ -180,7 +180,7 @@ class ProgressMonitor:
         self.stalls.evaluate_quick(vitals)
 
     def _warn_of_unanswered_task(self, vitals: Mapping[Task, Vitals]) -> None:
-        """Warn if a strategy is still waiting for tasks in its cluster: the program may have defined that cluster."""
+        """Warn if the leader's strategy is still connecting to its cluster, which the program may have defined."""
         leader = self.state.job.leader
         if leader in vitals and vitals[leader].connects:
             self.state.warn(unanswered(leader, vitals), leader)

@@ -22,8 +22,8 @@ LONGEST_PHASE = 600.0  # seconds; the longest pause that a phase without steps e
 class Stalls:
     """Requests an inspection when a deadline has passed, and evaluates which task is stuck.
 
-    While the program compiles, checkpoints or evaluates, a quick inspection has to suffice: only a task that is stopped
-    or hangs in the kernel is to blame then.
+    While the program compiles, checkpoints or evaluates, a quick inspection comes first: only a task that is stopped or
+    hangs in the kernel can be to blame then.
     """
 
     state: ClusterState
@@ -35,7 +35,7 @@ class Stalls:
     phase_ended_at: float = 0.0
 
     def expect_progress(self) -> None:
-        """Note that training has progressed. An existing timer is kept: it can only fire early, and is then reset."""
+        """Expect progress from now on. An existing timer is kept: it can only fire too early, and is then set again."""
         if self.warned or not self.state.timers.is_set(Timer.STALL):
             self.warned = False
             self._set_timer()
@@ -139,7 +139,7 @@ class Stalls:
         return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Return the past or future time at which the excuse for a pause ends; infinity before the first progress."""
+        """Return when the last excuse for a lack of progress ends or ended; infinity before the first progress."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)

@@ -28,15 +28,15 @@ SHORT_INTERVAL = 2.0  # seconds between inspections once an inspection has shown
 LONG_INTERVAL = 15.0  # seconds between inspections that show no difference; an inspection costs some ms per task
 AGREEING = 5  # the number of inspections that have to agree
 SETTLING = 10.0  # seconds; a task is not compared for this long after its start, since it connects and compiles
-CAUGHT_UP = 10  # the number of inspections that must show no difference; high, since a busy host hides differences
-QUIET = 60.0  # seconds between reports about the same task; doubled with each report
+CAUGHT_UP = 10  # how many inspections together must show no difference; high, since a busy host hides differences
+QUIET = 60.0  # seconds after a task has caught up in which it is not reported again; doubled with each report
 ANSWER_TIMEOUT = 60.0  # seconds until an unanswered inspection is abandoned
 BRIEF_PHASE = 0.2  # seconds; an inspection with longer phases is ignored (some jobs save every few seconds)
 
 
 @dataclass(slots=True)
 class ReportedStraggler:
-    """An attempt that was reported as slower than its peers, and the time since which it has been slower."""
+    """An attempt that was reported as slower than its peers, and when it was first seen to be slower."""
 
     attempt: int
     slowness: Slowness
@@ -47,8 +47,9 @@ class ReportedStraggler:
 class StragglerMonitor:
     """Reports a task that is persistently slower than its peers, and reports when the task has caught up.
 
-    Inspections are requested only after a reported step, so a stall causes no inspections. Starts, phases without
-    steps, paused tasks and tasks in the debugger are not compared.
+    Inspections are requested only after a reported step, so a stall causes no inspections. Tasks are not compared
+    during a phase without steps, while a task that reports steps is paused, or while any task is held in the debugger.
+    A task that has just started is not compared with the others.
     """
 
     state: ClusterState
@@ -81,7 +82,7 @@ class StragglerMonitor:
             timers.set(Timer.STRAGGLER, now + (SHORT_INTERVAL if self.frequent or self.reported else LONG_INTERVAL))
 
     def add_step_times(self, event: StepsTimed) -> None:
-        """Add the times of the steps of a coordinator's workers."""
+        """Add the workers' step times that a coordinator has reported."""
         for task, times in ((true_name(task, self.state.omitted), times) for task, times in event.workers.items()):
             if task in self.state.records:
                 previous = self.step_times.get(task, StepTimes(0, 0.0))
@@ -182,14 +183,14 @@ class StragglerMonitor:
         return any(self.state.records[task].paused_by for task in self.state.job.steppers)
 
     def _is_settled(self, record: TaskRecord) -> bool:
-        """Return whether the task has trained or served for long enough."""
+        """Return whether the task is running, not paused, and started long enough ago to be compared."""
         if record.state is not TaskState.RUNNING or record.paused_by or record.spawned is None:
             return False
         return self.state.now - record.spawned >= SETTLING
 
 
 def peers_of(job: JobSpec) -> Peers:
-    """Return the tasks to compare. Stops are compared among all of them, and work only among those with equal work."""
+    """Return the tasks to compare. Stops are compared among all tasks, work only among tasks that do the same work."""
     if job.shape is Shape.SINGLE:
         return Peers((), (), gang=False)
     gang = job.shape is Shape.MULTI_WORKER
