@@ -22,7 +22,7 @@ const VERBS = {
   unpause: { title: (who) => `Let ${who} continue?`, text: "A task that a fault has stopped, too, continues when that fault is over.", done: "Continue" },
   restart: {
     title: (who) => `Restart ${who}?`,
-    text: "It restarts with the tasks in its restart scope. This does not use up the restart budget.",
+    text: "It restarts with the tasks in its restart scope. This does not count against the restart budget.",
     done: "Restart",
   },
   stacks: { title: (who) => `Take the stacks of ${who}?`, text: "Each of its threads says where it is. The task goes on.", done: "Take stacks" },
