@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from clusterkit.job.keras import patches_of
+from clusterkit.job.keras import PATCHES, patches_of
 from clusterkit.task.patches import hook
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
@@ -33,7 +33,8 @@ def apply() -> None:
     if text is None or hasattr(sys, hook.MARK):
         return
     job, task = _read(text)
-    names = [name for name in patches_of(job, task).split(",") if name in REPAIRS]
+    known = os.environ.get(PATCHES) or patches_of(job, task)  # a process that a task starts has the task's variables
+    names = [name for name in known.split(",") if name in REPAIRS]
     hook.install(names, lambda name: importlib.import_module(f"clusterkit.{name.replace('/', '.')}"))
 
 

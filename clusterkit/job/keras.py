@@ -57,7 +57,6 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "leader-first": trains and gang and task != job.leader,
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
-        "averages": trains,
         "stages": trains or serves,
         "distribution": (trains or serves) and job.shape is not Shape.SINGLE,
         "step-times": trains and coordinates,

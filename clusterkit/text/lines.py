@@ -98,12 +98,14 @@ PEER_GONE = re.compile(
 _MOST_OF_C = 60  # the maximum number of lines of a C++ stack before Python's stack
 
 
-def last_traceback(lines: Sequence[str]) -> int | None:
+def last_traceback(lines: Sequence[str], end: int | None = None) -> int | None:
     """Return the index of the first line of the last Python traceback, which may belong to an exception group.
 
-    The traceback may follow a progress bar on the same line, since an exception leaves the bar's line unfinished.
+    The traceback may follow a progress bar on the same line, since an exception leaves the bar's line unfinished. If
+    `end` is not None, only the lines before this index are considered.
     """
-    return next((number for number in range(len(lines) - 1, -1, -1) if _begins(lines, number)), None)
+    last = len(lines) if end is None else end
+    return next((number for number in range(last - 1, -1, -1) if _begins(lines, number)), None)
 
 
 def chained_traceback(lines: Sequence[str]) -> int | None:
@@ -112,19 +114,19 @@ def chained_traceback(lines: Sequence[str]) -> int | None:
     The lines may lack the beginning of the chain. The traceback of a child process, and the CalledProcessError that the
     program raises because of that, are a chain, too.
     """
-    start = before = last_traceback(lines)
+    start, before, end = None, last_traceback(lines), len(lines)
     while before is not None:
-        start, before = before, _traceback_of_cause(lines, before)
+        start, before, end = before, _traceback_of_cause(lines, before, end), before
     return start
 
 
-def _traceback_of_cause(lines: Sequence[str], start: int) -> int | None:
-    """Return where the traceback begins that led to the one at `start`; None if the lines have no such traceback."""
+def _traceback_of_cause(lines: Sequence[str], start: int, end: int) -> int | None:
+    """Return where the traceback begins that led to the one in lines[start:end]; None if there is no such traceback."""
     if _is_chained(lines, start):
-        return last_traceback(lines[: start - 1])
-    if not (last_exception(lines[start:]) or "").startswith(_OF_A_CHILD):
+        return last_traceback(lines, max(0, start - 1))
+    if not (last_exception(lines[start:end]) or "").startswith(_OF_A_CHILD):
         return None
-    by_child = last_traceback(lines[:start])
+    by_child = last_traceback(lines, start)
     return by_child if by_child is not None and start - by_child <= _CHILD_LINES else None
 
 

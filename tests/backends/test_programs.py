@@ -1,74 +1,76 @@
-"""Programs that are no Python: they are a cluster's tasks like any other."""
+"""Programs that a command starts one after the other report to the same attempt."""
 
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support import CHILDREN, Command, Up
+from clusterkit.backends.local.programs import MOST_PROGRAMS, Programs, process_of
+from clusterkit.backends.local.reports import parse_report
+from clusterkit.words.events import Progressed
+from tests.histories import task
+from tests.noise import Noise
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
-
-TRAIN = CHILDREN / "train.sh"
-BY_THE_LOG = ("--progress-regex", r"step (\d+)")
-Start = Callable[..., Up]
+WORKER = task("worker:0")
 
 
-@pytest.mark.parametrize("start", ["auto", "cold"])
-def test_a_shell_script_is_supervised_as_a_gang(up: Start, start: str) -> None:
-    """Its steps are read from its log, a fault comes at one of them, and all go on together from what was saved."""
-    fault = ("--fault", "kill worker:1 @ step=3")
-    run = up(
-        "--workers", "2", "--start", start, "--restart-backoff", "0", *BY_THE_LOG, *fault, "--", TRAIN, "15", "0.2"
+def told(*reports: tuple[Any, ...]) -> list[int | str | None]:
+    """What becomes of reports, each (pid, attempt, step or kind): a step, the kind of another report, or None."""
+    programs = Programs()
+    return [shown(programs, *report) for report in reports]
+
+
+def shown(programs: Programs, process: int, attempt: int, what: int | str) -> int | str | None:
+    """What becomes of a report."""
+    members = {
+        "strategy": {"strategies": [], "cluster": 0, "distributed": False, "training": "fit"},
+        "phase": {"phase": "evaluating", "begun": True},
+    }
+    kind, own = ("progress", {"step": what}) if isinstance(what, int) else (what, members[what])
+    line = json.dumps({"kind": kind, "attempt": attempt, "process": process, **own}, separators=(",", ":")).encode()
+    assert process_of(line) == process
+    report = parse_report(WORKER, line)
+    assert report is not None
+    event = programs.combine(process, report)
+    return event.step if isinstance(event, Progressed) else None if event is None else type(event).__name__
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        ([(7, 1, 3), (7, 1, 5)], [3, 5]),
+        ([(7, 1, 200), (8, 1, 2), (8, 1, 10)], [200, 202, 210]),
+        ([(7, 1, 200), (8, 1, 2), (7, 1, 201), (8, 1, 3)], [200, 202, None, 203]),
+        ([(7, 1, 200), (8, 2, 2)], [200, 2]),
+        ([(7, 1, 5), (7, 1, 2), (8, 1, 1)], [5, 2, 6]),
+        ([(7, 1, "strategy"), (7, 1, 5), (8, 1, "strategy"), (8, 1, "phase")], ["TrainsWith", 5, None, "PhaseChanged"]),
+        ([(8, 1, "strategy"), (7, 1, "strategy"), (7, 1, 5)], ["TrainsWith", "TrainsWith", 5]),
+    ],
+)  # fmt: skip
+def test_the_steps_of_programs_add_up(reports: list[tuple[Any, ...]], expected: list[int | str | None]) -> None:
+    """An evaluation after the training does not say how the task trained; a new attempt begins at its own step."""
+    assert told(*reports) == expected
+
+
+def test_the_total_is_that_of_the_attempt() -> None:
+    """The total of a program is moved as its steps are."""
+    programs = Programs()
+    programs.combine(7, Progressed(WORKER, 1, 40))
+    assert programs.combine(8, Progressed(WORKER, 1, 10, {"loss": 1.0}, 50)) == Progressed(
+        WORKER, 1, 50, {"loss": 1.0}, 90
     )
-    assert run.wait(40) == 0, run.output
-    assert {task: len(pids) for task, pids in run.pids().items()} == {"worker:0": 2, "worker:1": 2}
-    assert run.result["last_step"] == 15
-    for number in (0, 1):
-        task, peers = f"worker:{number}", [run.job["endpoints"][f"worker:{n}"] for n in (0, 1)]
-        config = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": number}}
-        first, second = (run.log(task, attempt).decode().splitlines() for attempt in (1, 2))
-        assert first[:2] == [f"attempt 1 () from 0 with {json.dumps(config)}", "step 1 of 15"]
-        assert second[0].startswith("attempt 2 (failure) from ")
-        assert second[-1] == "step 15 of 15"
-        assert int(second[1].split()[1]) > 1, "it began anew"
-        assert run.events("Progressed", task=task, attempt=2)[-1]["step"] == 15
-    [recovery] = run.result["recoveries"]
-    assert recovery["cause"]["task"] == "worker:1"
 
 
-def test_a_script_reports_through_the_pipe_that_it_is_told_of(up: Start) -> None:
-    """A line of JSON, as the training library writes it."""
-    say = 'printf \'{"kind":"%s","attempt":%s%s}\\n\' '
-    script = f"exec >$CLUSTERKIT_PROGRESS; {say} ready $CLUSTERKIT_ATTEMPT; {say} progress $CLUSTERKIT_ATTEMPT ,$EXTRA"
-    run = up("--workers", "2", "--env", 'EXTRA="step":12,"metrics":{"loss":0.5}', "sh", "-c", script)
-    assert run.wait(30) == 0, run.output
-    assert [event["step"] for event in run.events("Progressed", task="worker:0")] == [12]
-    assert run.result["last_step"] == 12
-
-
-def test_a_script_that_stands_still_is_killed_and_starts_again(up: Start) -> None:
-    """Also stalls are seen in the log."""
-    stall = ("--stall-timeout", "1", "--stall-warning", "0.5", "--restart-backoff", "0")
-    script = "echo step $CLUSTERKIT_ATTEMPT; [ $CLUSTERKIT_ATTEMPT != 1 ] || sleep 60"
-    run = up(*stall, *BY_THE_LOG, "sh", "-c", script)
-    assert run.wait(40) == 0, run.output
-    assert run.result["attempts"][0]["exit"]["signal"] == signal.SIGKILL
-    last = len(run.pids()["worker:0"])  # more than two where one was held up before its step
-    assert run.log("worker:0", last) == f"step {last}\n".encode()
-
-
-def test_a_script_that_can_not_be_executed_is_refused(
-    clusterkit: Callable[..., Command], home: Path, tmp_path: Path
-) -> None:
-    """Rather than read by Python, which would find an error in its syntax."""
-    for name, text in (("train.sh", "echo"), ("train", "#!/bin/sh\necho")):
-        (tmp_path / name).write_text(text)
-        command = clusterkit("up", f"./{name}", cwd=tmp_path)
-        assert command.wait(20) == 2
-        assert f"./{name} is neither executable nor a Python program: chmod +x ./{name}" in command.output
-    assert not (home / "runs").exists()
+def test_hostile_pids() -> None:
+    """Any number of programs costs little, and any bytes are no report of one."""
+    programs, noise = Programs(), Noise(48)
+    for process in range(3 * MOST_PROGRAMS):
+        programs.combine(process, Progressed(WORKER, 1, 1))
+    assert len(programs.processes) == MOST_PROGRAMS
+    for _ in range(500):
+        assert process_of(noise.bytes(40)) is None
+    for text in (b'{"kind":"progress","attempt":1,"process":-1,', b'{"kind":"progress","attempt":1,"process":"7",'):
+        assert process_of(text) is None
+    assert process_of(b'{"kind":"progress","attempt":1,"process":' + b"9" * 400 + b",") is None

@@ -69,12 +69,15 @@ def test_nothing_happens_in_a_task_of_clusterkits(installed: list[str], monkeypa
     assert installed == []
 
 
-def test_a_process_that_a_task_starts_is_patched(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the task's variables, but not the task's patches."""
+@pytest.mark.parametrize(("known", "names"), [("keras-fit,order,steps", ["keras-fit", "order"]), ("steps,stages", [])])
+def test_a_process_that_a_task_starts_is_patched(
+    installed: list[str], monkeypatch: pytest.MonkeyPatch, known: str, names: list[str]
+) -> None:
+    """As its task is, whose variables it has: not at all with --no-patches."""
     monkeypatch.setenv("TF_CONFIG", config(TWO))
-    monkeypatch.setenv("CLUSTERKIT_PATCHES", "keras-fit")
+    monkeypatch.setenv("CLUSTERKIT_PATCHES", known)
     patches.apply()
-    assert installed == ["keras-fit", "order", "backup-whole"]
+    assert installed == names
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,16 @@ from clusterkit.words.model import ProgramKind, Task, TaskType
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 
+LATER = "when TensorFlow is imported"
 SHOW = """
 import json, os, subprocess, sys
-early = hasattr(sys, "clusterkit_patched")
+early = getattr(sys, "clusterkit_patched", None)
 {imports}
-own = "print(json.dumps([hasattr(sys, 'clusterkit_patched'), os.environ.get('PYTHONPATH')]))"
+own = "print(json.dumps([getattr(sys, 'clusterkit_patched', None), os.environ.get('PYTHONPATH')]))"
 child = subprocess.run([sys.executable, "-c", "import json, os, sys, keras; " + own], capture_output=True, text=True)
 print(json.dumps({{
-    "early": early, "patched": hasattr(sys, "clusterkit_patched"), "path": sys.path, "child": json.loads(child.stdout),
+    "early": early, "patched": getattr(sys, "clusterkit_patched", None), "finders": [*map(repr, sys.meta_path)],
+    "path": sys.path, "child": json.loads(child.stdout),
     "variables": [os.environ.get(name) for name in ("CLUSTERKIT_PATCHES", "PYTHONPATH")],
     "own": getattr(sys.modules.get("sitecustomize"), "MINE", None),
 }}))
@@ -44,7 +46,8 @@ def shown(
 ) -> dict[str, object]:
     """What a program reports of itself if a command starts it in a task."""
     (here / "program" / "train.py").write_text(SHOW.format(imports=imports))
-    env = {"PYTHONPATH": ":".join(filter(None, [path, str(here / "packages")])), "CLUSTERKIT_PATCHES": patches}
+    own = {"PYTHONPATH": ":".join(filter(None, [path, str(here / "packages")])), "CLUSTERKIT_PATCHES": patches}
+    env = {**own, "CLUSTERKIT_RECORD": str(here), "CLUSTERKIT_RECORD_STEPS": "", "CLUSTERKIT_SEED": "7"}
     plan = TaskPlan(Task(TaskType.WORKER, 0), ProgramKind.COMMAND, sys.executable, "sh", (), None, env)
     inherited = {name: value for name, value in os.environ.items() if name not in env}
     words = [sys.executable, *flags, str(here / "program" / "train.py")]
@@ -62,17 +65,59 @@ def test_the_first_program_that_imports_tensorflow_is_patched(here: Path, name: 
     """At the import, and without the programs that it starts, which see the variables of the user."""
     packages = str(here / "packages")
     found = shown(here, f"import {name}")
-    assert (found["early"], found["patched"]) == (False, True)
+    assert (found["early"], found["patched"]) == (LATER, True)
     assert found["variables"] == [None, packages]
-    assert found["child"] == [False, packages]
+    assert found["child"] == [None, packages]
+    assert "FirstImport" not in str(found["finders"])
     assert DESCENDANTS not in found["path"]  # type: ignore[operator]
 
 
 def test_a_program_without_tensorflow_is_not_patched(here: Path) -> None:
     """It may be a launcher: the program that it starts is patched, here when that one imports Keras."""
     found = shown(here, "")
-    assert (found["early"], found["patched"], found["child"]) == (False, False, [True, str(here / "packages")])
+    assert (found["early"], found["patched"], found["child"]) == (LATER, LATER, [True, str(here / "packages")])
     assert DESCENDANTS not in found["path"]  # type: ignore[operator]
+
+
+def test_a_search_for_tensorflow_does_not_use_the_patches_up(here: Path) -> None:
+    """A launcher may look whether the package is installed, and then start the program that trains."""
+    found = shown(here, "import importlib.util; importlib.util.find_spec('tensorflow')")
+    assert found["child"] == [True, str(here / "packages")]
+
+
+def test_patches_are_applied_once(here: Path) -> None:
+    """Although the program asks for them, and although two threads import the packages at the same time."""
+    both = "threading.Thread(target=importlib.import_module, args=(name,)) for name in ('tensorflow', 'keras')"
+    imports = (
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r}); from clusterkit import patches; patches.apply()\n"
+        f"import importlib, threading; threads = [{both}]\n"
+        "[one.start() for one in threads]; [one.join() for one in threads]"
+    )
+    found = shown(here, imports, patches="tracebacks,stages,keras-fit")
+    assert (found["patched"], found["variables"]) == (True, [None, str(here / "packages")])
+    assert str(found["finders"]).count(".Finder") == 1
+
+
+def test_an_uncaught_exception_shows_no_frame_of_clusterkits(here: Path) -> None:
+    """A patched function is in the program's stack."""
+    (here / "packages" / "tensorflow" / "__init__.py").write_text("def fail(): raise ValueError('no rows')\n")
+    (here / "program" / "patched.py").write_text("")
+    imports = (
+        "import tensorflow\nhook = sys.modules['tensorflow'].__dict__\n"
+        "from importlib.util import spec_from_file_location, module_from_spec\n"
+        f"spec = spec_from_file_location('hook', {str(Path(DESCENDANTS).parent / 'patches' / 'hook.py')!r})\n"
+        "module = module_from_spec(spec); spec.loader.exec_module(module)\n"
+        "module.before(tensorflow, 'fail', print)\ntensorflow.fail()"
+    )
+    with pytest.raises(AssertionError, match="ValueError: no rows") as caught:
+        shown(here, imports)
+    assert "hook.py" not in str(caught.value)
+
+
+def test_random_numbers_are_seeded_from_the_start_of_a_recorded_program(here: Path) -> None:
+    """An exam compares runs, and the program may draw numbers before it imports TensorFlow."""
+    found = shown(here, "", patches="recorder,steps")
+    assert found["early"] is True
 
 
 def test_the_users_own_sitecustomize_runs(here: Path) -> None:
@@ -92,7 +137,7 @@ def test_a_faulty_sitecustomize_of_the_users_is_reported_as_usual(here: Path) ->
 def test_an_isolated_interpreter_is_not_patched(here: Path) -> None:
     """It reads no variables."""
     found = shown(here, "", "-I")
-    assert (found["early"], found["patched"]) == (False, False)
+    assert (found["early"], found["patched"]) == (None, None)
 
 
 def test_python_tasks_and_commands_without_patches_have_the_users_paths() -> None:

@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 
 from clusterkit.backends.local.family import AttemptProcess
+from clusterkit.backends.local.programs import Programs, process_of
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import AttemptChild, exit_of
@@ -41,6 +42,7 @@ class Channel:
     attempt: int = 0
     step_prefix: bytes | None = None  # the prefix of step reports; of several in a row, only the last report is used
     rest: float = REST
+    programs: Programs = field(default_factory=Programs)
 
 
 class Watcher:
@@ -145,7 +147,9 @@ class Watcher:
         return len(data)
 
     def _message(self, channel: Channel, line: bytes, now: float) -> None:
-        event = parse_report(channel.task, line)
+        event, process = parse_report(channel.task, line), process_of(line)
+        if event is not None and process is not None:
+            event = channel.programs.combine(process, event)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
             superseded = None if first else channel.pending
@@ -153,7 +157,7 @@ class Watcher:
                 event = replace(event, metrics=event.added_to(superseded.metrics))
             channel.pending, channel.attempt = event, event.attempt
             if first:
-                channel.step_prefix = b'{"kind":"progress","attempt":%d,' % event.attempt
+                channel.step_prefix = None if process else b'{"kind":"progress","attempt":%d,' % event.attempt
             if first or line.startswith(b'{"kind":"metrics"'):  # metrics are rare, and later reports do not repeat them
                 self._post_pending(channel, now)
         elif event is not None:

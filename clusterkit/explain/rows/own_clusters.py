@@ -9,6 +9,7 @@ import re
 
 from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words, found
 from clusterkit.explain.rows.resolvers import CONNECTS, GANG
+from clusterkit.words.job import Network
 
 _CHIEF_NOT_REACHED = re.compile(
     r"failed to connect to all addresses[^\n]*\n[^\n]*remote target /job:chief/[^\n]*\n"
@@ -41,16 +42,18 @@ def _is_too_small(evidence: Evidence) -> Words | None:
     return HOLDS if missing["type"] in named else None
 
 
-def _takes_port(is_assigned: bool) -> Condition:
-    """Return a condition: a server did not start because its port is taken, and clusterkit assigned the port or not."""
+def _takes_port(is_held: bool) -> Condition:
+    """Return a condition: a server did not start because its port is taken, and clusterkit holds that port or not."""
 
     def holds(evidence: Evidence) -> Words | None:
         taken = [*_TAKEN.finditer(f"{evidence.first.before}\n{evidence.first.text}")]
         assigned = {endpoint.rpartition(":")[2] for endpoint in evidence.endpoints}
         if not taken or not assigned or "Could not start gRPC server" not in evidence.first.text:
             return None
-        port = taken[-1]["port"]
-        return {"port": port} if (port in assigned) is is_assigned else None
+        port, virtual = taken[-1]["port"], evidence.job is not None and evidence.job.network is Network.VIRTUAL
+        if port in assigned and virtual:  # no ports are held there
+            return None
+        return {"port": port} if (port in assigned) is is_held else None
 
     return holds
 
@@ -128,7 +131,7 @@ ROWS: tuple[Row, ...] = (
         "Find that process with `lsof -i :{port}` (`ss -ltnp` also shows it) and end it. Or take the cluster from "
         "TF_CONFIG, with a free port for each task: "
         "tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()",
-        _takes_port(is_assigned=False),
+        _takes_port(is_held=False),
         ("openai/universe-starter-agent#95",),
         ("--workers", "1", "--ps", "1"),
         over=("port-in-use",),
@@ -141,7 +144,7 @@ ROWS: tuple[Row, ...] = (
         "TF_GRPC_REUSE_PORT is true, as clusterkit sets it. The process that failed did not have this variable.",
         "Pass the task's variables on to the processes that the program starts: "
         "subprocess.run(command, env={{**os.environ, 'NAME': 'value'}})",
-        _takes_port(is_assigned=True),
+        _takes_port(is_held=True),
         example=GANG,
         over=("port-in-use",),
     ),

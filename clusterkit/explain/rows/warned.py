@@ -40,15 +40,14 @@ def _service(evidence: Evidence) -> Words | None:
 
 _LOST_STATE = logged(
     r"Skipping variable loading for optimizer '[^'\n]{1,100}', because it has (?P<count>\d+) variables whereas the "
-    r"saved optimizer has (?P<saved>\d+) variables"
+    r"saved optimizer has (?P<saved>\d+) variables(?=[\s\S]*^Epoch \d+/\d+)"
 )
 
 
 def _optimizer(evidence: Evidence) -> Words | None:
-    """Check whether Keras warns that an optimizer without its variables was restored, in a program that trains."""
+    """Check whether Keras restored an optimizer without variables, and `fit` began an epoch afterwards."""
     words = _LOST_STATE(evidence)
-    trains = any(task.step is not None for task in evidence.tasks) or evidence.job is None
-    return words if words is not None and trains and int(words["count"]) < int(words["saved"]) else None
+    return words if words is not None and int(words["count"]) < int(words["saved"]) else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -99,26 +98,11 @@ ROWS: tuple[Row, ...] = (
         "optimizer has 6 variables",
         "",
         "When the program loaded the weights, its optimizer did not have its variables yet, so Keras skipped the "
-        "optimizer's state. The training continues without it, such as without Adam's moments.",
+        "optimizer's state. The training continued without it, such as without Adam's moments.",
         "Call model.optimizer.build(model.trainable_variables) before model.load_weights(…). Or load the whole model, "
         "with its optimizer, by tf.keras.models.load_model.",
         _optimizer,
         ("tensorflow/tensorflow#44518",),
-        _ONE,
-        facts_only=True,
-    ),
-    Row(
-        "losses-of-elements-averaged",
-        "The loss is hundreds of times too large: per-pixel losses in tf.nn.compute_average_loss",
-        "",
-        "{name} passes losses of the shape [rows, {shape}] to tf.nn.compute_average_loss. This function "
-        "divides their sum only by the number of rows, so the loss and the gradients are too large.",
-        "First reduce the losses to one per row, such as losses of pixels by tf.reduce_mean(losses, axis=[1, 2]).",
-        logged(
-            r"^clusterkit: (?P<name>[\w ]{1,100}) passes losses of the shape \[rows, (?P<shape>[\d?, ]{1,100})\] to "
-            r"tf\.nn\.compute_average_loss"
-        ),
-        ("tensorflow/tensorflow#33651",),
         _ONE,
         facts_only=True,
     ),

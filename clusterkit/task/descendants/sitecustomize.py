@@ -1,51 +1,80 @@
 """Patches the Python programs that a task's command starts, such as that of `train.sh` or of `uv run train.py`.
 
 The plan of such a task puts this file's directory first in PYTHONPATH, so that every interpreter imports this file at
-its start. The file only waits until the program imports TensorFlow or Keras. It then patches both, as entry.py does in
-a task that is itself a Python program. Processes that such a program starts are not patched.
+its start. When the program imports TensorFlow or Keras, both are patched, as entry.py does in a task that is itself a
+Python program. Processes that such a program starts are not patched.
 
 The interpreter may be older than those that clusterkit supports, and then nothing is patched.
 """
 
+import _thread
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATCHES, PATHS = "CLUSTERKIT_PATCHES", "PYTHONPATH"
 PACKAGES = ("tensorflow", "keras", "tf_keras")
+MARK, LATER = "clusterkit_patched", "when TensorFlow is imported"  # see hook.py
 
 
 class FirstImport:
     """A meta path finder that applies the patches when one of PACKAGES is imported for the first time."""
 
+    def __init__(self, names: "list[str]") -> None:
+        self.names = names
+        self.lock = _thread.allocate_lock()
+
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
         if name not in PACKAGES:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
-        names = os.environ.pop(PATCHES, "")
-        leave(PATHS)
-        if not names:
-            return None
-        from importlib.util import module_from_spec, spec_from_file_location
-
-        spec = spec_from_file_location("clusterkit_entry", os.path.join(os.path.dirname(HERE), "entry.py"))
-        entry = module_from_spec(spec)  # type: ignore[arg-type]
-        spec.loader.exec_module(entry)  # type: ignore[union-attr]
-        finder = entry.load("task/patches/hook").install(names.split(","), entry.load)
-        return finder and finder.find_spec(name, path, target)
+        with self.lock:
+            if getattr(sys, MARK, None) != LATER:  # entry.py or another thread has applied the patches
+                return None
+            finder = patch(self.names)
+        return finder.find_spec(name, path, target)  # type: ignore[attr-defined]
 
 
-def leave(variable: str) -> None:
-    """Remove this directory from a variable, which the program's own processes would inherit."""
-    paths = [path for path in os.environ.get(variable, "").split(os.pathsep) if path != HERE]
-    os.environ[variable] = os.pathsep.join(paths)
-    if not paths:
-        del os.environ[variable]
+def patch(names: "list[str]") -> object:
+    """Apply the patches, and return the finder that applies them to modules that are imported later."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("clusterkit_entry", os.path.join(os.path.dirname(HERE), "entry.py"))
+    entry = module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(entry)  # type: ignore[union-attr]
+    entry.load("task/patches/steps").steps.process = f'"process":{os.getpid()},'
+    finder = entry.load("task/patches/hook").install(names, entry.load)
+    for name in PACKAGES:
+        finder.due.setdefault(name, []).append(leave)
+    plain = sys.excepthook
+
+    def show(kind: object, error: BaseException, traceback: object) -> None:
+        entry.hide_own_frames(error)
+        plain(type(error), error, error.__traceback__)
+
+    sys.excepthook = show
+    return finder
 
 
-sys.path[:] = [path for path in sys.path if path != HERE]
+def leave(module: object) -> None:
+    """Remove the variables by which processes that the program starts would be patched, too."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, FirstImport)]
+    os.environ.pop(PATCHES, None)
+    paths = os.environ.get(PATHS, "").split(os.pathsep)
+    others = [path for path in paths if not path or os.path.abspath(path) != HERE]
+    if others and len(others) < len(paths):
+        os.environ[PATHS] = os.pathsep.join(others)
+    elif not others:
+        os.environ.pop(PATHS, None)
+
+
+sys.path[:] = [path for path in sys.path if not path or os.path.abspath(path) != HERE]
 if sys.version_info >= (3, 11) and os.environ.get(PATCHES):
-    sys.meta_path.insert(0, FirstImport())  # type: ignore[arg-type]
+    NAMES = os.environ[PATCHES].split(",")
+    setattr(sys, MARK, LATER)
+    if "recorder" in NAMES:  # it seeds random numbers before the program draws any
+        patch(NAMES)
+    else:
+        sys.meta_path.insert(0, FirstImport(NAMES))  # type: ignore[arg-type]
 this = sys.modules.pop(__name__)
 try:
     __import__(__name__)  # that of the user, which this file hides

@@ -17,7 +17,7 @@ Load = Callable[[str], ModuleType]
 Apply = Callable[[ModuleType], None]
 Calls = Mapping[str, Callable[..., object]]
 NONE: Calls = {}
-MARK = "clusterkit_patched"  # an attribute of `sys` in each interpreter that is patched
+MARK = "clusterkit_patched"  # an attribute of `sys` in each interpreter that is patched now or later
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 CALLBACKS = ("keras.src.callbacks.callback_list", "tf_keras.src.callbacks")
@@ -85,7 +85,6 @@ PATCHES = {
         "tensorflow._api.v2.summary": ("metrics", "watch_summaries"),
         f"{DISTRIBUTE}.coordinator.values": ("metrics", "watch_fetches"),
     },
-    "averages": {"tensorflow._api.v2.nn": ("averages", "watch")},
     "evaluations": dict.fromkeys(CALLBACKS, ("steps", "watch_evaluations")),
     "stages": {
         "tensorflow": ("stages", "watch_import"),

@@ -39,6 +39,7 @@ class Steps:
         self.pid = os.getpid()
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
+        self.process = ""  # in a program that a command started: a member with the pid for each report
         self.lock = _thread.RLock()  # protects data that several threads change; reentrant for signal handlers
         self.step: int | None = None  # the newest step
         self.sent: int | None = None  # the last step that was reported
@@ -106,7 +107,7 @@ class Steps:
         with suppress(OSError):  # a full pipe or a dead supervisor must not stop the training
             pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
-                os.write(pipe, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
+                os.write(pipe, f'{{"kind":"{kind}","attempt":{self.attempt},{self.process}{fields}}}\n'.encode())
             finally:
                 os.close(pipe)
 
