@@ -16,7 +16,7 @@ from typing import cast
 from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.system.files import why_not_reached
 from clusterkit.text.spelling import closest
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, TfConfig
 from clusterkit.words.model import ProgramKind
 
 _INTERPRETER = re.compile(r"python(?:3(?:\.\d+)?)?")
@@ -81,13 +81,25 @@ def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
         return job, [f"{target} can't be read: {why}."]
     if not path.exists() and "/" not in target and shutil.which(target):
         job = replace(job, program=replace(job.program, kind=ProgramKind.COMMAND))
-        return job, []
+        return job, list(_command_problems(job))
     if not path.is_file() or not os.access(path, os.R_OK):
         return job, [_missing_file_problem(path, target)]
     is_command = not _is_python(path) and os.access(path, os.X_OK)
     kind = ProgramKind.COMMAND if is_command else ProgramKind.SCRIPT
     job = replace(job, program=replace(job.program, kind=kind))
-    return job, list(_file_problems(path, target, is_command))
+    return job, [*_file_problems(path, target, is_command), *_command_problems(job)]
+
+
+def _command_problems(job: JobSpec) -> Iterator[str]:
+    """Yield a sentence for each option that has no effect if the program is a command."""
+    if job.program.kind is ProgramKind.COMMAND:
+        ours, debug = job.tf_config is TfConfig.OURS, job.debug
+        for flag, is_given in (("--tf-config ours", ours), ("--pdb", debug.post_mortem), ("--debugpy", debug.editors)):
+            if is_given:
+                yield (
+                    f"{flag} is for a Python program that clusterkit starts itself, but {job.program.target} is run as "
+                    f"a command. Leave out {flag}."
+                )
 
 
 def _missing_file_problem(path: Path, target: str) -> str:

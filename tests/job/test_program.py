@@ -6,12 +6,13 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.program import with_program, without_interpreter
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import Debugging, JobSpec, TfConfig
 from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job
 
@@ -134,3 +135,21 @@ def test_an_interpreter_without_a_program_is_a_problem(args: list[str]) -> None:
 def job_of(target: str) -> JobSpec:
     """A job with this program."""
     return replace(job(), program=Program(ProgramKind.SCRIPT, target))
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"tf_config": TfConfig.OURS}, "--tf-config ours"),
+        ({"debug": Debugging(post_mortem=True)}, "--pdb"),
+        ({"debug": Debugging(editors=("worker:0",))}, "--debugpy"),
+        ({}, None),
+    ],
+)
+def test_options_that_have_no_effect_on_a_command(options: dict[str, Any], flag: str | None) -> None:
+    """They are refused, and are for a Python program."""
+    asked = replace(job(workers=1), **options)
+    command, problems = with_program(replace(asked, program=Program(ProgramKind.SCRIPT, "good.sh")))
+    assert command.program.kind is ProgramKind.COMMAND
+    assert [problem.partition(" is for ")[0] for problem in problems] == ([] if flag is None else [flag])
+    assert with_program(replace(asked, program=Program(ProgramKind.SCRIPT, "train.py")))[1] == []

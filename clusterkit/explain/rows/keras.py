@@ -129,7 +129,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "optimizer-arguments",
         "ValueError: Argument(s) not recognized: {'lr': 0.01}",
-        r"ValueError: Argument\(s\) not recognized: \{'\w+'|\w+ is deprecated in the new (?:TF-)?Keras optimizer",
+        r"ValueError: Argument\(s\) not recognized: \{'(?:lr|decay|schedule_decay|momentum|rho|clipnorm|clipvalue"
+        r")'|\w+ is deprecated in the new (?:TF-)?Keras optimizer",
         "{line} passes an argument that optimizers of the installed Keras do not have. Older optimizers had lr and "
         "decay.",
         "Write learning_rate instead of lr, and a schedule such as ExponentialDecay instead of decay. Or run the job "

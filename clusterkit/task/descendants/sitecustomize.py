@@ -8,6 +8,7 @@ The interpreter may be older than those that clusterkit supports, and then nothi
 """
 
 import _thread
+import atexit
 import os
 import sys
 
@@ -43,8 +44,14 @@ def patch(names: "list[str]") -> object:
     spec.loader.exec_module(entry)  # type: ignore[union-attr]
     entry.load("task/patches/steps").steps.process = f'"process":{os.getpid()},'
     finder = entry.load("task/patches/hook").install(names, entry.load)
+
+    def imported(module: object) -> None:
+        if PATCHES in os.environ and "phases" in names:
+            atexit.register(entry.load("task/patches/phases").phases.reach_once, "ending")
+        leave()
+
     for name in PACKAGES:
-        finder.due.setdefault(name, []).append(leave)
+        finder.due.setdefault(name, []).append(imported)
     plain = sys.excepthook
 
     def show(kind: object, error: BaseException, traceback: object) -> None:
@@ -55,7 +62,7 @@ def patch(names: "list[str]") -> object:
     return finder
 
 
-def leave(module: object) -> None:
+def leave() -> None:
     """Remove the variables by which processes that the program starts would be patched, too."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, FirstImport)]
     os.environ.pop(PATCHES, None)
