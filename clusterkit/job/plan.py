@@ -233,6 +233,13 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
 RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, *_OPTIONAL, *_PATH_VARIABLES, *attempt_env(0, "", "-")})
 
 
+def python_path(plan: TaskPlan, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which Python programs that a command starts are patched; `env` may have a value of it."""
+    if plan.kind is not ProgramKind.COMMAND or PATCHES not in plan.env:
+        return {}
+    return {"PYTHONPATH": ":".join([DESCENDANTS, *filter(None, [env.get("PYTHONPATH")])])}
+
+
 def attempt_environment(
     inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str, restore: str = ""
 ) -> dict[str, str]:
@@ -241,8 +248,7 @@ def attempt_environment(
     env = {**inherited, **plan.env, **own}
     for name in plan.dropped - own.keys():
         env.pop(name, None)
-    if plan.kind is ProgramKind.COMMAND and PATCHES in plan.env:
-        env["PYTHONPATH"] = ":".join([DESCENDANTS, *filter(None, [env.get("PYTHONPATH")])])
+    env |= python_path(plan, env)
     if plan.hosts and any(env.get(name) for name in PROXIES):
         exempt = next((env[name] for name in NO_PROXIES if env.get(name)), "").split(",")
         env["no_grpc_proxy"] = ",".join(dict.fromkeys(filter(None, [*exempt, *plan.hosts])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -14,7 +15,7 @@ from typing import Any, cast
 from clusterkit.backends.local.resources import addresses, claim_endpoints
 from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import JobOptions
-from clusterkit.job.plan import attempt_env, plan_tasks
+from clusterkit.job.plan import attempt_env, plan_tasks, python_path
 from clusterkit.store.store import RunStore, new_run_id
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.text.printable import printable
@@ -82,7 +83,8 @@ def _document(prepared: Prepared, secrets: bool) -> dict[str, Any]:
         endpoints = claim_endpoints(job, job.tasks, stack)
     at, tasks = addresses(job), {}
     for task, plan in plan_tasks(job, endpoints, run, sys.executable).items():
-        env = {**plan.env, **attempt_env(1, "resume" if job.resume else "")}
+        path = python_path(plan, {**os.environ, **plan.env})
+        env = {**plan.env, **attempt_env(1, "resume" if job.resume else ""), **path}
         tasks[str(task)] = {
             "endpoint": endpoints.get(task),
             "address": at.get(task),

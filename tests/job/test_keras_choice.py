@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.job.plan import DESCENDANTS
 from tests.environment import clean_environment
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60), pytest.mark.slow]
@@ -59,3 +60,5 @@ def test_what_is_patched_is_shown_with_the_rest(home: Path, program: Path) -> No
     bare = "CLUSTERKIT_PATCHES=leader-first,sigterm,steps,stages,distribution,breakpoints,tracebacks\n"
     assert bare in config(home, "--workers", "2", "--no-patches", program).stdout
     assert "TF_USE_LEGACY_KERAS=0\n" in config(home, "--keras", "3", program).stdout
+    assert "PYTHONPATH=" not in config(home, "--workers", "2", program).stdout
+    assert f"# PYTHONPATH={DESCENDANTS}" in config(home, "--workers", "2", "sh").stdout
