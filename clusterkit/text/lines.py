@@ -114,9 +114,9 @@ def chained_traceback(lines: Sequence[str]) -> int | None:
     The lines may lack the beginning of the chain. The traceback of a child process, and the CalledProcessError that the
     program raises because of that, are a chain, too.
     """
-    start, before, end = None, last_traceback(lines), len(lines)
-    while before is not None:
-        start, before, end = before, _traceback_of_cause(lines, before, end), before
+    start, end = last_traceback(lines), len(lines)
+    while start is not None and (before := _traceback_of_cause(lines, start, end)) is not None:
+        start, end = before, start
     return start
 
 

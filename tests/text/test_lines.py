@@ -119,6 +119,8 @@ OTHER = ["Traceback (most recent call last):", '  File "start.py", line 9, in <m
         (["begins", *RAISED, *OTHER], 4),
         ([*RAISED, "", "During handling of the above exception, another exception occurred:", "", *OTHER, *PARENT], 0),
         ([*RAISED, *PARENT, *PARENT], 0),
+        ([*OTHER, "row 1", *RAISED, *PARENT], 4),
+        ([*RAISED, *PARENT, "", "During handling of the above exception, another exception occurred:", "", *OTHER], 0),
     ],
 )
 def test_the_traceback_of_a_child_process_is_the_cause(written: list[str], expected: int) -> None:
