@@ -10,11 +10,14 @@ from dataclasses import replace
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
+from clusterkit.system.files import end_of
+from clusterkit.text.lines import TRACEBACK
 from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 from clusterkit.words.outcome import RunResult, RunState
 
+LOG = 1 << 16  # bytes; the maximum to read from the end of a log
 WITHIN = 2.0  # seconds; the time limit for reading the log and the program's files
 
 
@@ -26,8 +29,9 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
     if result.state not in (RunState.SUCCEEDED, RunState.FAILED, RunState.TIMED_OUT):
         return result
     wrong = _went_wrong(result)
-    if not wrong and job.program.kind is ProgramKind.COMMAND and result.last_step is None:  # avoid the slow imports
-        return result
+    is_quiet = job.program.kind is ProgramKind.COMMAND and result.last_step is None
+    if not wrong and is_quiet and not _shows_exception(run, result, job):
+        return result  # no row can match, so avoid the slow imports below
     try:  # the time limit does not include these imports
         from clusterkit.check.reading import findings_of
         from clusterkit.explain.evidence import evidence_of
@@ -53,6 +57,14 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
         start_thread("explain", gather, lambda crashed: None).join(WITHIN)
     explanations = explain(gathered[-1], rows) if gathered else ()
     return replace(result, explanations=tuple(explanations), finding=str(explanations[0])) if explanations else result
+
+
+def _shows_exception(run: RunDirectory, result: RunResult, job: JobSpec) -> bool:
+    """Return whether the end of the leader's last log contains a Python traceback."""
+    attempts = [ended.attempt for ended in result.attempts if ended.task == job.leader]
+    with suppress(OSError):
+        return bool(attempts) and TRACEBACK.encode() in end_of(run.log(job.leader, max(attempts)), LOG)
+    return False
 
 
 def _went_wrong(result: RunResult) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 _ADDRESSES = "Leave it out: clusterkit chooses the addresses and gives them to each task in TF_CONFIG."
 _IDENTITY = "Leave it out: clusterkit starts every task and gives it its type and index in TF_CONFIG."
 _OUTPUT = "Leave it out: the output of every task is kept. `clusterkit logs` prints it."
-_PROGRAM = "Leave it to the program: what comes after the program is passed to it."
+_PROGRAM = "Leave it to the program: what comes after the program, or after `-m NAME --`, is passed to it."
 _DRY = "Leave it out: `clusterkit config --tasks` prints what `up` would start."
 
 # Key: an option of clusterkit, or the reason why no option is needed. Value: the names in mpirun, horovodrun, torchrun,

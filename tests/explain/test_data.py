@@ -9,11 +9,13 @@ import pytest
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, TaskEvidence
 from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Program, ProgramKind
 from clusterkit.words.outcome import Exit, RunState
 from tests.explain.test_ordinary_bugs import job_of
 from tests.explain.test_own_clusters import failed
 from tests.explain.test_silent import ZERO
 
+SHELL = Program(ProgramKind.COMMAND, "./train.sh")
 NOT_PATCHED = """Traceback (most recent call last):
   File "/home/me/train.py", line 10, in <module>
     model.fit(data)
@@ -32,7 +34,8 @@ subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zer
     ("job", "advice"),
     [
         (replace(job_of(workers=2), patches=False), "Run the job without --no-patches"),
-        (job_of(workers=2), "If another program of the job has started this one, call clusterkit.patches.apply()"),
+        (job_of(workers=2), "If another Python program of the job has started this one, run the job as a command"),
+        (replace(job_of(workers=2), program=SHELL), "clusterkit patches the programs of a command through PYTHONPATH."),
         (None, "Run the program with `clusterkit up`, which patches Keras. Or call clusterkit.patches.apply()"),
     ],
 )
@@ -73,3 +76,26 @@ def test_an_optimizer_without_its_state(line: str, rows: list[str]) -> None:
     """It matters only if `fit` goes on; a program often loads the best weights in order to evaluate them."""
     done = Evidence((TaskEvidence(ZERO, exit=Exit(code=0), step=3),), job_of(), RunState.SUCCEEDED, log=line)
     assert [one.row for one in explain(done)] == rows
+
+
+CRASH = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nValueError: no rows\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "state", "rows"),
+    [
+        (f"Epoch 1\n{CRASH}", ProgramKind.COMMAND, RunState.SUCCEEDED, ["command-hides-a-failure"]),
+        (f"{CRASH}the log is in log.txt\n", ProgramKind.COMMAND, RunState.SUCCEEDED, ["command-hides-a-failure"]),
+        (CRASH + "Epoch 1\n" * 9, ProgramKind.COMMAND, RunState.SUCCEEDED, []),
+        (f"Epoch 1\n{CRASH}", ProgramKind.SCRIPT, RunState.SUCCEEDED, []),
+        (f"Epoch 1\n{CRASH}", ProgramKind.COMMAND, RunState.FAILED, []),
+        ("Epoch 1\n", ProgramKind.COMMAND, RunState.SUCCEEDED, []),
+    ],
+)
+def test_a_command_that_hides_a_failure(log: str, kind: ProgramKind, state: RunState, rows: list[str]) -> None:
+    """Its log ends with an exception, which a Python program of clusterkit's would have ended with."""
+    job = replace(job_of(), program=Program(kind, "./train.sh"))
+    done = Evidence((TaskEvidence(ZERO, exit=Exit(code=0)),), job, state, log=log)
+    found = explain(done)
+    assert [one.row for one in found] == rows
+    assert all("./train.sh starts ended with an exception, ValueError: no rows" in one.means for one in found)

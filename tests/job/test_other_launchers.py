@@ -34,7 +34,7 @@ TYPED = {  # what people type for mpirun, horovodrun, torchrun, accelerate, deep
     "--master_port": "Leave it out: clusterkit chooses the addresses and gives them to each task in TF_CONFIG.",
     "--rdzv-backend": "Leave it out: clusterkit chooses the addresses and gives them to each task in TF_CONFIG.",
     "--task_index": "Leave it out: clusterkit starts every task and gives it its type and index in TF_CONFIG.",
-    "--epochs": "Leave it to the program: what comes after the program is passed to it.",
+    "--epochs": "Leave it to the program: what comes after the program, or after `-m NAME --`, is passed to it.",
     "--restarts": "It is called --restart-budget here.",
     "--worker": "It is called --workers here.",
     "--standalone": "Leave it out: without --hosts, every task runs on this machine.",

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from clusterkit.explain.frames import calling, showing, through
 from clusterkit.explain.row import Condition, Evidence, Row, Words
+from clusterkit.words.model import ProgramKind
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 
 _APPLY = "call clusterkit.patches.apply() in this program before the model is created"
-_STARTED = f"If another program of the job has started this one, {_APPLY}. Otherwise, run the job with --keras 2."
+_STARTED = (
+    "If another Python program of the job has started this one, run the job as a command, whose programs are patched: "
+    f"clusterkit up … env python START.py. Or {_APPLY}. Otherwise, run the job with --keras 2."
+)
+_IN_A_COMMAND = (
+    "clusterkit patches the programs of a command through PYTHONPATH. Keep its value in the command: "
+    f"PYTHONPATH=mine:$PYTHONPATH. Or {_APPLY}."
+)
 _ELSEWHERE = f"Run the program with `clusterkit up`, which patches Keras. Or {_APPLY}."
 
 
@@ -20,7 +28,10 @@ def _is_unpatched(condition: Condition) -> Condition:
         words, job = condition(evidence), evidence.job
         if words is None or (job is not None and not job.patches):
             return words
-        return {**words, "advice": _ELSEWHERE if job is None else _STARTED}
+        if job is None:
+            return {**words, "advice": _ELSEWHERE}
+        is_command = job.program.kind is ProgramKind.COMMAND
+        return {**words, "advice": _IN_A_COMMAND if is_command else _STARTED}
 
     return holds
 

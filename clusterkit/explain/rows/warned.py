@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from clusterkit.explain.row import Evidence, Row, Words, found, logged
+from clusterkit.text.lines import last_exception
+from clusterkit.words.model import ProgramKind
+from clusterkit.words.outcome import RunState
 
+_LINES_AFTER = 6  # lines of a command's log after an exception that may have ended its last program
 _ONE = ("--workers", "1")
 
 _NO_METRIC = logged(
@@ -48,6 +52,17 @@ def _optimizer(evidence: Evidence) -> Words | None:
     """Check whether Keras restored an optimizer without variables, and `fit` began an epoch afterwards."""
     words = _LOST_STATE(evidence)
     return words if words is not None and int(words["count"]) < int(words["saved"]) else None
+
+
+def _hidden_failure(evidence: Evidence) -> Words | None:
+    """Check whether a command succeeded although its log ends with the exception of a Python program."""
+    if evidence.job is None or evidence.job.program.kind is not ProgramKind.COMMAND:
+        return None
+    lines = [line for line in evidence.log.split("\n") if line.strip()]
+    error = last_exception(lines) if evidence.state is RunState.SUCCEEDED else None
+    if error is None or error not in lines[-_LINES_AFTER:]:
+        return None
+    return {"error": error, "command": evidence.job.program.target}
 
 
 ROWS: tuple[Row, ...] = (
@@ -104,6 +119,18 @@ ROWS: tuple[Row, ...] = (
         _optimizer,
         ("tensorflow/tensorflow#44518",),
         _ONE,
+        facts_only=True,
+    ),
+    Row(
+        "command-hides-a-failure",
+        "A shell script exits with 0 although its Python program failed, for example in python train.py | tee log.txt",
+        "",
+        "A Python program that {command} starts ended with an exception, {error}. But {command} exited with code 0, so "
+        "the run counts as successful.",
+        "Let the command fail if the program fails, so that clusterkit can restart the task: begin a bash script with "
+        "`set -eo pipefail`, or start its last program by exec.",
+        _hidden_failure,
+        example=(*_ONE, "env", "python3"),
         facts_only=True,
     ),
     Row(
