@@ -35,6 +35,7 @@ class TimeAccount:
         self._step = 0  # the newest step; before the first report, the step at which training begins
         self._task_steps: dict[Task, int] = {}  # the newest step of each task's current attempt
         self._stretch = Stretch(0, Activity.WAITING)
+        self._starts_again = False  # True if a task's command has started another program since the last step
         self._repairs: list[Incident] = []  # restarts after which training has completed no new step yet
         self._explained_faults = set[int]()  # the faults whose injection began a recovery
         self._costs = Costs()
@@ -82,6 +83,8 @@ class TimeAccount:
         stretch, training = self._stretch, self._training
         if not self.conditions.has_steps:
             self._settle_first_step()
+        elif self._starts_again:
+            self._settle_start()
         elif stretch.is_single and stretch.kind is Activity.RUNNING and self.conditions.stalled is None:
             training.step(self._now - stretch.begin)
         else:
@@ -95,6 +98,13 @@ class TimeAccount:
         self._training.reach(step)
         self.conditions.stepped()
         self._stretch = Stretch(self._now, self._activity())
+
+    def _settle_start(self) -> None:
+        """Count the time since the last step as start-up of the next program of a script."""
+        self.conditions.steps_complete = self._starts_again = False
+        trained = (Activity.RUNNING, Activity.ENDING)
+        self._stretch.rename(lambda kind: Activity.STARTING if kind in trained else kind)
+        self._settle()
 
     def _settle_step(self) -> None:
         if self.conditions.steps_complete:  # the program makes more steps than it announced
@@ -175,11 +185,17 @@ class TimeAccount:
 
     def spawned(self, task: Task, trains: bool) -> None:
         self._task_steps.pop(task, None)
+        self._starts_again = False
         self.conditions.spawned(task, trains)
 
     def exited(self, task: Task, ok: bool) -> None:
         """Note that a task's newest attempt ended, or could not be started."""
         self.conditions.exited(task, ok, self._incidents.halts_training(task))
+
+    def imported(self, task: Task) -> None:
+        """Note that a task has imported TensorFlow, which another program has done before if the attempt made steps."""
+        if task in self._task_steps and not self._repairs:
+            self._starts_again = True
 
     def failed(self, task: Task) -> None:
         if self._incidents.halts_training(task):

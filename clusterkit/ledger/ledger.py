@@ -110,6 +110,8 @@ class Ledger:
                 self.startup.reach(now, task, attempt, event.stage)
                 if event.stage is Stage.PREPARED and trains:
                     self.time.prepared()
+                elif event.stage is Stage.IMPORTED and trains:
+                    self.time.imported(task)
             case ev.SigtermHandled():
                 pass
             case ev.PhaseChanged():
