@@ -31,7 +31,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
 .PHONY: test
-test: $(READY) ## Run every test but the long ones and Slurm's (15 minutes on 2 cores).
+test: $(READY) ## Run every test but the long ones and Slurm's (14 minutes on 2 cores).
 	@.ci/browser
 	@.ci/ssh
 	$(PYTEST) -m "not soak and not long and not slurm"
@@ -41,7 +41,7 @@ test-fast: $(READY) ## Run the quick tests that need no TensorFlow (under a minu
 	$(PYTEST) -m "not soak and not long and not tensorflow and not slow and not slurm"
 
 .PHONY: test-long
-test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for, and some rows of long tables (19 minutes on 2 cores).
+test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for, and some rows of long tables (20 minutes on 2 cores).
 	@.ci/browser
 	@.ci/ssh
 	$(PYTEST) -m "long and not soak"
