@@ -74,7 +74,7 @@ def _overcome(result: RunResult, job: JobSpec) -> Iterator[Failure]:
     the run succeeded, yield the last failure that caused a restart and that no injected fault explains.
     """
     if result.unfinished:
-        done = next((ended for ended in reversed(result.attempts) if ended.task == job.leader), None)
+        done = result.last_attempt(job.leader)
         if done is not None and done.exit is not None:
             yield Failure(done.task, done.attempt, done.exit, done.ended or 0.0, step=done.last_step)
         yield from result.unfinished
@@ -86,8 +86,8 @@ def _overcome(result: RunResult, job: JobSpec) -> Iterator[Failure]:
 
 def _log_of_leader(run: RunDirectory, result: RunResult, job: JobSpec) -> str:
     """Return the end of the log of the leader's last attempt."""
-    attempts = [ended.attempt for ended in result.attempts if ended.task == job.leader]
-    return "\n".join(line[:LONGEST_LINE] for line in _log(run.log(job.leader, max(attempts)))) if attempts else ""
+    last = result.last_attempt(job.leader)
+    return "" if last is None else "\n".join(line[:LONGEST_LINE] for line in _log(run.log(last.task, last.attempt)))
 
 
 def _stuck(run: RunDirectory, result: RunResult) -> tuple[StuckTask, ...]:

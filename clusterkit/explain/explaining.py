@@ -61,9 +61,9 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
 
 def _shows_exception(run: RunDirectory, result: RunResult, job: JobSpec) -> bool:
     """Return whether the end of the leader's last log contains a Python traceback."""
-    attempts = [ended.attempt for ended in result.attempts if ended.task == job.leader]
+    last = result.last_attempt(job.leader)
     with suppress(OSError):
-        return bool(attempts) and TRACEBACK.encode() in end_of(run.log(job.leader, max(attempts)), LOG)
+        return last is not None and TRACEBACK.encode() in end_of(run.log(last.task, last.attempt), LOG)
     return False
 
 

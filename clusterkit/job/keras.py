@@ -69,8 +69,8 @@ def patches_of(job: JobSpec, task: Task) -> str:
         # Last, since a fork waits right here if a fault is due at the start of the program.
         "phases": phased or (trains and job.record is not None),
     }
-    late = _NOT_LATE if job.program.kind is ProgramKind.COMMAND else ()
-    return ",".join(name for name, needed in patches.items() if needed and name not in late)
+    left_out = _NOT_LATE if job.program.kind is ProgramKind.COMMAND else ()
+    return ",".join(name for name, needed in patches.items() if needed and name not in left_out)
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:

@@ -130,8 +130,7 @@ class Console:
     def block(self, text: str) -> None:
         """Show lines without a prefix, such as the final report, below a line that counts the hidden lines of noise."""
         self._put(_HIDDEN)
-        text = printable_lines(text, self._show.color)
-        self._put(text if text.endswith("\n") else text + "\n")
+        self._put(printable_lines(text, self._show.color).removesuffix("\n") + "\n")
 
     def close(self) -> None:
         """Wait until the terminal, however slow, has received all queued output; then end the thread."""

@@ -233,6 +233,10 @@ class RunResult:
     diverged_at: int | None = None
     short: bool = False
 
+    def last_attempt(self, task: Task) -> AttemptEnded | None:
+        """Return the task's last attempt, or None if the task was never started."""
+        return next((ended for ended in reversed(self.attempts) if ended.task == task), None)
+
     @property
     def fine(self) -> bool:
         """Return whether the run succeeded without reservations, such as a fault that was never injected."""

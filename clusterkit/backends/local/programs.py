@@ -28,9 +28,8 @@ class Programs:
     def __init__(self) -> None:
         self.attempt = 0
         self.processes: list[int] = []  # the pids of programs that reported steps; the last one is the current program
-        self.steps_before = self.steps = (
-            0  # the steps of the programs before the current one, and those of all programs
-        )
+        self.steps_before = 0  # the steps of the programs before the current one
+        self.steps = 0  # the steps of all programs
 
     def combine(self, process: int, event: Report) -> Report | None:
         """Return the event as a report about the whole attempt; None if it says nothing about the attempt."""

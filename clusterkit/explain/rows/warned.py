@@ -1,4 +1,4 @@
-"""Rows about runs without an error, in which only a warning of TensorFlow or Keras shows what went wrong."""
+"""Rows about runs without an error, in which only the log shows what went wrong, such as a warning of TensorFlow."""
 
 from __future__ import annotations
 
