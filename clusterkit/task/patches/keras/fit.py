@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # the files beside this one that patch every Keras 3
+REPAIRS = ("rows", "divided", "alone", "state")  # the files beside this one that patch every Keras 3
 
 
 class ProbeCalled(Exception):
@@ -88,18 +88,21 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
         fix(trainer, load)
-    if due and strategy.extended.should_checkpoint:  # True only in the chief or, in a job without a chief, in worker:0
+    if strategy.extended.should_checkpoint:  # True only in the chief or, in a job without a chief, in worker:0
+        _leading.append(True)
+    if due and _leading:
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
         print(f"clusterkit: patched {what}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)
 
 
 _said: set[str] = set()
+_leading: list[bool] = []  # not empty in the worker that prints notices
 
 
-def say_once(tf: Any, text: str) -> None:
+def say_once(text: str) -> None:
     """Print a notice only once, and only in the chief or, in a job without a chief, in worker:0."""
-    if text not in _said and tf.distribute.get_strategy().extended.should_checkpoint:
+    if text not in _said and _leading:
         _said.add(text)
         print(f"clusterkit: {text}", file=sys.stderr, flush=True)
 
@@ -189,7 +192,7 @@ def reduces_scalars_over_rows(trainer: Any) -> bool:
 
 
 def keep_scalars(trainer: Any, load: Load) -> None:
-    """Patch Keras to take a step's results from one replica, since logs.py makes them equal in all replicas."""
+    """Patch Keras to take a step's results from one replica, since they are equal in all replicas."""
     plain = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:

@@ -18,28 +18,35 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     assert callable(model._make_function)
     assert callable(model.predict_step)
     assert callable(model.predict_on_batch)
-    return count_rows, predict_own_rows, predict_once
+    return compute_whole, predict_own_rows, predict_single_batches
 
 
-def count_rows(trainer: Any, load: Any) -> None:
-    """Patch a model's steps to count rows, to compute at least one row, and to return logs for the whole batch."""
-    model, tf = trainer.TensorFlowTrainer, trainer.tf
-    fit, steps, logs, state = (load(f"task/patches/keras/{name}") for name in ("fit", "step", "logs", "state"))
+def compute_whole(trainer: Any, load: Any) -> None:
+    """Patch a model's steps to compute with the rows of all replicas."""
+    model, tf, tree = trainer.TensorFlowTrainer, trainer.tf, trainer.tree
+    fit, steps, divided, state = (load(f"task/patches/keras/{name}") for name in ("fit", "step", "divided", "state"))
     make = model._make_function
 
-    def with_rows(self: Any, step_function: Any) -> Any:
+    def with_all_rows(self: Any, step_function: Any) -> Any:
         def step(data: Any) -> Any:
             rows = rows_of(trainer, data)
             current = steps.begin(tf, tf.constant(1) if rows is None else rows)
-            variables = [variable for variable in per_replica(tf, self) if rows is not None]
-            before = [tf.identity(variable.value) for variable in variables]
-            with steps.computing(current), logs.recording(current, self.metrics, trainer.tree):
-                outputs = step_function(data if rows is None else with_at_least_one_row(trainer, data, current, steps))
+            if rows is not None:
+                data = with_at_least_one_row(trainer, data, current)
+
+            def whole(leaf: Any) -> Any:
+                if isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.dtype != tf.string:
+                    return current.join(leaf, current.data)
+                current.undivided[id(leaf)] = leaf
+                return leaf
+
+            with steps.computing(current):
+                batch = data if rows is None else tree.map_structure(whole, data)
+                with divided.reading(trainer, current, self.metrics):
+                    outputs = tree.map_structure(partial(read, tf), step_function(batch))
             for notice in state.notices(current, self):
-                fit.say_once(tf, notice)
-            for variable, value in zip(variables, before, strict=True):
-                variable.value.assign(tf.where(current.rows > 0, tf.identity(variable.value), value))
-            return logs.of_all_replicas(current, outputs, trainer.tree, steps.wider)
+                fit.say_once(notice)
+            return outputs
 
         step.autograph_info__ = None  # type: ignore[attr-defined]
         return step
@@ -48,16 +55,25 @@ def count_rows(trainer: Any, load: Any) -> None:
         if fit.is_multi_worker(tf, self.distribute_strategy):
             state.distribute(self.distribute_strategy, self)
             if self.jit_compile:
-                fit.say_once(tf, "jit_compile=True is not supported on several workers and is ignored.")
+                fit.say_once("jit_compile=True is not supported on several workers and is ignored.")
                 self.jit_compile = False
-            return in_python(tf, self, partial(make, self, with_rows(self, step_function)))
+            part = partial(part_of_batch, tree, self.distribute_strategy)
+            return in_python(tf, self, partial(make, self, with_all_rows(self, step_function)), part)
         return make(self, step_function)
 
     load("task/patches/hook").replace(model, "_make_function", _make_function)
 
 
-def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
+def read(tf: Any, value: Any) -> Any:
+    """Return the value of a TensorFlow or Keras variable; return any other object unchanged."""
+    value = value if callable(getattr(value, "value", None)) else getattr(value, "value", value)
+    return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
+
+
+def in_python(tf: Any, model: Any, make: Callable[[], Any], part: Callable[[Any], Any]) -> Any:
     """Return a function that runs `steps_per_execution` steps in a Python loop, or fewer at the end of the data.
+
+    A batch that is given to `train_on_batch` is the same in every worker; `part` returns this worker's part of it.
 
     TensorFlow can't run the steps of several workers in a loop of a graph. If a worker's step fails at the end of its
     data, the other workers sometimes wait forever for that worker's last message (TensorFlow 2.21).
@@ -67,6 +83,8 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
     model.steps_per_execution = count
 
     def function(iterator: Any) -> Any:
+        if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
+            iterator = map(part, iterator)
         model.steps_per_execution, outputs = 1, None  # Keras reads `steps_per_execution` while it traces `one_step`
         try:
             for _ in range(count):
@@ -104,32 +122,32 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
         rows = rows_of(trainer, data) if fit.is_multi_worker(tf, tf.distribute.get_strategy()) else None
         if rows is None:
             return predict(self, data)
-        outputs = predict(self, with_at_least_one_row(trainer, data, steps.begin(tf, rows), steps))
+        outputs = predict(self, with_at_least_one_row(trainer, data, steps.begin(tf, rows)))
         return trainer.tree.map_structure(lambda value: value[: tf.where(rows > 0, tf.shape(value)[0], 0)], outputs)
 
     load("task/patches/hook").replace(model, "predict_step", predict_step)
 
 
-def predict_once(trainer: Any, load: Any) -> None:
-    """Patch `predict_on_batch` to return each row only once, since every replica computes the whole batch."""
-    model, tf = trainer.TensorFlowTrainer, trainer.tf
-    fit, predict = load("task/patches/keras/fit"), model.predict_on_batch
+def predict_single_batches(trainer: Any, load: Any) -> None:
+    """Patch `predict_on_batch`, whose batch every worker has, to give each worker its part of the batch."""
+    model, fit, plain = trainer.TensorFlowTrainer, load("task/patches/keras/fit"), trainer.TensorFlowTrainer.predict_on_batch
 
     def predict_on_batch(self: Any, x: Any) -> Any:
-        outputs, strategy = predict(self, x), self.distribute_strategy
-        if not fit.is_multi_worker(tf, strategy):
-            return outputs
-        return trainer.tree.map_structure(lambda rows: rows[: len(rows) // strategy.num_replicas_in_sync], outputs)
+        divides = fit.is_multi_worker(trainer.tf, self.distribute_strategy)
+        return plain(self, part_of_batch(trainer.tree, self.distribute_strategy, x) if divides else x)
 
     load("task/patches/hook").replace(model, "predict_on_batch", predict_on_batch)
 
 
-def per_replica(tf: Any, model: Any) -> list[Any]:
-    """Return the model's variables whose values may differ between replicas, such as those of metrics."""
-    every = [*(variable for metric in model.metrics for variable in metric.variables), *model.non_trainable_variables]
-    on_read = tf.VariableSynchronization.ON_READ
-    by_id = {id(each): each for each in every if getattr(each.value, "synchronization", None) == on_read}
-    return list(by_id.values())
+def part_of_batch(tree: Any, strategy: Any, batch: Any) -> Any:
+    """Return this worker's rows of a batch that every worker has."""
+    count, place = strategy.extended._num_workers, strategy.extended._id_in_cluster
+
+    def part(leaf: Any) -> Any:
+        rows = len(leaf) if getattr(leaf, "shape", ()) else 0
+        return leaf[rows * place // count : rows * (place + 1) // count] if rows else leaf
+
+    return tree.map_structure(part, batch)
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
@@ -139,7 +157,7 @@ def rows_of(trainer: Any, data: Any) -> Any:
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
-def with_at_least_one_row(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
+def with_at_least_one_row(trainer: Any, data: Any, step: Any) -> Any:
     """Return the data or, if the data has no rows, a row of another replica. Do not change sparse or ragged tensors."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
@@ -147,14 +165,14 @@ def with_at_least_one_row(trainer: Any, data: Any, step: Any, steps: Any) -> Any
     if not places:
         return data
     dense = [leaves[place] for place in places]
-    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: own_or_borrowed(step, dense, steps.wider), lambda: dense)
+    filled = tf.cond(tf.reduce_any(step.counts == 0), lambda: own_or_borrowed(step, dense), lambda: dense)
     for place, value in zip(places, filled, strict=True):
         value.set_shape([None, *leaves[place].shape[1:]])
         leaves[place] = value
     return tree.pack_sequence_as(data, leaves)
 
 
-def own_or_borrowed(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
+def own_or_borrowed(step: Any, values: list[Any]) -> list[Any]:
     """Return the values; in a replica without rows, return the first row of the first replica with rows.
 
     TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.
@@ -162,23 +180,17 @@ def own_or_borrowed(step: Any, values: list[Any], wider: Callable[[Any], str]) -
     tf = step.tf
     gives = tf.equal(tf.cast(step.place, tf.int64), tf.argmax(step.counts > 0))
     own = tf.concat([tf.shape(value)[1:] for value in values], 0)
-    shapes = tf.split(sum_of_all(tf, tf.where(gives, own, 0)), [value.shape.rank - 1 for value in values])
+    (shape,) = step.sum_of_all([tf.where(gives, own, 0)])
+    shapes = tf.split(shape, [value.shape.rank - 1 for value in values])
 
     def row(value: Any, shape: Any) -> Any:
         if value.dtype == tf.string:
             return tf.fill(shape, "")
-        wide = tf.cast(value, wider(value.dtype))
-        first = tf.cond(gives, lambda: tf.reduce_sum(wide[:1], 0), lambda: tf.zeros(shape, wide.dtype))
-        return tf.cast(sum_of_all(tf, first), value.dtype)
+        first = tf.cond(gives, lambda: value[0], lambda: tf.zeros(shape, value.dtype))
+        return step.sum_of_all([first])[0]
 
     rows = [row(value, shape)[None] for value, shape in zip(values, shapes, strict=True)]
     return [
         tf.cond(step.rows > 0, lambda value=value: value, lambda one=one: one)
         for value, one in zip(values, rows, strict=True)
     ]
-
-
-def sum_of_all(tf: Any, value: Any) -> Any:
-    """Return the sum over all replicas. Unlike the replica context's `all_reduce`, this works inside `tf.cond`."""
-    extended = tf.distribute.get_strategy().extended
-    return extended._replica_ctx_all_reduce(tf.distribute.ReduceOp.SUM, [value])[0]

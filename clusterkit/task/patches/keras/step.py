@@ -1,143 +1,241 @@
-"""The step of training, testing or prediction that a replica is computing. The patches of Keras share this file.
+"""The step of training or testing that a replica is computing: which rows are its own, and how parts become the whole.
 
-Keras adds up the gradients of all replicas, so each replica's loss has to be a part of the whole batch's loss. To
-convert a loss into its part, the patches multiply or divide it by marked tensors. A logged value that depends on a
-marked tensor is therefore a part, and is added up over the replicas. Any other value is averaged, weighted by rows.
+In a step, the program computes what it computes in a single process: its tensors are those of the whole batch, and are
+the same in all replicas. Only the calls of layers (and Keras's own losses and metrics) are divided: a replica computes
+a part of the rows, and the parts are joined. Two functions lead from one space to the other, each the other's gradient:
+
+- `join` concatenates the parts of all replicas. Its gradient is the replica's part of the gradient, times the number of
+  replicas.
+- `split` returns the replica's part of a tensor. Its gradient is the joined gradient, divided by that number.
+
+So the mean over all replicas of a variable's gradients is the gradient of the whole batch, whatever the program computes:
+what a layer contributes is in one replica, times the number of replicas, and what the program itself adds (such as the
+regularization of weights) is in all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from threading import get_ident
 from typing import Any
 
 # Operations whose results do not depend on the values in one replica's rows: shapes, and collective operations.
 NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
-# Maps each type that TensorFlow can't add up over workers to the type in which the sum is computed.
-WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
+# Maps each type that TensorFlow can't add up over workers, or not exactly, to the type in which the sum is computed.
+WIDER = {
+    **dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), "int32"),
+    "uint32": "int64",
+    **dict.fromkeys(("float16", "bfloat16"), "float32"),
+}
+
+
+class Piece:
+    """The rows of a tensor that belong to this replica: `size` rows from `start`, of `total` rows of all replicas.
+
+    `length` is the number of rows that the replica computes: a replica without rows computes one, which is discarded.
+    """
+
+    def __init__(self, tf: Any, start: Any, size: Any, total: Any) -> None:
+        self.start = start
+        self.size = size
+        self.total = total
+        self.length = tf.maximum(size, tf.minimum(total, 1))
+
+    def of(self, tf: Any, part: Any) -> tuple[Any, Any, Any]:
+        """Return start, size and total of the rows that were computed from this piece, such as several for each row."""
+        times = tf.shape(part)[0] // tf.maximum(self.length, 1)
+        return self.start * times, self.size * times, self.total * times
 
 
 class Step:
-    """One replica's step. `counts` is a vector with every replica's number of rows; `place` is this replica's index.
+    """One replica's step. `place` is the replica's index, and `number` its index among those of this process."""
 
-    `share` is this replica's fraction of the rows. `scale` is a marked copy of `share`; only losses use `scale`.
-    """
-
-    def __init__(self, tf: Any, counts: Any, place: Any) -> None:
+    def __init__(self, tf: Any, counts: Any, kept: Any) -> None:
+        context = tf.distribute.get_replica_context()
+        library = sys.modules["tensorflow.python.distribute.distribute_lib"]
         self.tf = tf
-        self.counts = counts
-        self.place = place
-        self.rows = counts[place]
-        self.total = tf.reduce_sum(counts)
-        self.before = tf.reduce_sum(counts[:place])  # the number of rows of the replicas before this one
-        self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
-        self.marks: set[Any] = set()
-        self.whole: set[Any] = set()  # references to the tensors that `as_whole` has returned
-        self.results: dict[Any, tuple[Any, int]] = {}  # maps a metric's result to the metric, and the result's index
-        self.in_loss: list[Any] = []  # the predictions of each loss call that is running, innermost last
-        self.has_all_rows = False  # True while a loss is being computed from the rows of all replicas
-        self.has_sums = False  # True if the optimizer already has the gradients summed over the replicas
-        self.accumulates = False  # True if gradients are accumulated over several steps
-        self.scale = self.mark(self.share)
+        self.place = context.strategy.extended._get_replica_id_in_sync_group(context._replica_id)
+        self.number = context._replica_id
+        self.replicas = context.num_replicas_in_sync
+        self.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self._modes = {True: library._get_per_thread_mode(), False: library._get_default_replica_mode()}
+        self.alone = self._modes[False].strategy  # the strategy that the program sees in a step
+        self._counts = {self.graph: counts}
+        self._kept = kept
+        self.is_local = True  # False while the program computes with the whole batch
+        self.parts: dict[Any, tuple[Any, Piece]] = {}  # maps references to joined tensors to this replica's parts
+        self.undivided: dict[int, Any] = {}  # by id, data that can't be joined, such as text: each replica has its own
+        self.data: Piece | None = None  # this replica's rows of the batch
+        self.results: dict[int, list[Any]] = {}  # maps ids of metrics to their variables, added up over the replicas
 
     @property
-    def is_eager(self) -> bool:
-        """Return whether the step runs eagerly, without a graph that shows which tensors depend on marked tensors."""
-        return hasattr(self.share, "numpy")
+    def counts(self) -> Any:
+        """Return the number of rows of each replica, as a tensor of the graph that is being built.
 
-    def mark(self, value: Any) -> Any:
-        """Return a marked copy of a tensor. A tensor that depends on the copy counts as a part of the batch's loss."""
-        marked = self.tf.identity(value)
-        self.marks.add(marked.ref())
-        return marked
+        A function of the program's may be traced in one step and be called in another, so it may not refer to a tensor
+        of this step. It reads the numbers from a variable.
+        """
+        graph = None if self.tf.executing_eagerly() else self.tf.compat.v1.get_default_graph()
+        if graph not in self._counts:
+            self._counts[graph] = self._kept.read_value()
+        return self._counts[graph]
 
-    def as_part(self, mean: Any) -> Any:
-        """Convert a mean over this replica's rows into this replica's part of the mean over all rows."""
-        part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
-        self.marks.add(part.ref())  # for an eager step, in which `is_part` knows only marked tensors
-        return part
+    @property
+    def rows(self) -> Any:
+        return self.counts[self.place]
 
-    def own(self, value: Any) -> Any:
-        """Return the value; but in a replica without rows, which computes another replica's row, return zeros."""
-        return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
+    @property
+    def share(self) -> Any:
+        """Return this replica's fraction of the batch's rows."""
+        counts = self.tf.cast(self.counts, self.tf.float32)
+        return self.tf.math.divide_no_nan(counts[self.place], self.tf.reduce_sum(counts))
 
-    def as_whole(self, part: Any) -> Any:
-        """Divide this replica's part of the batch's loss by `share`, and return this estimate of the whole loss."""
-        whole = self.tf.math.divide_no_nan(part, self.tf.cast(self.share, part.dtype))
-        self.whole.add(whole.ref())
+    def piece_of(self, total: Any) -> Piece:
+        """Divide `total` rows among the replicas, in the ratio of their rows of the batch."""
+        ends = self.tf.math.cumsum(self.tf.cast(self.counts, self.tf.int64))
+        ends = self.tf.cast(
+            self.tf.cast(total, self.tf.int64) * ends // self.tf.maximum(ends[-1], 1), self.tf.int32
+        )
+        start = ends[self.place - 1] if self.place else self.tf.zeros((), self.tf.int32)
+        return Piece(self.tf, start, ends[self.place] - start, total)
+
+    def sum_of_all(self, values: list[Any]) -> list[Any]:
+        """Return each tensor's sum over all replicas. Gradients do not pass."""
+        wide = [self.tf.cast(value, WIDER.get(value.dtype.name, value.dtype)) for value in values]
+        with self.mode(local=True):
+            extended = self.tf.distribute.get_strategy().extended
+            sums = extended._replica_ctx_all_reduce(self.tf.distribute.ReduceOp.SUM, wide)
+        return [self.tf.cast(each, value.dtype) for each, value in zip(sums, values, strict=True)]
+
+    def join(self, part: Any, piece: Piece) -> Any:
+        """Concatenate the parts of all replicas in the order of the replicas, and remember this replica's part."""
+        start, size, total = piece.of(self.tf, part)
+        whole = self._joined(part, start, size, total)
+        whole.set_shape([None, *part.shape[1:]])
+        self.parts[whole.ref()] = part, piece
+        mask = getattr(part, "_keras_mask", None)
+        if mask is not None:
+            whole._keras_mask = self.join(mask, piece)
         return whole
 
-    def is_part(self, value: Any) -> bool:
-        """Return whether a tensor depends on a marked tensor or, in an eager step, is a marked tensor."""
-        return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
+    def split(self, whole: Any, piece: Piece) -> Any:
+        """Return this replica's part of a tensor; in a replica without rows, a row of another one."""
+        tf = self.tf
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def split(whole: Any) -> Any:
+            start = tf.minimum(piece.start, tf.maximum(piece.total - 1, 0))
+
+            def grad(upstream: Any) -> Any:
+                upstream = tf.convert_to_tensor(upstream)
+                return self._joined(upstream, piece.start, piece.size, piece.total) / self._number(upstream)
+
+            return whole[start : start + piece.length], grad
+
+        part = split(whole)
+        part.set_shape([None, *whole.shape[1:]])
+        return part
+
+    def _joined(self, part: Any, start: Any, size: Any, total: Any) -> Any:
+        tf = self.tf
+        length = tf.shape(part)[0]
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def joined(part: Any) -> Any:
+            around = [[start, total - start - size], *[[0, 0]] * (part.shape.rank - 1)]
+            (whole,) = self.sum_of_all([tf.pad(part[:size], around)])
+
+            def grad(upstream: Any) -> Any:
+                return self._cut(tf.convert_to_tensor(upstream), start, size, length) * self._number(upstream)
+
+            return whole, grad
+
+        return joined(part)
+
+    def _cut(self, whole: Any, start: Any, size: Any, length: Any) -> Any:
+        """Return this replica's rows, followed by zeros if `length` is more than `size`."""
+        tf = self.tf
+        total = tf.shape(whole)[0]
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def cut(whole: Any) -> Any:
+            part = tf.pad(whole[start : start + size], [[0, length - size], *[[0, 0]] * (whole.shape.rank - 1)])
+
+            def grad(upstream: Any) -> Any:
+                upstream = tf.convert_to_tensor(upstream)
+                return self._joined(upstream, start, size, total) / self._number(upstream)
+
+            return part, grad
+
+        return cut(whole)
+
+    def _number(self, like: Any) -> Any:
+        return self.tf.cast(self.replicas, like.dtype)
+
+    def weighed(self, value: Any) -> Any:
+        """Return the mean of the replicas' numbers, weighed by rows: the mean over the whole batch, if each is a mean."""
+        tf = self.tf
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def weighed(value: Any) -> Any:
+            share = tf.cast(self.share, value.dtype)
+            (mean,) = self.sum_of_all([tf.math.multiply_no_nan(value, share)])
+            return mean, lambda upstream: upstream * share * self._number(value)
+
+        return weighed(value)
+
+    def mean_of_all(self, values: list[Any]) -> list[Any]:
+        """Return the mean of each gradient over the replicas. Gradients of the means pass as they are."""
+        tf = self.tf
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def means(*values: Any) -> Any:
+            sums = self.sum_of_all(list(values))
+            return [each / self._number(each) for each in sums], lambda *upstream: upstream
+
+        return list(means(*values)) if values else []
+
+    def copy_of(self, variable: Any) -> Any:
+        """Return this replica's copy of a distributed variable; any other object unchanged."""
+        copies = getattr(variable, "_values", None)
+        return copies[self.number] if isinstance(copies, tuple | list) else variable
+
+    @contextmanager
+    def mode(self, local: bool) -> Iterator[None]:
+        """Within the context, compute a part, as one of several replicas; or the whole, as in a single process."""
+        graph = sys.modules["tensorflow.python.framework.ops"].get_default_graph()
+        stack, was_local = graph._distribution_strategy_stack, self.is_local
+        # A function that is traced with the whole batch is not reused elsewhere, since its key includes the devices.
+        mark = nullcontext() if local or self.tf.executing_eagerly() else graph.device(_anywhere)
+        stack.append(self._modes[local])
+        self.is_local = local
+        try:
+            with mark:
+                yield
+        finally:
+            self.is_local = was_local
+            stack.pop()
 
     def is_of_rows(self, value: Any) -> bool:
         """Return whether a tensor of a graph depends on the values in this replica's own rows."""
-
-        def is_argument(tensor: Any) -> bool:
-            return not hasattr(tensor, "numpy") and tensor.op.type == "Placeholder" and not sources(tensor)
-
-        return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
-
-    def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Return whether `value` depends on a tensor that meets `on`. Ignore the inputs of tensors that meet `ends`."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
-            if not self.tf.is_tensor(tensor) or id(tensor) in seen or not hasattr(tensor, "ref"):
+            if not self.tf.is_tensor(tensor) or id(tensor) in seen or hasattr(tensor, "numpy"):
                 continue
             seen.add(id(tensor))
-            if on(tensor):
+            inputs = sources(tensor)
+            if tensor.op.type == "Placeholder" and not inputs:
                 return True
-            if not hasattr(tensor, "numpy") and not ends(tensor):
-                waiting.extend(sources(tensor))
+            if not tensor.op.type.startswith(NO_ROWS):
+                waiting.extend(inputs)
         return False
 
-    @staticmethod
-    def is_unique(indices: Any) -> bool:
-        """Return whether the indices come from `tf.unique`, which embedding lookups of sparse rows call."""
-        source = passed_on(indices)
-        return bool(source.op.type.startswith("Unique") and source.value_index == 0)
 
-    @staticmethod
-    def is_sum(assignment: Any) -> bool:
-        """Return whether an assignment adds to, or subtracts from, the variable."""
-        added = passed_on(assignment.inputs[1]).op.type in ("Add", "AddV2", "AddN", "Sub")
-        return added or assignment.type != "AssignVariableOp"
-
-    @staticmethod
-    def copy_of(variable: Any) -> Any:
-        value = getattr(variable, "value", variable)
-        value = variable if callable(value) else value
-        return value._get() if hasattr(value, "_get") else value
-
-    def all_reduced(self, value: Any) -> Any:
-        """Return the sum of a tensor over all replicas. The sum is differentiable."""
-        summed = self.tf.distribute.get_replica_context().all_reduce("SUM", self.tf.cast(value, wider(value.dtype)))
-        return self.tf.cast(summed, value.dtype)
-
-    def gathered(self, value: Any) -> Any:
-        """Concatenate the rows of all replicas in the order of the replicas. The operation is differentiable."""
-        around = [[self.before, self.total - self.before - self.rows], *[[0, 0]] * (value.shape.rank - 1)]
-        return self.all_reduced(self.tf.pad(value[: self.rows], around))
-
-    @contextmanager
-    def computing_loss(self, predictions: Any) -> Iterator[None]:
-        """Within the context, in which a loss is computed, `predictions` is the last item of `in_loss`."""
-        self.in_loss.append(predictions)
-        try:
-            yield
-        finally:
-            self.in_loss.pop()
-
-    @contextmanager
-    def all_rows(self) -> Iterator[None]:
-        """Within the context, `has_all_rows` is true: losses are computed from the rows of all replicas."""
-        self.has_all_rows = True
-        try:
-            yield
-        finally:
-            self.has_all_rows = False
+def _anywhere(operation: Any) -> str:
+    return str(operation.device)
 
 
 def sources(tensor: Any) -> list[Any]:
@@ -153,46 +251,43 @@ def sources(tensor: Any) -> list[Any]:
     return [inputs[tensor.value_index]] if operation.type == "IdentityN" else inputs
 
 
-def passed_on(tensor: Any) -> Any:
-    """Return the tensor from which `tensor` has its values, by following copies, casts and reshapes back."""
-    while tensor.op.type in ("Identity", "Cast", "Reshape"):
-        tensor = tensor.op.inputs[0]
-    return tensor
+_steps: dict[int, Step] = {}  # each replica's current step, by the replica's thread
+_kept: dict[int, Any] = {}  # variables with the numbers of rows, by the replica's number in this process
 
 
-def wider(dtype: Any) -> str:
-    """Return the name of the type in which TensorFlow can add up numbers of this type over workers."""
-    return WIDER.get(dtype.name, str(dtype.name))
+def current() -> Step | None:
+    """Return the step that this thread's replica computes; None outside a step."""
+    return _steps.get(get_ident()) if _steps else None
 
 
-_steps: dict[int, Step] = {}  # each replica's current step, by the replica's number in this process
-
-
-def current(tf: Any) -> Step | None:
-    """Return the step that this thread's replica computes; None outside a step, or in a cross-replica context."""
-    return _steps.get(_replica(tf)) if _steps else None
-
-
-def _replica(tf: Any) -> int:
-    context = tf.distribute.get_replica_context()
-    number = getattr(context, "_replica_id", None)
-    return number if isinstance(number, int) else -1
+def whole() -> Step | None:
+    """Return the current step if the program is computing with the whole batch; None in a layer, or outside a step."""
+    step = current()
+    return None if step is None or step.is_local else step
 
 
 @contextmanager
 def computing(step: Step) -> Iterator[None]:
-    """Within the context, make `current` return `step` for this thread's replica."""
-    replica = _replica(step.tf)
-    _steps[replica] = step
+    """Within the context, make `current` return `step` in this thread, with the whole batch."""
+    _steps[get_ident()] = step
     try:
-        yield
+        with step.mode(local=False):
+            yield
     finally:
-        del _steps[replica]
+        del _steps[get_ident()]
 
 
 def begin(tf: Any, rows: Any) -> Step:
     """Exchange the replicas' numbers of rows; return this replica's step. `rows` is this replica's number of rows."""
-    replica = tf.distribute.get_replica_context()
-    place = replica.replica_id_in_sync_group
-    own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows
-    return Step(tf, replica.all_reduce("SUM", own), place)
+    context = tf.distribute.get_replica_context()
+    count = context.num_replicas_in_sync
+    counts = context.all_reduce("SUM", tf.one_hot(context.replica_id_in_sync_group, count, dtype=tf.int32) * rows)
+    if context._replica_id not in _kept:
+        variables = sys.modules["tensorflow.python.ops.resource_variable_ops"]
+        with tf.init_scope(), tf.device("CPU:0"):  # a local variable, even in a strategy's scope
+            _kept[context._replica_id] = variables.ResourceVariable([0] * count, dtype=tf.int32, trainable=False)
+    kept = _kept[context._replica_id]
+    kept.assign(counts)
+    step = Step(tf, counts, kept)
+    step.data = step.piece_of(tf.reduce_sum(counts))
+    return step
