@@ -15,8 +15,9 @@ from typing import Any
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return this file's patches. Raises AttributeError, KeyError or AssertionError if Keras's internals differ."""
     assert callable(variables()._initialize)
+    assert callable(sys.modules["tensorflow.python.framework.auto_control_deps"].op_is_stateful)
     assert callable(optimizers()._distributed_tf_update_step)
-    return read_own_copies, return_whole_gradients, update_alone, count_one_replica, know_shapes
+    return read_own_copies, return_whole_gradients, update_alone, count_one_replica, drop_unused, know_shapes
 
 
 def variables() -> Any:
@@ -42,9 +43,10 @@ def read_own_copies(trainer: Any, load: Any) -> None:
     def _initialize(self: Any, value: Any) -> None:
         step = steps.whole()
         if step is None:
-            return initialize(self, value)
+            initialize(self, value)
+            return
         with step.mode(local=True):
-            return initialize(self, value)
+            initialize(self, value)
 
     kind._value = property(get, set_)
     load("task/patches/hook").replace(kind, "_initialize", _initialize)
@@ -54,7 +56,7 @@ def return_whole_gradients(trainer: Any, load: Any) -> None:
     """Patch gradient tapes: in a step, the gradients are those of the whole batch."""
     tf, steps, hook = trainer.tf, load("task/patches/keras/step"), load("task/patches/hook")
     kind = tf.GradientTape
-    gradient, jacobian, watch = kind.gradient, kind.jacobian, kind.watch
+    gradient, jacobian, batch_jacobian, watch = kind.gradient, kind.jacobian, kind.batch_jacobian, kind.watch
 
     def whole_gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         step = steps.whole()
@@ -85,6 +87,15 @@ def return_whole_gradients(trainer: Any, load: Any) -> None:
             found[place] = mean
         return tf.nest.pack_sequence_as(sources, found)
 
+    def whole_batch_jacobian(self: Any, target: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        step = steps.whole()
+        if step is None or not (is_joined(tf, step, target) and is_joined(tf, step, source)):
+            return batch_jacobian(self, target, source, *args, **kwargs)
+        (part_of_target, piece), (part_of_source, _) = step.parts[target.ref()], step.parts[source.ref()]
+        with step.mode(local=True):
+            part = batch_jacobian(self, part_of_target, part_of_source, *args, **kwargs)
+        return step.join(part, piece)
+
     def watch_parts(self: Any, tensor: Any) -> None:
         step = steps.whole()
         for leaf in tf.nest.flatten(tensor) if step is not None else ():
@@ -94,6 +105,7 @@ def return_whole_gradients(trainer: Any, load: Any) -> None:
 
     hook.replace(kind, "gradient", whole_gradient)
     hook.replace(kind, "jacobian", whole_jacobian)
+    hook.replace(kind, "batch_jacobian", whole_batch_jacobian)
     hook.replace(kind, "watch", watch_parts)
 
 
@@ -187,6 +199,17 @@ def count_one_replica(trainer: Any, load: Any) -> None:
     kind.num_replicas_in_sync = property(num_replicas_in_sync, doc=number.__doc__)
 
 
+def drop_unused(trainer: Any, load: Any) -> None:
+    """Patch functions to leave out the collective operations in step.py's set `droppable` whose results are unused."""
+    module: Any = sys.modules["tensorflow.python.framework.auto_control_deps"]
+    is_stateful, droppable = module.op_is_stateful, load("task/patches/keras/step").droppable
+
+    def op_is_stateful(operation: Any) -> bool:
+        return operation not in droppable and is_stateful(operation)
+
+    module.op_is_stateful = op_is_stateful
+
+
 def know_shapes(trainer: Any, load: Any) -> None:
     """Patch `tf.shape` of a joined tensor to compute the shape from this replica's part.
 
@@ -195,13 +218,15 @@ def know_shapes(trainer: Any, load: Any) -> None:
     tf, steps = trainer.tf, load("task/patches/keras/step")
     plain = tf.shape
 
-    def shape(input: Any, out_type: Any = None, name: Any = None) -> Any:  # noqa: A002, TensorFlow's name
+    def shape(input: Any, out_type: Any = None, name: Any = None) -> Any:
         step = steps.whole()
         if step is None or not (is_joined(tf, step, input) or id(input) in step.undivided):
             return plain(input, out_type, name)
         part, piece = (input, step.data) if id(input) in step.undivided else step.parts[input.ref()]
-        *_, total = piece.of(tf, part)
         dims = plain(part, out_type)
-        return tf.concat([[tf.cast(total, dims.dtype)], dims[1:]], 0, name or "shape") if input.shape.rank else dims
+        if not input.shape.rank:
+            return dims
+        total = piece.times(tf, tf.cast(dims[0], tf.int32)).total
+        return tf.concat([[tf.cast(total, dims.dtype)], dims[1:]], 0, name or "shape")
 
     load("task/patches/hook").replace(tf, "shape", shape)

@@ -51,20 +51,30 @@ def wrapped_loss() -> Any:
 def divide_layers(trainer: Any, load: Any) -> None:
     """Patch the outermost call of a layer or model in a step to compute this replica's rows, and to join the rows."""
     tf, kind, steps = trainer.tf, layers(), load("task/patches/keras/step")
+    mixing = load("task/patches/keras/mixing")
     say_once = load("task/patches/keras/fit").say_once
     call = kind.__call__
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        step = steps.whole()
-        if step is None or in_control_flow(tf):
+        step = steps.current()
+        if step is None or in_control_flow(tf) or step.is_local != mixing.mixes_rows(self):
             return call(self, *args, **kwargs)
         leaves = trainer.tree.flatten((args, kwargs))
+        if step.is_local:
+            args, kwargs = trainer.tree.pack_sequence_as((args, kwargs), wholes(tf, step, leaves))
+            with step.mode(local=False):
+                outputs = call(self, *args, **kwargs)
+            return trainer.tree.map_structure(partial(back, tf, step), outputs)
         divided, piece = parts(tf, step, leaves)
         if piece is None:
             return call(self, *args, **kwargs)
         args, kwargs = trainer.tree.pack_sequence_as((args, kwargs), divided)
-        with step.mode(local=True):
-            outputs = call(self, *args, **kwargs)
+        before, step.piece = step.piece, piece
+        try:
+            with step.mode(local=True):
+                outputs = call(self, *args, **kwargs)
+        finally:
+            step.piece = before
 
         def whole(output: Any) -> Any:
             if not isinstance(output, tf.Tensor) or output.dtype == tf.string:
@@ -78,6 +88,26 @@ def divide_layers(trainer: Any, load: Any) -> None:
         return trainer.tree.map_structure(whole, outputs)
 
     load("task/patches/hook").replace(kind, "__call__", __call__)
+
+
+def wholes(tf: Any, step: Any, leaves: list[Any]) -> list[Any]:
+    """Return a call's arguments for the whole batch: in a layer, tensors of which this replica has its own rows."""
+    if step.piece is None:
+        return leaves
+    are_rows = [isinstance(leaf, tf.Tensor) and leaf.dtype != tf.string and has_rows(leaf) for leaf in leaves]
+    return [step.join(leaf, step.piece) if joins else leaf for leaf, joins in zip(leaves, are_rows, strict=True)]
+
+
+def back(tf: Any, step: Any, output: Any) -> Any:
+    """Return this replica's part of what a layer has computed from the whole batch."""
+    if is_joined(tf, step, output):
+        return step.parts[output.ref()][0]
+    if not isinstance(output, tf.Tensor) or not output.dtype.is_floating or step.piece is None:
+        return output
+    if not has_rows(output):
+        return step.shared(output)
+    times = tf.shape(output)[0] // tf.maximum(step.piece.total, 1)
+    return step.split(output, step.piece.times(tf, step.piece.length * times))
 
 
 def parts(tf: Any, step: Any, leaves: list[Any]) -> tuple[list[Any], Any]:

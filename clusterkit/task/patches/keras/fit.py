@@ -145,7 +145,14 @@ def build_from_a_part(trainer: Any, load: Load) -> None:
         strategy = self._distribute_strategy
         if iterator is not None and strategy is not None and is_multi_worker(trainer.tf, strategy):
             data_batch, iterator = part_of(trainer, strategy, iterator), None
-        plain(self, iterator=iterator, data_batch=data_batch)
+            try:
+                plain(self, data_batch=data_batch)
+            except (
+                Exception
+            ):  # Keras calls the model only under a strategy; a model with its own step need not allow it
+                return
+        else:
+            plain(self, iterator=iterator, data_batch=data_batch)
 
     load("task/patches/hook").replace(model, "_maybe_symbolic_build", _maybe_symbolic_build)
 

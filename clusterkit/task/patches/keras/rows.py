@@ -29,21 +29,9 @@ def compute_whole(trainer: Any, load: Any) -> None:
 
     def with_all_rows(self: Any, step_function: Any) -> Any:
         def step(data: Any) -> Any:
-            rows = rows_of(trainer, data)
-            current = steps.begin(tf, tf.constant(1) if rows is None else rows)
-            if rows is not None:
-                data = with_at_least_one_row(trainer, data, current)
-
-            def whole(leaf: Any) -> Any:
-                if isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.dtype != tf.string:
-                    return current.join(leaf, current.data)
-                current.undivided[id(leaf)] = leaf
-                return leaf
-
-            with steps.computing(current):
-                batch = data if rows is None else tree.map_structure(whole, data)
-                with divided.reading(trainer, current, self.metrics):
-                    outputs = tree.map_structure(partial(read, tf), step_function(batch))
+            current, batch = begun(trainer, steps, data)
+            with steps.computing(current), divided.reading(trainer, current, self.metrics):
+                outputs = tree.map_structure(partial(read, tf), step_function(batch))
             for notice in state.notices(current, self):
                 fit.say_once(notice)
             return outputs
@@ -62,6 +50,24 @@ def compute_whole(trainer: Any, load: Any) -> None:
         return make(self, step_function)
 
     load("task/patches/hook").replace(model, "_make_function", _make_function)
+
+
+def begun(trainer: Any, steps: Any, data: Any) -> tuple[Any, Any]:
+    """Begin a step with this replica's rows; return the step and the batch with the rows of all replicas."""
+    tf, rows = trainer.tf, rows_of(trainer, data)
+    step = steps.begin(tf, tf.constant(1) if rows is None else rows)
+    if rows is None:
+        return step, data
+
+    def whole(leaf: Any) -> Any:
+        if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank or leaf.dtype == tf.string:
+            step.undivided[id(leaf)] = leaf
+            return leaf
+        if step.graph is not None:  # forget the number of rows: tensors whose number is unknown have rows
+            leaf = tf.compat.v1.placeholder_with_default(leaf, [None, *leaf.shape[1:]])
+        return step.join(leaf, step.data)
+
+    return step, trainer.tree.map_structure(whole, with_at_least_one_row(trainer, data, step))
 
 
 def read(tf: Any, value: Any) -> Any:
@@ -113,24 +119,37 @@ def next_input(tf: Any, iterator: Any) -> Any:
 
 
 def predict_own_rows(trainer: Any, load: Any) -> None:
-    """Patch `predict_step` to return no rows in a replica without rows, which computes another replica's row."""
+    """Patch `predict_step` to compute with the rows of all replicas, and to return this replica's rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras/fit"), load("task/patches/keras/step")
     predict = model.predict_step
 
     def predict_step(self: Any, data: Any) -> Any:
-        rows = rows_of(trainer, data) if fit.is_multi_worker(tf, tf.distribute.get_strategy()) else None
-        if rows is None:
+        several = fit.is_multi_worker(tf, tf.distribute.get_strategy())
+        if not several or steps.current() is not None or rows_of(trainer, data) is None:
             return predict(self, data)
-        outputs = predict(self, with_at_least_one_row(trainer, data, steps.begin(tf, rows)))
-        return trainer.tree.map_structure(lambda value: value[: tf.where(rows > 0, tf.shape(value)[0], 0)], outputs)
+        step, batch = begun(trainer, steps, data)
+
+        def own(output: Any) -> Any:
+            if not isinstance(output, tf.Tensor) or not output.shape.rank:
+                return output
+            part, piece = step.parts.get(output.ref()) or (None, step.piece_of(tf.shape(output)[0]))
+            part = step.split(output, piece) if part is None else part
+            return part[: piece.times(tf, tf.shape(part)[0]).size]
+
+        with steps.computing(step):
+            return trainer.tree.map_structure(own, predict(self, batch))
 
     load("task/patches/hook").replace(model, "predict_step", predict_step)
 
 
 def predict_single_batches(trainer: Any, load: Any) -> None:
     """Patch `predict_on_batch`, whose batch every worker has, to give each worker its part of the batch."""
-    model, fit, plain = trainer.TensorFlowTrainer, load("task/patches/keras/fit"), trainer.TensorFlowTrainer.predict_on_batch
+    model, fit, plain = (
+        trainer.TensorFlowTrainer,
+        load("task/patches/keras/fit"),
+        trainer.TensorFlowTrainer.predict_on_batch,
+    )
 
     def predict_on_batch(self: Any, x: Any) -> Any:
         divides = fit.is_multi_worker(trainer.tf, self.distribute_strategy)
@@ -186,8 +205,9 @@ def own_or_borrowed(step: Any, values: list[Any]) -> list[Any]:
     def row(value: Any, shape: Any) -> Any:
         if value.dtype == tf.string:
             return tf.fill(shape, "")
-        first = tf.cond(gives, lambda: value[0], lambda: tf.zeros(shape, value.dtype))
-        return step.sum_of_all([first])[0]
+        wide = tf.cast(value, step.wider(value.dtype))
+        first = tf.cond(gives, lambda: tf.reduce_sum(wide[:1], 0), lambda: tf.zeros(shape, wide.dtype))
+        return tf.cast(step.sum_of_all([first])[0], value.dtype)
 
     rows = [row(value, shape)[None] for value, shape in zip(values, shapes, strict=True)]
     return [

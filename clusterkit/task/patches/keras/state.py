@@ -16,6 +16,10 @@ NOT_SHARED = (
     "saved. Add up or average over tf.distribute.get_replica_context().all_reduce first, or give add_weight "
     "aggregation='mean' or 'sum'."
 )
+APART = (
+    "BatchNormalization {!r} normalizes by the statistics of each worker's rows, so its results differ from those of "
+    "one process. synchronized=True uses the statistics of the whole batch."
+)
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
 ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
@@ -33,18 +37,25 @@ def normalization() -> Any:
 def share_statistics(trainer: Any, load: Any) -> None:
     """Patch batch normalization to ignore a row of another replica, and to average statistics over all replicas."""
     layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras/step")
+    fit = load("task/patches/keras/fit")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 
     def _moments(self: Any, inputs: Any, mask: Any) -> Any:
         step = steps.current()
-        if step is not None and self.synchronized and mask is None:
-            inputs = inputs[: tf.where(step.rows > 0, tf.shape(inputs)[0], 0)]
-        return moments(self, inputs, mask)
+        if step is None or not step.is_local:
+            return moments(self, inputs, mask)
+        if not self.synchronized:
+            fit.say_once(APART.format(self.name))
+            return moments(self, inputs, mask)
+        if mask is None:
+            return moments(self, inputs[: tf.where(step.rows > 0, tf.shape(inputs)[0], 0)], mask)
+        inputs, mask = step.join(inputs, step.piece), step.join(mask, step.piece)
+        with step.mode(local=False):  # Keras does not synchronize statistics of rows with a mask
+            return tuple(map(step.shared, moments(self, inputs, mask)))
 
     def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         outputs, step = call(self, inputs, training=training, mask=mask), steps.current()
-        not_shared = not self.synchronized or mask is not None  # True if Keras itself does not average the statistics
-        if step is not None and training and self.trainable and not_shared:
+        if step is not None and step.is_local and training and self.trainable and not self.synchronized:
             average(step, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
         return outputs
 

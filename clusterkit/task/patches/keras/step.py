@@ -8,9 +8,9 @@ a part of the rows, and the parts are joined. Two functions lead from one space 
   replicas.
 - `split` returns the replica's part of a tensor. Its gradient is the joined gradient, divided by that number.
 
-So the mean over all replicas of a variable's gradients is the gradient of the whole batch, whatever the program computes:
-what a layer contributes is in one replica, times the number of replicas, and what the program itself adds (such as the
-regularization of weights) is in all of them.
+So the mean over all replicas of a variable's gradients is the gradient of the whole batch, whatever the program
+computes: what a layer contributes is in one replica, times the number of replicas, and what the program itself adds
+(such as the regularization of weights) is in all of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from threading import get_ident
 from typing import Any
+from weakref import WeakSet
 
 # Operations whose results do not depend on the values in one replica's rows: shapes, and collective operations.
 NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
@@ -43,10 +44,10 @@ class Piece:
         self.total = total
         self.length = tf.maximum(size, tf.minimum(total, 1))
 
-    def of(self, tf: Any, part: Any) -> tuple[Any, Any, Any]:
-        """Return start, size and total of the rows that were computed from this piece, such as several for each row."""
-        times = tf.shape(part)[0] // tf.maximum(self.length, 1)
-        return self.start * times, self.size * times, self.total * times
+    def times(self, tf: Any, rows: Any) -> Piece:
+        """Return the piece of a tensor in which this replica computed `rows` rows, such as several for each row."""
+        times = rows // tf.maximum(self.length, 1)
+        return Piece(tf, self.start * times, self.size * times, self.total * times)
 
 
 class Step:
@@ -68,6 +69,7 @@ class Step:
         self.parts: dict[Any, tuple[Any, Piece]] = {}  # maps references to joined tensors to this replica's parts
         self.undivided: dict[int, Any] = {}  # by id, data that can't be joined, such as text: each replica has its own
         self.data: Piece | None = None  # this replica's rows of the batch
+        self.piece: Piece | None = None  # this replica's rows in the layer that is being called
         self.results: dict[int, list[Any]] = {}  # maps ids of metrics to their variables, added up over the replicas
 
     @property
@@ -95,24 +97,52 @@ class Step:
     def piece_of(self, total: Any) -> Piece:
         """Divide `total` rows among the replicas, in the ratio of their rows of the batch."""
         ends = self.tf.math.cumsum(self.tf.cast(self.counts, self.tf.int64))
-        ends = self.tf.cast(
-            self.tf.cast(total, self.tf.int64) * ends // self.tf.maximum(ends[-1], 1), self.tf.int32
-        )
+        ends = self.tf.cast(self.tf.cast(total, self.tf.int64) * ends // self.tf.maximum(ends[-1], 1), self.tf.int32)
         start = ends[self.place - 1] if self.place else self.tf.zeros((), self.tf.int32)
         return Piece(self.tf, start, ends[self.place] - start, total)
 
     def sum_of_all(self, values: list[Any]) -> list[Any]:
         """Return each tensor's sum over all replicas. Gradients do not pass."""
-        wide = [self.tf.cast(value, WIDER.get(value.dtype.name, value.dtype)) for value in values]
-        with self.mode(local=True):
+        wide = [self.tf.cast(value, self.wider(value.dtype)) for value in values]
+        with self.mode(local=True), self.in_any_order():
             extended = self.tf.distribute.get_strategy().extended
             sums = extended._replica_ctx_all_reduce(self.tf.distribute.ReduceOp.SUM, wide)
         return [self.tf.cast(each, value.dtype) for each, value in zip(sums, values, strict=True)]
 
+    @staticmethod
+    def wider(dtype: Any) -> Any:
+        """Return the type in which TensorFlow can add up numbers of this type over workers."""
+        return WIDER.get(dtype.name, dtype)
+
+    @contextmanager
+    def in_any_order(self) -> Iterator[None]:
+        """Within the context, the collective operations of a graph need not wait for each other.
+
+        TensorFlow orders them, which NCCL needs; then a step waits for predictions that only its metrics need.
+        """
+        launcher = sys.modules["tensorflow.python.distribute.cross_device_utils"].CollectiveReplicaLauncher
+        ordered = launcher._prefer_ordering_token
+        launcher._prefer_ordering_token = ordered and bool(self.tf.config.list_logical_devices("GPU"))
+        try:
+            yield
+        finally:
+            launcher._prefer_ordering_token = ordered
+
+    @contextmanager
+    def only_if_used(self) -> Iterator[None]:
+        """Within the context, a collective operation is left out of the step if nothing uses its result."""
+        graph = None if self.tf.executing_eagerly() else self.tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations()) if graph is not None else 0
+        yield
+        for operation in graph.get_operations()[before:] if graph is not None else ():
+            if operation.type.startswith("Collective"):
+                droppable.add(operation)
+
     def join(self, part: Any, piece: Piece) -> Any:
         """Concatenate the parts of all replicas in the order of the replicas, and remember this replica's part."""
-        start, size, total = piece.of(self.tf, part)
-        whole = self._joined(part, start, size, total)
+        rows = piece.times(self.tf, self.tf.shape(part)[0])
+        with self.only_if_used():
+            whole = self._joined(part, rows.start, rows.size, rows.total)
         whole.set_shape([None, *part.shape[1:]])
         self.parts[whole.ref()] = part, piece
         mask = getattr(part, "_keras_mask", None)
@@ -175,7 +205,7 @@ class Step:
         return self.tf.cast(self.replicas, like.dtype)
 
     def weighed(self, value: Any) -> Any:
-        """Return the mean of the replicas' numbers, weighed by rows: the mean over the whole batch, if each is a mean."""
+        """Return the mean of the replicas' numbers, weighed by rows: the whole batch's mean, if each is a mean."""
         tf = self.tf
 
         @tf.custom_gradient  # type: ignore[untyped-decorator]
@@ -185,6 +215,18 @@ class Step:
             return mean, lambda upstream: upstream * share * self._number(value)
 
         return weighed(value)
+
+    def shared(self, value: Any) -> Any:
+        """Pass a number of the whole batch on to what each replica computes from its own rows."""
+
+        @self.tf.custom_gradient  # type: ignore[untyped-decorator]
+        def shared(value: Any) -> Any:
+            def grad(upstream: Any) -> Any:
+                return self.sum_of_all([upstream])[0] / self._number(upstream)
+
+            return self.tf.identity(value), grad
+
+        return shared(value)
 
     def mean_of_all(self, values: list[Any]) -> list[Any]:
         """Return the mean of each gradient over the replicas. Gradients of the means pass as they are."""
@@ -251,6 +293,7 @@ def sources(tensor: Any) -> list[Any]:
     return [inputs[tensor.value_index]] if operation.type == "IdentityN" else inputs
 
 
+droppable: WeakSet[Any] = WeakSet()  # collective operations that are not needed if nothing uses their results
 _steps: dict[int, Step] = {}  # each replica's current step, by the replica's thread
 _kept: dict[int, Any] = {}  # variables with the numbers of rows, by the replica's number in this process
 
