@@ -38,6 +38,7 @@ def add_on_the_server(module: Any, load: Any) -> None:
         sign, change = signed_change
         add = self._value.assign_add if sign > 0 else self._value.assign_sub
         add(change)
+        load("task/patches/told").effect("keras-ps", load)
         return None
 
     load("task/patches/hook").replace(kind, "_direct_assign", _direct_assign)
@@ -112,7 +113,8 @@ def may_have_written_since(graph: Any, read: Any) -> bool:
 
 def has_effects(operation: Any) -> bool:
     """Return whether an operation is stateful, or takes a handle or dataset. Many writes are not marked as stateful."""
-    takes_handle = any(each.dtype.name in ("resource", "variant") or each.dtype._is_ref_dtype for each in operation.inputs)
+    types = [each.dtype for each in operation.inputs]
+    takes_handle = any(one.name in ("resource", "variant") or one._is_ref_dtype for one in types)
     return takes_handle or bool(operation.op_def.is_stateful)
 
 
