@@ -27,45 +27,48 @@ class Repair(NamedTuple):
 # By the names of the patches in task/patches/hook.py.
 REPAIRS = {
     "tf-config": Repair(
-        "The program's own TF_CONFIG was ignored, and that of clusterkit was kept.",
-        "The job asked for this with --tf-config ours.",
+        "The program's own TF_CONFIG is ignored.",
+        "The job asks for this with --tf-config ours.",
     ),
     "keras-fit": Repair(
         "fit, evaluate and predict of Keras 3 compute losses, metrics, gradients and predictions from the whole batch "
-        "instead of one worker's rows.",
-        "In one process they also compute from the whole batch, and a job of one worker is not patched.",
+        "instead of each worker's rows.",
+        "Without the patch they fail on several workers, or compute something else than one process does with the same "
+        "batch. A job of one process is not patched.",
     ),
     "order": Repair(
-        "Shuffles without a seed got a seed that is the same in all workers.",
-        "A program without a seed expects no particular order; shuffles with a seed are not changed.",
+        "Shuffles without a seed get a seed from the run, which is the same in all workers.",
+        "No order is promised without a seed. Shuffles with a seed are not patched.",
         "shuffles without a seed, which would lose and double rows on several workers",
     ),
     "callbacks-apart": Repair(
-        "Keras's callbacks wrote this worker's files to a directory workertemp_N, which was removed after fit.",
-        "The leader's files have the paths that the program gave, and all workers have the same weights.",
+        "Keras's callbacks write this worker's files to a directory workertemp_N, which is removed after fit.",
+        "Otherwise all workers would write to the same files. The leader's files stay at the paths that the program "
+        "gives.",
         "the paths of callbacks' files, which all workers would write to",
     ),
     "backup-whole": Repair(
-        "BackupAndRestore saved to a directory beside its own, whose files then replaced the previous backup.",
+        "BackupAndRestore saves to a directory beside its own, and then moves the files to their place.",
         "A complete backup has the same files in the same place.",
         "BackupAndRestore, whose backup would be lost if a save is interrupted",
     ),
     "keras-ps": Repair(
-        "Additions to Keras's variables, such as step counts and sums of metrics, were made by the parameter server.",
-        "Only an assignment of a variable's old value plus a change became an addition, and only if nothing can have "
-        "written to the variable in between, so a single worker computes the same.",
+        "The parameter server adds to Keras's variables, such as step counts and sums of metrics, instead of storing "
+        "sums that workers have computed.",
+        "Only an assignment of a variable's old value plus or minus a change becomes an addition, and only if nothing "
+        "can have written to the variable in between. So a single worker computes the same.",
         "additions to Keras's variables, which would overwrite those of other workers",
     ),
     "coordinator-end": Repair(
-        "At exit, the destructor of ClusterCoordinator was not run, since it can wait forever for a lock.",
-        "The process ends at that point anyway, with all that it has.",
+        "At exit, the destructor of ClusterCoordinator does not run, since it can wait forever for a lock.",
+        "The program has ended by then, and its process ends anyway.",
     ),
     "coordinator-functions": Repair(
-        "TensorFlow functions that were no longer in use were removed from the servers later, or not at all.",
-        "A function that is removed can't be called any more, so only the time of the removal differs.",
+        "TensorFlow functions that are no longer used are removed from the servers later, or not at all.",
+        "Nothing can call such a function any more, so nothing is computed differently.",
     ),
     "leader-first": Repair(
-        "The worker waited until the leader of its gang listened, and then connected.",
-        "TensorFlow itself tries again until the leader listens, but only once a second.",
+        "The worker waits until the leader of its gang listens before it connects.",
+        "TensorFlow itself waits for the leader, too, but tries only once a second.",
     ),
 }

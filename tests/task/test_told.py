@@ -32,9 +32,9 @@ def test_a_repair_is_reported_when_it_first_takes_effect(
     assert reports == [("repair", '"repair":"order"'), ("repair", '"repair":"callbacks-apart"')]
     assert capsys.readouterr().err.splitlines() == [
         "clusterkit: patched shuffles without a seed, which would lose and double rows on several workers; "
-        "--no-patches leaves them as they are.",
-        "clusterkit: patched the paths of callbacks' files, which all workers would write to; --no-patches leaves "
-        "them as they are.",
+        "--no-patches leaves them as they are, clusterkit show --patches explains them.",
+        "clusterkit: patched the paths of callbacks' files, which all workers would write to; "
+        "--no-patches leaves them as they are, clusterkit show --patches explains them.",
     ]
 
 

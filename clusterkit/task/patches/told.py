@@ -23,7 +23,8 @@ def effect(name: str, load: Any) -> None:
         load("task/patches/steps").steps.write("repair", f'"repair":"{name}"')
         line = load("words/repairs").REPAIRS[name].line
         if line:
-            print(f"clusterkit: patched {line}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)
+            how = "--no-patches leaves them as they are, clusterkit show --patches explains them"
+            print(f"clusterkit: patched {line}; {how}.", file=sys.stderr, flush=True)
     except Exception:  # such as a closed stderr: a report that fails must not stop the training
         return
 
