@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tests.support import Lazily
 
 tf: Any = Lazily("tensorflow")
-ops: Any = Lazily("keras.ops")
+keras: Any = Lazily("keras")
 
 
 class Program(NamedTuple):
@@ -66,6 +66,33 @@ def write_in_python(v: Any) -> None:
     old = tf.identity(v.value)
     with tf.control_dependencies([tf.py_function(lambda: v.value.assign(2.0) + 0.0, [], "float32")]):
         v.assign(old + 1.0)
+
+
+def write_by_a_reduction(v: Any) -> None:
+    """The operation is not marked as one that writes."""
+    old = tf.identity(v.value)
+    tf.data.Dataset.range(2).reduce(0.0, lambda total, i: total + v.value.assign(tf.cast(i, tf.float32)))
+    v.assign(old + 1.0)
+
+
+def write_in_a_map(v: Any) -> None:
+    old = tf.identity(v.value)
+    tf.map_fn(lambda i: v.value.assign(i) + 0.0, tf.constant([1.0, 2.0]))
+    v.assign(old + 1.0)
+
+
+def write_by_a_raw_operation(v: Any) -> None:
+    """Not by a method of the variable."""
+    old = tf.identity(v.value)
+    tf.raw_ops.AssignSubVariableOp(resource=v.value.handle, value=3.0)
+    v.assign(old + 1.0)
+
+
+def write_by_a_second_object(v: Any) -> None:
+    """Keras makes another variable of the same one of TensorFlow."""
+    old = tf.identity(v.value)
+    keras.Variable(v.value, dtype="float32").assign(4.0)
+    v.assign(old + 1.0)
 
 
 def write_by_a_dataset(v: Any) -> None:
@@ -207,6 +234,12 @@ def add(v: Any) -> None:
     v.assign_add(1)
 
 
+def third(v: Any) -> None:
+    """Rounded in each type."""
+    v.assign_add(tf.cast(1 / 3, v.dtype))
+    v.assign_sub(tf.cast(1 / 7, v.dtype))
+
+
 def swapped(v: Any) -> None:
     v.assign(1.0 + v.value)
 
@@ -218,7 +251,8 @@ PROGRAMS = {
             *(write_between, add_between, write_through_an_alias, write_in_an_inner_function, write_in_a_branch),
             *(write_in_a_loop, write_in_python, write_by_a_dataset, read_outside_a_branch, sum_outside_a_branch),
             *(read_outside_a_loop, read_carried_by_a_loop, read_in_an_inner_function, difference_from, half_and_more),
-            *(cast_between, sum_cast),
+            *(cast_between, sum_cast, write_by_a_reduction, write_in_a_map, write_by_a_raw_operation),
+            write_by_a_second_object,
         )
     },
     **{
@@ -232,8 +266,7 @@ PROGRAMS = {
     "wider matrix": Program(wider, True, [[1.0, 2.0], [3.0, 4.0]]),
     "column": Program(column, False, [[1.0, 2.0], [3.0, 4.0]]),
     "unknown rows": Program(unknown_rows, True, [1.0, 2.0]),
-    **{f"add {name}": Program(add, True, 10, name) for name in ("int32", "int64", "int8", "uint8", "float16")},
-    "add bfloat16": Program(add, True, 10, "bfloat16"),
-    "add float64": Program(add, True, 10, "float64"),
+    **{f"add {name}": Program(add, True, 10, name) for name in ("int16", "int32", "int64", "int8", "uint8")},
+    **{f"third {name}": Program(third, True, 100.0, name) for name in ("bfloat16", "float16", "float32", "float64")},
     **{f"add {name}": Program(add, False, 10, name) for name in ("uint16", "uint32")},
 }

@@ -119,7 +119,8 @@ def test_variables_of_the_program_keep_their_own_ways(effects: list[str], monkey
     class Holder(core.Variable):  # type: ignore[misc]
         def _initialize(self, value: Any) -> None:
             super()._initialize(value)
-            self._value = Saturated(self._value)
+            this: Any = self
+            this._value = Saturated(this._value)
 
     step = Program(lambda v: v._direct_assign(tf.identity(v._value.read_value()) + 1.0), False)
     for kind, last, adds in ((Bounded, 12.0, False), (Twice, 15.0, True), (Holder, 12.0, False)):

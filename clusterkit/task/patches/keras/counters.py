@@ -64,6 +64,8 @@ def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
 
     The change has the variable's type and shape. Return None if this is not so, or unknown.
     """
+    if not isinstance(value, tf.Tensor):  # such as a number, or slices of a tensor
+        return None
     total = passed(value)
     operation = getattr(total, "op", None)
     if operation is None or operation.type not in ("AddV2", "Add", "Sub"):
