@@ -64,7 +64,9 @@ def write_in_a_loop(v: Any) -> None:
 
 def write_in_python(v: Any) -> None:
     old = tf.identity(v.value)
-    with tf.control_dependencies([tf.py_function(lambda: v.value.assign(2.0) + 0.0, [], "float32")]):
+    with tf.control_dependencies([old]):
+        written = tf.py_function(lambda: v.value.assign(2.0) + 0.0, [], "float32")
+    with tf.control_dependencies([written]):
         v.assign(old + 1.0)
 
 
