@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,14 +13,18 @@ import pytest
 from clusterkit.task.patches import hook, told
 from clusterkit.words.repairs import REPAIRS
 from tests import support
+from tests.syntax import read
+from tests.task.test_leader import Moments, patched, server_def
 
 
 @pytest.fixture
 def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What is reported in a process in which no repair has taken effect yet."""
     found: list[tuple[str, str]] = []
+    steps = support.load("task/patches/steps").steps
     monkeypatch.setattr(told, "_effects", set[str]())
-    monkeypatch.setattr(support.load("task/patches/steps").steps, "write", lambda *report: found.append(report))
+    monkeypatch.setattr(steps, "path", "a pipe")
+    monkeypatch.setattr(steps, "write", lambda *report: found.append(report))
     return found
 
 
@@ -36,6 +41,17 @@ def test_a_repair_is_reported_when_it_first_takes_effect(
         "clusterkit: patched the paths of callbacks' files, which all workers would write to; "
         "--no-patches leaves them as they are, clusterkit show --patches explains them.",
     ]
+
+
+def test_a_program_that_clusterkit_does_not_start_gets_no_advice_on_runs(
+    reports: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has called `patches.apply`."""
+    monkeypatch.setattr(support.load("task/patches/steps").steps, "path", None)
+    told.effect("callbacks-apart", support.load)
+    assert capsys.readouterr().err == (
+        "clusterkit: patched the paths of callbacks' files, which all workers would write to.\n"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, repair in REPAIRS.items() if not repair.line])
@@ -76,6 +92,51 @@ def test_an_explanation_is_made_of_sentences(name: str) -> None:
     change, safe, line = REPAIRS[name]
     assert all(text.endswith(".") and "\n" not in text for text in (change, safe))
     assert not line.endswith(".")
+
+
+def test_a_task_can_load_the_table_by_its_path() -> None:
+    """Its interpreter may have no clusterkit, and gets no module that it has not imported itself."""
+    assert {*read(support.ROOT / "clusterkit/words/repairs.py").imports} == {
+        "__future__.annotations",
+        "typing.NamedTuple",
+    }
+
+
+def test_a_seed_is_reported_when_a_dataset_gets_it(
+    reports: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not if the program gives one."""
+    order = support.load("task/patches/order")
+    monkeypatch.setattr(order, "is_seeded", lambda: False)
+    monkeypatch.setenv("CLUSTERKIT_SEED", "1")
+    random_seed: Any = SimpleNamespace(get_seed=lambda seed: seed)
+    order.seed_datasets(random_seed, support.load)
+    assert random_seed.get_seed(7) == 7
+    assert reports == []
+    assert isinstance(random_seed.get_seed(None), int)
+    assert reports == [("repair", '"repair":"order"')]
+
+
+def test_a_wait_for_the_leader_is_reported_if_the_worker_was_first(
+    reports: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker whose first connection is accepted does what it does without the patch."""
+    for listens_at, expected in ((0.0, []), (0.05, [("repair", '"repair":"leader-first"')])):
+        moments = Moments(monkeypatch, listens_at=listens_at)
+        patched(partial(getattr, moments, "now")).enable_collective_ops(server_def())
+        assert reports == expected
+
+
+def test_a_removal_is_reported_when_it_is_delayed(reports: list[tuple[str, str]]) -> None:
+    """A program that keeps its functions is not changed."""
+    kind: Any = type(
+        "Context", (), {"_handle": None, "remove_function": lambda *_: None, "has_function": lambda *_: True}
+    )
+    support.load("task/patches/endings").delay_removals(SimpleNamespace(Context=kind), support.load)
+    kind().has_function("f")
+    assert reports == []
+    kind().remove_function("f")
+    assert reports == [("repair", '"repair":"coordinator-functions"')]
 
 
 def test_a_report_of_a_callback_says_that_its_path_was_moved(

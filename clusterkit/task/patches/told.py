@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+HOW = "; --no-patches leaves them as they are, clusterkit show --patches explains them"
 _effects: set[str] = set()  # the repairs that this process has reported
 
 
@@ -20,11 +21,13 @@ def effect(name: str, load: Any) -> None:
         return
     _effects.add(name)
     try:
-        load("task/patches/steps").steps.write("repair", f'"repair":"{name}"')
+        steps = load("task/patches/steps").steps
+        steps.write("repair", f'"repair":"{name}"')
         line = load("words/repairs").REPAIRS[name].line
+        # Outside a run, where `patches.apply` is used, there is no option and no record.
+        how = "" if steps.path is None else HOW
         if line:
-            how = "--no-patches leaves them as they are, clusterkit show --patches explains them"
-            print(f"clusterkit: patched {line}; {how}.", file=sys.stderr, flush=True)
+            print(f"clusterkit: patched {line}{how}.", file=sys.stderr, flush=True)
     except Exception:  # such as a closed stderr: a report that fails must not stop the training
         return
 
