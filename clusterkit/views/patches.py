@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from clusterkit.ledger.attempts import Attempt
@@ -15,16 +15,17 @@ UNKNOWN = "This version of clusterkit does not know the patch."
 
 
 def patches_text(by_task: Mapping[Task, Mapping[int, Attempt]], width: int | None = None) -> str:
-    """Return each patch that took effect, with its explanation. Tasks with the same patches share a section."""
-    sections: dict[tuple[str, ...], list[str]] = {}
+    """Return the tasks with the patches that took effect in them, and then the explanations of these patches."""
+    tasks: dict[tuple[str, ...], list[str]] = {}
     for task, attempts in sorted(by_task.items()):
         for label, names in _labelled(task, attempts):
-            sections.setdefault(names, []).append(label)
-    unchanged = sections.pop((), [])
-    parts = [_section(labels, names, width) for names, labels in sections.items()]
-    if unchanged or not parts:
-        parts.append(f"No patch took effect in {listed(unchanged) or 'any task'}.\n")
-    return "\n".join(parts)
+            tasks.setdefault(names, []).append(label)
+    found = _sorted({name for names in tasks for name in names})
+    if not found:
+        return "No patch took effect in this run.\n"
+    rows = [(listed(labels), ", ".join(names) or "no patch") for names, labels in tasks.items()]
+    explained = [(name, _text(name)) for name in found]
+    return f"{_columns(rows, width)}\n{_columns(explained, width)}"
 
 
 def patches_data(by_task: Mapping[Task, Mapping[int, Attempt]]) -> list[dict[str, Any]]:
@@ -48,16 +49,17 @@ def _labelled(task: Task, attempts: Mapping[int, Attempt]) -> Iterable[tuple[str
     return [(f"{task} (attempt {number})", names) for number, names in of_attempts.items()]
 
 
-def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
+def _sorted(names: Collection[str]) -> tuple[str, ...]:
     """Sort names in the order of the table, since the order in which patches take effect says nothing."""
     order = list(REPAIRS)
     return tuple(sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name)))
 
 
-def _section(labels: list[str], names: tuple[str, ...], width: int | None) -> str:
-    wide = max(map(len, names))
-    lines = [at_words(f"  {name:<{wide}}  {_text(name)}", width, " " * (wide + 4)) for name in names]
-    return "".join(f"{line}\n" for line in [f"{listed(labels)}:", *lines])
+def _columns(rows: list[tuple[str, str]], width: int | None) -> str:
+    """Return lines of a name and a text. A text that is too long continues below itself."""
+    wide = max(len(name) for name, _ in rows)
+    lines = [at_words(f"{name:<{wide}}  {text}", width, " " * (wide + 2)) for name, text in rows]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _text(name: str) -> str:

@@ -38,7 +38,8 @@ REPAIRS = {
     ),
     "order": Repair(
         "Shuffles without a seed get a seed from the run, which is the same in all workers.",
-        "No order is promised without a seed. Shuffles with a seed are not patched.",
+        "No order is promised without a seed. Shuffles with a seed are not patched, and data that is not sharded keeps "
+        "another order in each worker.",
         "shuffles without a seed, which would lose and double rows on several workers",
     ),
     "callbacks-apart": Repair(

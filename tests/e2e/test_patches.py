@@ -43,13 +43,14 @@ def test_a_task_tells_what_was_patched_in_it(up: Callable[..., Up], home: Path, 
     assert lines(run, "worker:1") == {"shuffles without a seed", "the paths of callbacks' files"}
     assert run.output.count("clusterkit: patched shuffles") == 1, "the console shows what several workers say once"
     clusterkit = Clusterkit(home)
-    shown = clusterkit("show", "--patches").out
-    first, _, second = shown.partition("\n\n")
-    assert first.startswith("worker:0:\n  keras-fit ")
-    assert second.startswith("worker:1:\n")
-    assert re.findall(r"^  ([\w-]+) ", second, re.M) == [name for name in REPAIRS if f"  {name} " in second]
-    assert str(REPAIRS["callbacks-apart"]) in second
-    assert str(REPAIRS["callbacks-apart"]) not in first
+    tasks, _, explained = clusterkit("show", "--patches").out.partition("\n\n")
+    assert re.findall(r"^(worker:\d)  keras-fit, order(, callbacks-apart)?(?:, leader-first)?$", tasks, re.M) == [
+        ("worker:0", ""),
+        ("worker:1", ", callbacks-apart"),
+    ]
+    for name in patched(run)["worker:1"]:
+        assert f"\n{name} " in f"\n{explained}"
+        assert str(REPAIRS[name]) in explained
     assert [(one["task"], one["attempt"]) for one in clusterkit.json("show", "--patches")] == [
         ("worker:0", 1),
         ("worker:1", 1),
@@ -74,5 +75,5 @@ def test_a_coordinator_tells_that_servers_add(up: Callable[..., Up], home: Path)
     assert "keras-ps" in patched(run)["chief:0"]
     assert lines(run, "chief:0") == {"additions to Keras's variables"}
     shown = Clusterkit(home)("show", "--patches").out
-    assert shown.startswith("chief:0:\n  keras-ps ")
-    assert shown.endswith("\nNo patch took effect in worker:0 and ps:0.\n")
+    assert shown.startswith("chief:0            keras-ps")
+    assert "\nworker:0 and ps:0  no patch\n" in shown

@@ -25,36 +25,38 @@ def ledger_of(*repairs: tuple[str, int, str], attempts: int = 1, workers: int = 
     return ledger
 
 
-def test_tasks_with_the_same_patches_share_a_section() -> None:
-    """In the order of the tasks, and of the table."""
+def text_of(ledger: Ledger, width: int | None = None) -> str:
+    """What the command prints."""
+    return patches_text(ledger.attempts.by_task, width)
+
+
+def test_tasks_are_listed_with_their_patches_and_each_patch_is_explained_once() -> None:
+    """In the order of the tasks, and of the table; tasks with the same patches share a line."""
     ledger = ledger_of(
         *(("worker:0", 1, "order"), ("worker:0", 1, "keras-fit"), ("worker:0", 1, "order")),
         *(("worker:1", 1, "keras-fit"), ("worker:1", 1, "order"), ("worker:2", 1, "leader-first")),
     )
-    assert patches_text(ledger.attempts.by_task).splitlines() == [
-        "worker:0 and worker:1:",
-        f"  keras-fit  {REPAIRS['keras-fit']}",
-        f"  order      {REPAIRS['order']}",
+    assert text_of(ledger).splitlines() == [
+        "worker:0 and worker:1  keras-fit, order",
+        "worker:2               leader-first",
         "",
-        "worker:2:",
-        f"  leader-first  {REPAIRS['leader-first']}",
+        f"keras-fit     {REPAIRS['keras-fit']}",
+        f"order         {REPAIRS['order']}",
+        f"leader-first  {REPAIRS['leader-first']}",
     ]
 
 
-def test_tasks_in_which_nothing_was_changed_are_named() -> None:
-    """Also if there is no other."""
-    assert patches_text(ledger_of(workers=2).attempts.by_task) == "No patch took effect in worker:0 and worker:1.\n"
-    assert patches_text({}) == "No patch took effect in any task.\n"
-    text = patches_text(ledger_of(("worker:1", 1, "order")).attempts.by_task)
-    assert text.endswith("\n\nNo patch took effect in worker:0 and worker:2.\n")
+def test_tasks_in_which_nothing_was_changed_are_listed() -> None:
+    """If there are others."""
+    assert text_of(ledger_of(workers=2)) == patches_text({}) == "No patch took effect in this run.\n"
+    lines = text_of(ledger_of(("worker:1", 1, "order"))).splitlines()
+    assert lines[:2] == ["worker:0 and worker:2  no patch", "worker:1               order"]
 
 
 def test_attempts_that_differ_are_apart() -> None:
     """An attempt that was killed before it trained has none; each attempt has its own record."""
     ledger = ledger_of(("worker:0", 2, "order"), attempts=2, workers=1)
-    text = patches_text(ledger.attempts.by_task)
-    assert text.startswith("worker:0 (attempt 2):\n  order  ")
-    assert text.endswith("\nNo patch took effect in worker:0 (attempt 1).\n")
+    assert text_of(ledger).splitlines()[:2] == ["worker:0 (attempt 1)  no patch", "worker:0 (attempt 2)  order"]
     assert patches_data(ledger.attempts.by_task) == [
         {"task": "worker:0", "attempt": 1, "patches": []},
         {"task": "worker:0", "attempt": 2, "patches": [{"name": "order", "text": str(REPAIRS["order"])}]},
@@ -63,19 +65,23 @@ def test_attempts_that_differ_are_apart() -> None:
 
 def test_a_patch_of_another_version_is_listed() -> None:
     """Its journal may be read by an older clusterkit."""
-    text = patches_text(ledger_of(("worker:0", 1, "new-one"), ("worker:0", 1, "order"), workers=1).attempts.by_task)
-    assert text.splitlines() == ["worker:0:", f"  order    {REPAIRS['order']}", f"  new-one  {UNKNOWN}"]
+    ledger = ledger_of(("worker:0", 1, "new-one"), ("worker:0", 1, "order"), workers=1)
+    assert text_of(ledger).splitlines() == [
+        "worker:0  order, new-one",
+        "",
+        f"order    {REPAIRS['order']}",
+        f"new-one  {UNKNOWN}",
+    ]
 
 
 def test_lines_fit_the_terminal() -> None:
     """An explanation continues below itself."""
-    first, *others = patches_text(ledger_of(("worker:0", 1, "order"), workers=1).attempts.by_task, 60).splitlines()
-    assert first == "worker:0:"
+    first, empty, *others = text_of(ledger_of(("worker:0", 1, "order"), workers=1), 60).splitlines()
+    assert (first, empty) == ("worker:0  order", "")
     assert max(map(len, others)) <= 60
-    assert {line[:9] for line in others} == {"  order  ", " " * 9}
+    assert {line[:7] for line in others} == {"order  ", " " * 7}
 
 
 def test_a_report_about_an_unknown_attempt_is_ignored() -> None:
     """Such as one that no start was recorded for."""
-    ledger = ledger_of(("worker:7", 1, "order"), workers=1)
-    assert patches_text(ledger.attempts.by_task) == "No patch took effect in worker:0.\n"
+    assert text_of(ledger_of(("worker:7", 1, "order"), workers=1)) == "No patch took effect in this run.\n"

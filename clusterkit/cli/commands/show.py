@@ -33,7 +33,11 @@ from clusterkit.words.secrets import without_secrets
     "show",
     cls=OnRun,
     usual=LIVE_OR_NEWEST,
-    examples=[("show", "The newest run."), ("show 20261122-080115", "The run whose id begins like this.")],
+    examples=[
+        ("show", "The newest run."),
+        ("show 20261122-080115", "The run whose id begins like this."),
+        ("show --patches", "What was changed in its tasks."),
+    ],
 )
 @json_option
 @option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
