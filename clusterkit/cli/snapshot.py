@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from clusterkit.ledger.attempts import Attempt
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -40,6 +41,11 @@ class RunSnapshot:
         """The run's state in one word."""
         result = None if self.live else self.run.result()
         return run_state(self.live, self.status.phase, result)
+
+    @property
+    def attempts(self) -> Mapping[Task, Mapping[int, Attempt]]:
+        """The attempts of each task that has been started, by number."""
+        return self._ledger.attempts.by_task
 
     @property
     def activity(self) -> tuple[str, str]:

@@ -74,6 +74,7 @@ class Attempt:
     trace: Trace = field(default_factory=Trace)
     stops: list[Stop] = field(default_factory=list)
     signals: set[int] = field(default_factory=set)  # the signals that clients requested for the attempt
+    repairs: tuple[str, ...] = ()  # the names of the repairs that took effect, in order
 
     @property
     def record(self) -> AttemptEnded:
@@ -194,6 +195,10 @@ class Attempts:
         self.mark_up(at, task, number)
         if (attempt := self.get(task, number)) is not None:
             attempt.trace.add(at, step)
+
+    def repair(self, task: Task, number: int, name: str) -> None:
+        if (attempt := self.get(task, number)) is not None and name not in attempt.repairs:
+            attempt.repairs += (name,)
 
     def pause(self, at: float, task: Task, number: int, paused: bool) -> None:
         if (attempt := self.get(task, number)) is not None:

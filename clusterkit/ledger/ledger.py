@@ -112,8 +112,8 @@ class Ledger:
                     self.time.prepared()
                 elif event.stage is Stage.IMPORTED and trains:
                     self.time.imported(task)
-            case ev.SigtermHandled():
-                pass
+            case ev.Repaired():
+                self.attempts.repair(task, attempt, event.repair)
             case ev.PhaseChanged():
                 if trains:
                     self.time.conditions.phase(task, event.phase, event.begun)

@@ -11,7 +11,7 @@ Unrecorded = (
     | ev.StorageFailed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostDraining | ev.HostLost | ev.HostAvoided
     | ev.LeftEarly | ev.CannotExit | ev.TrainAlone | ev.RequestRefused | ev.Warned | ev.EditTrains
     | ev.CheckpointFound | ev.Swept | ev.Drained | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
-    | ev.StepsUnreported
+    | ev.StepsUnreported | ev.SigtermHandled
 )  # fmt: skip
 OfFault = ev.FaultInjected | ev.FaultTook | ev.FaultHealed
 OfTask = (
@@ -19,7 +19,7 @@ OfTask = (
     | ev.LeftDebugger | ev.EditorAwaited | ev.Straggling | ev.KeepsUp
 )  # fmt: skip
 OfProgram = (
-    ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.SigtermHandled | ev.PhaseChanged
+    ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.Repaired | ev.PhaseChanged
     | ev.ProgramEnds
 )  # fmt: skip
 OfRun = (

@@ -66,7 +66,7 @@ class AttemptEvents:
                 self.progress.debugger_entered(record)
             case ev.LeftDebugger():
                 self.progress.debugger_left(record)
-            case ev.EditorAwaited() | ev.Reached():
+            case ev.EditorAwaited() | ev.Reached() | ev.Repaired():
                 pass  # only readers of the journal use these events
             case ev.StepsTimed():
                 self.progress.stragglers.add_step_times(event)

@@ -39,7 +39,7 @@ _Silent = (
     | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
     | ev.Exited | ev.Swept | ev.Drained | ev.AttemptEnded | ev.Finished | ev.Progressed | ev.Ready | ev.Reached
     | ev.ProgramEnds | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
-    | ev.StepsUnreported
+    | ev.StepsUnreported | ev.Repaired
 )  # fmt: skip
 _OfAttempt = ev.Changed | ev.Spawned | ev.Resumed | ev.Profiled | ev.PhaseChanged | ev.Checkpointed | ev.Paused
 _Rare = (

@@ -46,6 +46,7 @@ _DETAILS: Mapping[type[ev.Event], str] = {
     ev.Ready: "{0.task} is ready.",
     ev.Reached: "{0.task} is {0.stage}.",
     ev.StepsUnreported: "{0.task} has trained for {0.seconds} s without a report of a step.",
+    ev.Repaired: "{0.task} is patched: {0.repair}.",
     ev.AllocationEnding: "The allocation ends: {0.why}.",
     ev.FaultTook: "Fault {0.number} was injected.",
     ev.LifelineLost: "{0.who} is gone.",

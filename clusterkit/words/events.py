@@ -45,6 +45,7 @@ from clusterkit.words.reports import ProgramEnds as ProgramEnds
 from clusterkit.words.reports import Progressed as Progressed
 from clusterkit.words.reports import Reached as Reached
 from clusterkit.words.reports import Ready as Ready
+from clusterkit.words.reports import Repaired as Repaired
 from clusterkit.words.reports import Resumed as Resumed
 from clusterkit.words.reports import SigtermHandled as SigtermHandled
 from clusterkit.words.reports import StepsTimed as StepsTimed
@@ -255,7 +256,7 @@ class StorageFailed(Tagged):
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
-    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached | StepsUnreported
+    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached | StepsUnreported | Repaired
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

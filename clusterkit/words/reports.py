@@ -205,6 +205,12 @@ class SigtermHandled(AttemptEvent):
     handled: bool
 
 
+class Repaired(AttemptEvent):
+    """A repair has taken effect in the task: it has changed something for the program. See words/repairs.py."""
+
+    repair: str
+
+
 class StepsUnreported(AttemptEvent):
     """The program has imported clusterkit.training, and has trained for `seconds` without reporting a step."""
 

@@ -27,6 +27,7 @@ from clusterkit.words.events import (
     Progressed,
     Reached,
     Ready,
+    Repaired,
     Resumed,
     SigtermHandled,
     StepsTimed,
@@ -102,7 +103,10 @@ HOSTILE: st.SearchStrategy[Any] = (
 NEARLY = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(
-            ["progress", "metrics", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy", "moment"]
+            [
+                *("progress", "metrics", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy"),
+                *("moment", "repair"),
+            ]
         ),
         "attempt": st.just(1) | HOSTILE,
     },
@@ -122,8 +126,9 @@ NEARLY = st.fixed_dictionaries(
             "strategies",
             "cluster",
             "training",
+            "repair",
         ),
-        HOSTILE,
+        HOSTILE | st.sampled_from(["order", "keras-fit"]),
     ),
 )
 LINES = NEARLY.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
@@ -212,6 +217,13 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"unreported","attempt":2,"seconds":61}', StepsUnreported(WORKER, 2, 61)),
         ('{"kind":"unreported","attempt":2,"seconds":-1}', None),
         ('{"kind":"unreported","attempt":2}', None),
+        ('{"kind":"repair","attempt":2,"repair":"order"}', Repaired(WORKER, 2, "order")),
+        ('{"kind":"repair","attempt":2,"repair":"steps"}', None),
+        ('{"kind":"repair","attempt":2,"repair":"\\u001b[2J"}', None),
+        ('{"kind":"repair","attempt":2,"repair":["order"]}', None),
+        ('{"kind":"repair","attempt":2,"repair":{"order":1}}', None),
+        ('{"kind":"repair","attempt":-1,"repair":"order"}', None),
+        ('{"kind":"repair","attempt":2}', None),
         ('{"kind":"end","attempt":2,"begun":true}', ProgramEnds(WORKER, 2)),
         ('{"kind":"end","attempt":2,"begun":0}', ProgramEnds(WORKER, 2, begun=False)),
         ('{"kind":"end","attempt":2}', None),

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from clusterkit.words.repairs import REPAIRS
 from tests.support import CHILDREN, ROOT
 
 PAGE = ROOT / "docs" / "keras.md"
@@ -125,6 +126,13 @@ def table() -> str:
     return "\n".join(rows)
 
 
+def patches() -> str:
+    """Return the table of patches of docs/keras.md."""
+    rows = ["| patch | what it changes | why a program that is right without it stays right |", "| --- | --- | --- |"]
+    rows += [f"| `{name}` | {repair.change} | {repair.safe} |" for name, repair in REPAIRS.items()]
+    return "\n".join(rows)
+
+
 def limits() -> str:
     """Return the sentences of docs/keras.md, with the cases that they are about."""
     about: dict[str, list[str]] = {}
@@ -135,7 +143,7 @@ def limits() -> str:
 
 def filled(page: str) -> str:
     """Return the page with the table and the limits as they are now."""
-    for name, text in (("table", table()), ("limits", limits())):
+    for name, text in (("table", table()), ("limits", limits()), ("patches", patches())):
         before, mark, rest = page.partition(f"<!-- {name} keras -->\n")
         page = f"{before}{mark}{text}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
     return page

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clusterkit.task.patches import tf_config
-from tests.support import Up
+from tests.support import Up, load
 
 WAYS: dict[str, Callable[[Any], object]] = {
     "item": lambda environ: environ.__setitem__("TF_CONFIG", "own"),
@@ -38,7 +38,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     made = Environ(TF_CONFIG="clusterkit's", OTHER="1")
     monkeypatch.setattr(tf_config.warn_once, "__defaults__", ([],))
-    tf_config.keep(SimpleNamespace(environ=made), None)
+    tf_config.keep(SimpleNamespace(environ=made), load)
     return made
 
 
@@ -72,7 +72,7 @@ def test_nothing_else_changes(environ: Any) -> None:
 def test_a_child_process_gets_clusterkits_tf_config() -> None:
     """The environment of the operating system does not change either."""
     code = (
-        "import os; from clusterkit.task.patches import tf_config; tf_config.keep(os, None)\n"
+        "import os; from tests.support import load; load('task/patches/tf_config').keep(os, load)\n"
         "os.environ['TF_CONFIG'] = 'own'; os.environ['OTHER'] = '2'; print(repr(os.environ)[:8])\n"
         "os.system('echo $TF_CONFIG $OTHER')"
     )

@@ -74,6 +74,7 @@ EVENTS: list[ev.Event] = [
     ev.PhaseChanged(WORKER, 1, "evaluation", True),
     ev.PhaseReached(WORKER, 1, Phase.SAVING_OPEN, 2),
     ev.StepsUnreported(WORKER, 1, 61),
+    ev.Repaired(WORKER, 1, "order"),
     ev.StepsTimed(WORKER, 1, {WORKER: ev.StepTimes(12, 0.75)}),
     ev.Inspected({WORKER: ev.Vitals(1, False, "S", pace=ev.Pace(16, 3, 4, 2.5, 1.25, 0.5))}, ev.Look.PACE),
     ev.Profiled(WORKER, 1, 9, "/x/vm.xplane.pb", 20),

@@ -10,12 +10,13 @@ from clusterkit.words import reports as ev
 from clusterkit.words.distribution import Training
 from clusterkit.words.faults import Phase
 from clusterkit.words.model import Task, TaskType
+from clusterkit.words.repairs import REPAIRS
 from clusterkit.words.reports import MOST_METRICS, Stage
 
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
     | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
-    | ev.EditorAwaited | ev.PhaseReached | ev.StepsUnreported
+    | ev.EditorAwaited | ev.PhaseReached | ev.StepsUnreported | ev.Repaired
 )  # fmt: skip
 LONGEST = 1 << 16  # bytes; the maximum length of a line; longer lines are ignored
 MOST = 1 << 63  # the exclusive upper limit for steps, attempts, requests and other counts
@@ -64,6 +65,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return ev.StepsTimed(task, attempt, _workers(message["workers"]))
     if kind == "unreported":
         return ev.StepsUnreported(task, attempt, _count(message["seconds"]))
+    if kind == "repair":
+        return ev.Repaired(task, attempt, _repair(message["repair"]))
     if kind == "strategy":
         distributed, training = message["distributed"] is True, Training(message["training"])
         return ev.TrainsWith(
@@ -126,6 +129,13 @@ def _number(value: object) -> float | None:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if type(value) is int and abs(value) < MOST else None
+
+
+def _repair(value: object) -> str:
+    """Check that a value is the name of a repair, so that a task can't fill the ledger. Raises ValueError."""
+    if not isinstance(value, str) or value not in REPAIRS:
+        raise ValueError(value)
+    return value
 
 
 def _names(value: object) -> tuple[str, ...]:

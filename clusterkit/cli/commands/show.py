@@ -18,6 +18,7 @@ from clusterkit.views.comparison import compared, comparison
 from clusterkit.views.goodput import goodput_lines, startup_lines, straggler_lines
 from clusterkit.views.listing import tasks_table
 from clusterkit.views.naming import measured
+from clusterkit.views.patches import patches_data, patches_text
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.views.step_use import StepUse, step_lines, step_use
@@ -32,13 +33,21 @@ from clusterkit.words.secrets import without_secrets
     "show",
     cls=OnRun,
     usual=LIVE_OR_NEWEST,
-    examples=[("show", "The newest run."), ("show 20261122-080115", "The run whose id begins like this.")],
+    examples=[
+        ("show", "The newest run."),
+        ("show 20261122-080115", "The run whose id begins like this."),
+        ("show --patches", "What was changed in its tasks."),
+    ],
 )
 @json_option
 @option("--startup", is_flag=True, help="Show how each task got to its first step, and what that step waited for.")
-def show(run: str | None, as_json: bool, startup: bool) -> None:
+@option("--patches", is_flag=True, help="Show what clusterkit's patches changed in each task, and why.")
+def show(run: str | None, as_json: bool, startup: bool, patches: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline; or show a live run so far."""
     look = RunSnapshot(choose(run, finished=True))
+    if patches:
+        _show_patches(look, as_json)
+        return
     result = None if look.live else result_of(look.run)
     recovered = account_of(look.run)
     events = JournalReader(look.run).events()
@@ -83,6 +92,13 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: 
     head = f"The run {look.run.run_id} is {word}: {text} Everything of it is in {look.run.path}"
     head = "\n".join([head, *look.advice_lines(width)])
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
+
+
+def _show_patches(look: RunSnapshot, as_json: bool) -> None:
+    if as_json:
+        echo_json(patches_data(look.attempts))
+    else:
+        echo(patches_text(look.attempts, terminal_width()), nl=False)
 
 
 def _show_startup(recovered: Account) -> None:

@@ -33,7 +33,7 @@ _Unmarked = (
     | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost | ev.DashboardReady | ev.DashboardLost | ev.Inspected
     | ev.LifelineLost | ev.Placed | ev.HostJoined | ev.Failed | ev.HostAvoided | ev.Paused | ev.Succeeded | ev.Stopping
     | ev.Straggling | ev.KeepsUp | ev.EditTrains | ev.Finished | ev.PhaseReached
-    | ev.StepsUnreported
+    | ev.StepsUnreported | ev.Repaired
 )  # fmt: skip
 
 

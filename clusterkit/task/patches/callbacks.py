@@ -44,6 +44,7 @@ def back_up_atomically(module: Any, load: Any) -> None:
         if self.double_checkpoint:  # in this case, Keras itself keeps the old backup until the new one is complete
             save(self)
             return
+        load("task/patches/told").effect("backup-whole", load)
         part = f"{os.path.normpath(self.backup_dir)}.part"
         with_paths(self, part, save)
         _files().makedirs(self.backup_dir)
@@ -88,6 +89,7 @@ def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
         self._own_directory, path = separate_path(str(getattr(self, attribute)), suffix)
         setattr(self, attribute, path)
         _files().makedirs(self._own_directory)
+        load("task/patches/told").effect("callbacks-apart", load)
 
     hook = load("task/patches/hook")
     hook.after(kind, "__init__", move)
@@ -99,6 +101,7 @@ def _back_up_separately(kind: Any, load: Any) -> None:
     hook = load("task/patches/hook")
     save = kind._save_model
     hook.replace(kind, "_save_model", lambda self: with_paths(self, separate_path(self.backup_dir)[1], save))
+    hook.before(kind, "_save_model", lambda self: load("task/patches/told").effect("callbacks-apart", load))
     hook.replace(kind, "on_train_end", lambda self, logs=None: _remove(separate_path(self.backup_dir)[0]))
 
 

@@ -32,9 +32,15 @@ def report_end(module: Any, load: Any) -> None:
     load("task/patches/hook").replace(kind, "__del__", __del__)
 
 
-def disable_destructor(module: Any, load: object) -> None:
+def disable_destructor(module: Any, load: Any) -> None:
     """At exit, disable the coordinator's `__del__`, which could wait forever for a lock (see training/server.py)."""
-    atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
+    told = load("task/patches/told")
+
+    def disable() -> None:
+        module.ClusterCoordinator.__del__ = lambda self: None
+        told.effect("coordinator-end", load)
+
+    atexit.register(disable)
 
 
 def delay_removals(module: Any, load: Any) -> None:
@@ -43,11 +49,12 @@ def delay_removals(module: Any, load: Any) -> None:
     Each removal waits for every server. At the end of a program, the removal of a hundred functions or more can take
     several seconds (TensorFlow 2.21), and is useless because the servers are about to end.
     """
-    kind, hook = module.Context, load("task/patches/hook")
+    kind, hook, told = module.Context, load("task/patches/hook"), load("task/patches/told")
     plain, dropped = kind.remove_function, deque[tuple[int, Any]]()
 
     def remove_function(context: Any, name: Any) -> None:
         dropped.append((id(context._handle), name))
+        told.effect("coordinator-functions", load)
 
     def remove_dropped(context: Any, *args: object, **kwargs: object) -> None:
         with suppress(IndexError):  # the queue is empty

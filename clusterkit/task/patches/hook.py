@@ -40,8 +40,9 @@ SAVERS = (
     *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
     *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
 )
-# Maps the name of each patch to its modules, and each module to the file and the function that patch the module.
-PATCHES = {
+# REPAIRS, REFUSALS and PROBES map the name of each patch to its modules, and each module to the file and the function
+# that patch the module. Repairs change what the program does: words/repairs.py explains each one to people.
+REPAIRS = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {
         TRAINER: ("keras/fit", "watch"),
@@ -67,13 +68,19 @@ PATCHES = {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras/counters", "add_on_the_server"),
     },
-    "coordinator": dict.fromkeys(
-        (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
-    ),
-    "program-end": {COORDINATOR: ("endings", "report_end")},
     "coordinator-end": {COORDINATOR: ("endings", "disable_destructor")},
     "coordinator-functions": {CONTEXT: ("endings", "delay_removals")},
     "leader-first": {CONTEXT: ("leader", "wait_for_leader")},
+}
+# Refusals only stop a program, with a message. The repair "keras-ps" also contains one.
+REFUSALS = {
+    "coordinator": dict.fromkeys(
+        (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
+    ),
+}
+# Probes observe, or help to debug.
+PROBES = {
+    "program-end": {COORDINATOR: ("endings", "report_end")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
         MULTI_WORKER: ("sigterm", "watch_tensorflow"),
@@ -146,6 +153,7 @@ PATCHES = {
         "sys": ("phases", "begin"),  # last: `begin` pauses a forked task if a fault is due at the program's start
     },
 }
+PATCHES = {**REPAIRS, **REFUSALS, **PROBES}
 
 
 def install(names: Iterable[str], load: Load) -> Finder | None:

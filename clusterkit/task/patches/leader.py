@@ -18,14 +18,20 @@ CONNECT_WITHIN = 1.0
 
 def wait_for_leader(module: Any, load: Any) -> None:
     """Patch `enable_collective_ops`, which makes a worker's server connect, to wait first until the leader listens."""
-    load("task/patches/hook").before(module.Context, "enable_collective_ops", wait)
+
+    def wait_first(context: object, server_def: Any) -> None:
+        if wait(server_def):
+            load("task/patches/told").effect("leader-first", load)
+
+    load("task/patches/hook").before(module.Context, "enable_collective_ops", wait_first)
 
 
-def wait(context: object, server_def: Any) -> None:
-    """Wait until the leader's coordination service listens; do nothing if this server hosts the service itself."""
+def wait(server_def: Any) -> bool:
+    """Wait until the leader's coordination service listens, unless this server hosts it. Return whether it waited."""
     with suppress(AttributeError, KeyError, ValueError):  # an unknown kind of server definition: do not wait
         if (address := leader_of(server_def)) is not None:
-            wait_until_accepted(address)
+            return wait_until_accepted(address)
+    return False
 
 
 def leader_of(server_def: Any) -> tuple[str, int] | None:
@@ -40,11 +46,14 @@ def leader_of(server_def: Any) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def wait_until_accepted(address: tuple[str, int]) -> None:
-    until = time.monotonic() + WITHIN
+def wait_until_accepted(address: tuple[str, int]) -> bool:
+    """Wait until a connection to the address is accepted, or until WITHIN. Return whether the first one was refused."""
+    until, refused = time.monotonic() + WITHIN, False
     while time.monotonic() < until:
         try:
             socket.create_connection(address, CONNECT_WITHIN).close()
-            return
+            return refused
         except OSError:
+            refused = True
             time.sleep(EVERY)
+    return refused

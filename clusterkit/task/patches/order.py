@@ -57,6 +57,7 @@ def seed_datasets(module: Any, load: Any) -> None:
         if seed is None and not is_seeded():
             _, place = load("task/patches/refusals").library_call(sys._getframe(1))
             seed = agreed_seed(place)
+            load("task/patches/told").effect("order", load)
         return plain(seed)
 
     module.get_seed = get_seed
@@ -138,9 +139,10 @@ def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
     seed = agreed_seed(place)
     with tf.init_scope(), tf.device("CPU:0"):  # creates a local variable even in a strategy's scope
         adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False, name="epochs")
-    plain = tf.random.shuffle
+    plain, told = tf.random.shuffle, load("task/patches/told")
 
     def shuffle(value: Any, **_: object) -> Any:
+        told.effect("order", load)
         number = adapter.permutations.assign_add(1, read_value=True)
         return tf.random.experimental.stateless_shuffle(value, seed=[seed, number])
 
@@ -162,6 +164,7 @@ def shuffle_batches(module: Any, load: Any) -> None:
             return random.shuffle(items)
         if not generators:
             generators.append(random.Random(agreed_seed("batches")))
+            load("task/patches/told").effect("order", load)
         return generators[0].shuffle(items)
 
     vars(shared)["shuffle"] = shuffle

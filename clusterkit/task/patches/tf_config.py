@@ -11,7 +11,7 @@ from typing import Any
 NAME = "TF_CONFIG"
 
 
-def keep(os: Any, load: object) -> None:
+def keep(os: Any, load: Any) -> None:
     """Patch `os.environ` to ignore writes to and deletions of TF_CONFIG."""
     plain = type(os.environ)
 
@@ -21,10 +21,13 @@ def keep(os: Any, load: object) -> None:
                 super().__setitem__(name, value)
             elif value != self.get(NAME):
                 warn_once()
+                load("task/patches/told").effect("tf-config", load)
 
         def __delitem__(self, name: str) -> None:
             if name != NAME:
                 super().__delitem__(name)
+            elif name in self:
+                load("task/patches/told").effect("tf-config", load)
 
     Environ.__name__, Environ.__qualname__, Environ.__module__ = plain.__name__, plain.__qualname__, plain.__module__
     os.environ.__class__ = Environ

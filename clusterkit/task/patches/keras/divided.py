@@ -15,12 +15,12 @@ from typing import Any
 # Keras's functions whose result for a row depends on the other rows, or that return one number for the batch.
 MIXED = frozenset({"dice", "tversky", "circle", "ctc", "pearson_correlation", "concordance_correlation", "correlation"})
 ONE_NUMBER = (
-    "{} returns one number for its rows. The mean of the workers' numbers is taken, weighed by rows, which is right for "
-    "a mean over rows and for what does not depend on the rows."
+    "{} returns one number for its rows. The mean of the workers' numbers is taken, weighed by rows, which is right "
+    "for a mean over rows and for what does not depend on the rows."
 )
 ADDED = (
-    "{} adds a number to the loss in its call. The mean of the workers' numbers is taken, weighed by rows: if the number "
-    "is a sum over the rows, divide it by their number."
+    "{} adds a number to the loss in its call. The mean of the workers' numbers is taken, weighed by rows: if the "
+    "number is a sum over the rows, divide it by their number."
 )
 FROM_KERAS = ("keras.", "tf_keras.")
 
@@ -125,7 +125,7 @@ def parts(tf: Any, step: Any, leaves: list[Any]) -> tuple[list[Any], Any]:
 
 
 def part(tf: Any, step: Any, leaf: Any, piece: Any) -> Any:
-    """Return this replica's part of a tensor that has as many rows as the piece or, if it has others, a part of those."""
+    """Return this replica's part of a tensor with as many rows as the piece; a tensor with other rows unchanged."""
     if is_joined(tf, step, leaf):
         return step.parts[leaf.ref()][0]
     if not isinstance(leaf, tf.Tensor) or not is_whole(tf, step, leaf):
@@ -140,7 +140,7 @@ def part(tf: Any, step: Any, leaf: Any, piece: Any) -> Any:
 
 
 def ends(piece: Any, rows: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield start, size and total of the piece, each with its value for a tensor that is not divided."""
+    """Yield start, size and total of the piece, each with its value for a tensor that is used whole."""
     return zip((piece.start, piece.size, piece.total), (0, rows, rows), strict=True)
 
 

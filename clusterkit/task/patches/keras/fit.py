@@ -88,6 +88,7 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
         fix(trainer, load)
+    load("task/patches/told").effect("keras-fit", load)
     if strategy.extended.should_checkpoint:  # True only in the chief or, in a job without a chief, in worker:0
         _leading.append(True)
     if due and _leading:

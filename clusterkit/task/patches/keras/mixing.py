@@ -33,7 +33,8 @@ NOT_CALLED = ("__init__", "build", "get_config", "compute_output_shape", "train_
 def mixes_rows(layer: Any) -> bool:
     """Return whether the code of a layer, or of a Lambda layer's function, may combine the rows of a batch."""
     function = getattr(layer, "function", None)
-    return is_mixing(type(layer)) or (type(layer).__name__ == "Lambda" and callable(function) and code_mixes(function))
+    kind: Any = type(layer)
+    return is_mixing(kind) or (kind.__name__ == "Lambda" and callable(function) and code_mixes(function))
 
 
 @cache
