@@ -51,10 +51,10 @@ PATCHES = {
     "order": {
         "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),
         "tensorflow.python.data.ops.dataset_ops": ("order", "shuffle_differently"),
-        f"{DISTRIBUTE}.input_lib": ("order", "shuffle_differently"),
+        f"{DISTRIBUTE}.input_lib": ("remaking", "agree"),
         "keras.src.trainers.data_adapters.array_data_adapter": ("order", "shuffle_arrays"),
         "keras.src.trainers.data_adapters.py_dataset_adapter": ("order", "shuffle_batches"),
-        "tf_keras.src.engine.data_adapter": ("order", "shuffle_arrays_of_keras_2"),
+        "tf_keras.src.engine.data_adapter": ("order", "shuffle_all_of_keras_2"),
         "tf_keras.src.utils.data_utils": ("order", "shuffle_batches"),
     },
     "callbacks-apart": {
