@@ -178,7 +178,8 @@ class Backup(ReportProgress):
             print(f"fit has already completed its {epoch} epochs ({step} steps); its history is empty", flush=True)
             return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
-        self._order.resume(self._find_results().get("iterators", 0), epoch)
+        saved = self._find_results()
+        self._order.resume(saved.get("iterators", 0), epoch, saved.get("batches"))
         if batches:
             self._skipped = batches
             resumption.skip_batches(self.model, batches, self._restore_results)
@@ -186,13 +187,15 @@ class Backup(ReportProgress):
     def _results(self) -> dict[str, Any]:
         """Return the number of data iterators and, within an epoch, the logs and metrics so far over all workers."""
         in_epoch = self._position.batches > 0
-        iterators = {"iterators": self._order.iterators_before(in_epoch)}
+        order: dict[str, Any] = {"iterators": self._order.iterators_before(in_epoch)}
+        if (batches := self._order.batches_before(in_epoch)) is not None:
+            order["batches"] = batches
         if not in_epoch:
-            return iterators
+            return order
         logs = {name: float(np.asarray(value)) for name, value in self._logs.items() if np.ndim(value) == 0}
         variables = resumption.metric_variables(self.model)
         values = [tf.convert_to_tensor(variable.value).numpy().tolist() for variable in variables]
-        return {**iterators, "logs": logs, "metrics": values}
+        return {**order, "logs": logs, "metrics": values}
 
     def _find_results(self) -> dict[str, Any]:
         text = self._saved_results.numpy().decode()

@@ -109,6 +109,25 @@ def dataset(seed=None, known=True):
     return {"x": (rows if known else rows.filter(lambda x, y: True)).batch(BATCH)}
 
 
+class Batches(keras.utils.PyDataset if hasattr(keras.utils, "PyDataset") else keras.utils.Sequence):
+    """Shuffles its rows after each epoch, as many do."""
+
+    def __init__(self, shuffles, **options):
+        super().__init__(**options)
+        self.rows, self.shuffles = np.arange(ROWS), shuffles
+
+    def __len__(self):
+        return ROWS // BATCH
+
+    def __getitem__(self, index):
+        rows = self.rows[index * BATCH : (index + 1) * BATCH]
+        return X[rows], Y[rows]
+
+    def on_epoch_end(self):
+        if self.shuffles:
+            np.random.shuffle(self.rows)
+
+
 optimizers = keras.optimizers
 schedule = optimizers.schedules.ExponentialDecay(0.1, 3, 0.8)
 
@@ -133,6 +152,9 @@ FEATURES = {
     "accumulation": (lambda: network(optimizer=accumulating()), arrays),
     "several-steps": (lambda: network(steps_per_execution=2), arrays),
     "rivals": (rivals, arrays),
+    "batches": (network, lambda: {"x": Batches(False), "shuffle": True}),
+    "batches-of-workers": (network, lambda: {"x": Batches(False, workers=2), "shuffle": True}),
+    "batches-of-shuffled-rows": (network, lambda: {"x": Batches(True), "shuffle": True}),
 }
 CALLBACKS = {
     "backup": lambda place: training.Backup(2, directory=place, background=False),

@@ -24,7 +24,9 @@ PROGRAM = CHILDREN / "resume_table.py"
 FEATURES = (
     *("in-order", "arrays", "seeded-dataset", "dataset", "unknown-number", "validation", "normalization"),
     *("dropout", "averages", "schedule", "loss-scale", "accumulation", "several-steps", "rivals"),
+    *("batches", "batches-of-workers", "batches-of-shuffled-rows"),
 )
+BATCHES = FEATURES[-3:]
 PLACES = ("1.1", "2.3", "2.5", "between", "saving")  # epoch.batch, of three epochs with five batches
 ALONE = tuple(name for name in FEATURES if name != "dataset")  # without a seed one process has another order each time
 # Keras's own callback resumes at an epoch's beginning, and only with these bit for bit: docs/keras.md says why.
@@ -70,6 +72,7 @@ def test_workers_resume_bit_for_bit(up: Callable[..., Up], tmp_path: Path, names
     "names",
     [
         pytest.param(every(("seeded-dataset", "rivals"), ("2.5",)), id="a slice"),
+        pytest.param(every(BATCHES, ("2.3", "between")), id="batches"),
         pytest.param(every(ALONE, PLACES), marks=[pytest.mark.table, pytest.mark.matrix], id="everywhere"),
         pytest.param(every(ALONE, ("2.3", "between"), "backup-by-epochs"), marks=pytest.mark.soak, id="by epochs"),
         pytest.param(every(KERAS, ("2.3", "between"), "keras"), marks=pytest.mark.table, id="Keras's own"),

@@ -210,12 +210,14 @@ def shuffle_batches(module: Any, load: Any) -> None:
     shared = ModuleType("random")
     vars(shared).update(vars(random))
 
-    def shuffle(items: list[Any]) -> None:
-        if is_seeded():
-            return random.shuffle(items)
-        return order_of(sys._getframe(1).f_locals.get("self", shared)).shuffle(items)
+    def generator_for(owner: Any) -> Any:
+        return random if is_seeded() else order_of(shared if owner is None else owner)
 
-    vars(shared)["shuffle"] = shuffle
+    def shuffle(items: list[Any]) -> None:
+        generator_for(sys._getframe(1).f_locals.get("self")).shuffle(items)
+
+    # `training.Backup` calls `generator_for`.
+    vars(shared).update(shuffle=shuffle, generator_for=generator_for)
     module.random = shared
     if (kind := getattr(module, "PyDatasetAdapter", None)) is not None:
         _agree_on_batches(kind, "get_tf_dataset", load)

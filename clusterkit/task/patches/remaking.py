@@ -100,7 +100,7 @@ class _Remaker:
 @contextmanager
 def _with_functions_of(dataset: Any) -> Iterator[None]:
     """Use the functions that TensorFlow traced for the dataset, in the order in which its constructor made them."""
-    module = sys.modules.get("tensorflow.python.data.ops.structured_function")
+    module: Any = sys.modules.get("tensorflow.python.data.ops.structured_function")
     if module is None:
         yield
         return
@@ -126,7 +126,7 @@ def agree(module: Any, load: Any) -> None:
 
 
 def _agree(kind: Any, place: int, seed: Callable[[str], int]) -> None:
-    """Patch a class's constructor, whose argument number `place` after the strategy is a dataset, or a function that returns one."""
+    """Patch a constructor, whose argument number `place` after the strategy is a dataset or a function of one."""
     plain, name = kind.__init__, ("dataset", "dataset_fn")[place]
 
     @wraps(plain)
