@@ -6,7 +6,8 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,12 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # a lo
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
 from clusterkit.training.checkpointer import Checkpointer
-from clusterkit.training.keras_callback import ReportProgress
+from clusterkit.training.keras_callback import ReportProgress, _Fits
+
+SHARED: Final = (
+    "An earlier fit of this program wrote the checkpoint in {}, so this fit has trained nothing. "
+    "Give each fit a directory of its own."
+)
 
 
 class FitProgress(NamedTuple):
@@ -44,7 +50,8 @@ class Backup(ReportProgress):
     Args:
         every: ``epoch``, or the number of batches between checkpoints. At the end of `fit`, a checkpoint is always
             saved. With parameter servers only ``epoch`` is supported, since Keras reports no batches there.
-        directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
+        directory: see `Checkpointer`. By default, the second `fit` of a program uses a subdirectory ``fit-2``, and so
+            on. A program that names a directory needs one for each `fit`.
         keep: the number of checkpoints to keep.
         report_every: report each batch whose number is a multiple of this.
         background: see `Checkpointer`.
@@ -112,7 +119,9 @@ class Backup(ReportProgress):
         self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
-        self._checkpointer = Checkpointer(self._directory, keep=self._keep, background=self._in_background, **named)
+        self._checkpointer = Checkpointer(
+            self._own_directory(), keep=self._keep, background=self._in_background, **named
+        )
         # `partial`, since Keras creates the metrics only in the first step (and resets them in each epoch anyway).
         self._checkpointer.restore(partial=True)
         if (restored := self._checkpointer.restored) is not None:
@@ -157,6 +166,14 @@ class Backup(ReportProgress):
             self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
         self.wait()
+        _Fits.backed_up += self._directory is None
+        _Fits.directories.add(self._checkpointer.directory)
+
+    def _own_directory(self) -> str | os.PathLike[str] | None:
+        """Return the directory of this `fit`. An interrupted `fit` has its directory until one is completed."""
+        if self._directory is not None or not _Fits.backed_up:
+            return self._directory
+        return Path(this_task.checkpoint_dir(), f"fit-{_Fits.backed_up + 1}")
 
     def _build(self) -> None:
         model = self.model
@@ -176,6 +193,8 @@ class Backup(ReportProgress):
             return
         if epoch >= self.params["epochs"]:
             print(f"fit has already completed its {epoch} epochs ({step} steps); its history is empty", flush=True)
+            if self._checkpointer.directory in _Fits.directories:
+                print(SHARED.format(self._checkpointer.directory), flush=True)
             return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
         saved = self._find_results()

@@ -63,6 +63,9 @@ PATCHES = {
     }
     | {"tf_keras.src.callbacks": ("callbacks", "log_separately")},
     "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
+    "shared-backups": dict.fromkeys(
+        ("keras.src.callbacks.backup_and_restore", "tf_keras.src.callbacks"), ("backups", "watch")
+    ),
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras/counters", "add_on_the_server"),
