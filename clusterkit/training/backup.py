@@ -17,6 +17,7 @@ from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
 from clusterkit.training.checkpointer import Checkpointer
 from clusterkit.training.keras_callback import ReportProgress, _Fits
+from clusterkit.training.stateful_random import StatefulRandom
 
 SHARED: Final = (
     "An earlier fit of this program wrote the checkpoint in {}, so this fit has trained nothing. "
@@ -85,6 +86,7 @@ class Backup(ReportProgress):
         self._checkpointer: Checkpointer
         self._logs: Mapping[str, Any] = {}  # the logs of the last batch
         self._order: resumption.DataOrder
+        self._draws: StatefulRandom
         self._saved_position: Any  # a TensorFlow variable, so that it is saved with the model
         self._saved_results: Any  # a TensorFlow variable, for the same reason
 
@@ -113,6 +115,8 @@ class Backup(ReportProgress):
         self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
+        self._draws = StatefulRandom()
+        self._draws.begin()
         self._batches_unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
         self._has_trained = False
         self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
@@ -138,6 +142,7 @@ class Backup(ReportProgress):
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         if batch < self._skipped:
             return
+        self._draws.end()
         super().on_train_batch_end(batch, logs)
         self._batches_unsaved += batch + 1 - self._position.batches
         self._position, self._logs = self._position._replace(batches=batch + 1), logs or {}
@@ -160,6 +165,7 @@ class Backup(ReportProgress):
         super().on_train_end(logs)
         resumption.start_at(self.model, None)
         self._order.end()
+        self._draws.end()
         if self._handler is not None:
             self._handler.close()
         if self._has_trained:  # saves changes that other callbacks made in `on_train_end`, such as the best weights

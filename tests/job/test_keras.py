@@ -52,7 +52,8 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
         assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
         assert (
             keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"]
-            == "program-end,coordinator-functions,steps,stages,distribution,shared-backups,step-times,breakpoints,tracebacks"
+            == "program-end,coordinator-functions,steps,stages,distribution,shared-backups,step-times,breakpoints,"
+            "tracebacks"
         )
         assert (
             keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]

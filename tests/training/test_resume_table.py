@@ -37,6 +37,19 @@ SMALL, MORE = (
 )
 
 
+def test_random_numbers_of_tensorflow_are_named(tmp_path: Path) -> None:
+    """A layer that draws with `tf.random.normal` has other numbers when `fit` is resumed: a notice, and that once."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
+    words = [sys.executable, str(PROGRAM), str(tmp_path), "noise-of-tensorflow/2.3/backup", "dropout/2.3/backup"]
+    done = subprocess.run(words, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    noise, dropout = map(json.loads, (tmp_path / "alone").read_text().splitlines())
+    assert (
+        noise["notices"].count("Backup can't save the state of tf.random operations such as the one in Noise.call") == 1
+    )
+    assert dropout["notices"] == ""
+
+
 def every(features: tuple[str, ...], places: tuple[str, ...], callback: str = "backup") -> tuple[str, ...]:
     """The cases of these features and places; a validation can also be broken in its midst."""
     more = (f"validation/validation/{callback}",) if "validation" in features else ()
@@ -73,6 +86,7 @@ def test_workers_resume_bit_for_bit(up: Callable[..., Up], tmp_path: Path, names
     [
         pytest.param(every(("seeded-dataset", "rivals"), ("2.5",)), id="a slice"),
         pytest.param(every(BATCHES, ("2.3", "between")), id="batches"),
+        pytest.param(("metrics-in-step/2.5/backup",), id="metrics in a step"),
         pytest.param(every(ALONE, PLACES), marks=[pytest.mark.table, pytest.mark.matrix], id="everywhere"),
         pytest.param(every(ALONE, ("2.3", "between"), "backup-by-epochs"), marks=pytest.mark.soak, id="by epochs"),
         pytest.param(every(KERAS, ("2.3", "between"), "keras"), marks=pytest.mark.table, id="Keras's own"),

@@ -31,8 +31,8 @@ def _look(callback: Any, epoch: int, logs: Any = None) -> None:
     if epoch < _epochs.pop(path, 0):
         print(
             f"clusterkit: two calls of fit share the directory {callback.backup_dir} of BackupAndRestore. If the job "
-            f"is restarted during the second one, the first one will resume from the second one's backup, and epochs are "
-            f"trained again. Give each call a directory of its own.",
+            f"is restarted during the second one, the first one will resume from the second one's backup, and epochs "
+            f"are trained again. Give each call a directory of its own.",
             file=sys.stderr,
             flush=True,
         )
