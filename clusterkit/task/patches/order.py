@@ -152,28 +152,28 @@ def _is_sharded(dataset: Any) -> bool:
 
 def shuffle_arrays(module: Any, load: Any) -> None:
     """Patch Keras 3 to shuffle arrays by permutations that depend only on a shared seed and the epoch number."""
-    _share_permutations(module.ArrayDataAdapter, "get_tf_dataset", load)
+    _share_permutations(module, module.ArrayDataAdapter, "get_tf_dataset", load)
 
 
 def shuffle_arrays_of_keras_2(module: Any, load: Any) -> None:
     """Patch Keras 2 to shuffle arrays like the patched Keras 3 (see `shuffle_arrays`)."""
-    _share_permutations(module.TensorLikeDataAdapter, "__init__", load)
+    _share_permutations(module, module.TensorLikeDataAdapter, "__init__", load)
 
 
-def _share_permutations(kind: Any, name: str, load: Any) -> None:
+def _share_permutations(module: Any, kind: Any, name: str, load: Any) -> None:
     """Patch the method that creates an adapter's dataset to use the same permutations in all workers."""
     plain = getattr(kind, name)
 
     @wraps(plain)
     def make(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _with_shared_permutations(self, load, lambda: plain(self, *args, **kwargs))
+        tf = getattr(module, "tf", sys.modules["tensorflow"])  # Keras 2 uses tf.compat.v2, whose `random` is another
+        return _with_shared_permutations(self, tf, load, lambda: plain(self, *args, **kwargs))
 
     setattr(kind, name, make)
 
 
-def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
+def _with_shared_permutations(adapter: Any, tf: Any, load: Any, make: Any) -> Any:
     """Create a dataset with the same permutations in all workers. The variable `adapter.permutations` counts them."""
-    tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if is_seeded():
         return make()
