@@ -45,6 +45,8 @@ class Backup(ReportProgress):
 
     To resume within an epoch, `Backup` reads and skips the batches that were already trained, and restores the metrics.
     This is exact if the data is not shuffled, or if a seed determines its order, as in the tasks of a multi-worker job.
+    The batches of a Keras 3 PyDataset keep their order (see `BatchOrder`). A notice names layers that draw from
+    `tf.random`, whose state can't be saved.
     Data that is read with ``steps_per_epoch`` restarts from its beginning. The state of other callbacks, such as the
     patience of EarlyStopping, is not restored, but a `fit` that was stopped early stays stopped.
 
