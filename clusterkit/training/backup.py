@@ -6,7 +6,8 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,13 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # a lo
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
 from clusterkit.training.checkpointer import Checkpointer
-from clusterkit.training.keras_callback import ReportProgress
+from clusterkit.training.keras_callback import ReportProgress, _Fits
+from clusterkit.training.stateful_random import StatefulRandom
+
+SHARED: Final = (
+    "An earlier fit of this program wrote the checkpoint in {}, so this fit has trained nothing. "
+    "Give each fit a directory of its own."
+)
 
 
 class FitProgress(NamedTuple):
@@ -38,13 +45,16 @@ class Backup(ReportProgress):
 
     To resume within an epoch, `Backup` reads and skips the batches that were already trained, and restores the metrics.
     This is exact if the data is not shuffled, or if a seed determines its order, as in the tasks of a multi-worker job.
+    The batches of a Keras 3 PyDataset keep their order (see `BatchOrder`). A notice names layers that draw from
+    `tf.random`, whose state can't be saved.
     Data that is read with ``steps_per_epoch`` restarts from its beginning. The state of other callbacks, such as the
     patience of EarlyStopping, is not restored, but a `fit` that was stopped early stays stopped.
 
     Args:
         every: ``epoch``, or the number of batches between checkpoints. At the end of `fit`, a checkpoint is always
             saved. With parameter servers only ``epoch`` is supported, since Keras reports no batches there.
-        directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
+        directory: see `Checkpointer`. By default, the second `fit` of a program uses a subdirectory ``fit-2``, and so
+            on. A program that names a directory needs one for each `fit`.
         keep: the number of checkpoints to keep.
         report_every: report each batch whose number is a multiple of this.
         background: see `Checkpointer`.
@@ -78,6 +88,7 @@ class Backup(ReportProgress):
         self._checkpointer: Checkpointer
         self._logs: Mapping[str, Any] = {}  # the logs of the last batch
         self._order: resumption.DataOrder
+        self._draws: StatefulRandom
         self._saved_position: Any  # a TensorFlow variable, so that it is saved with the model
         self._saved_results: Any  # a TensorFlow variable, for the same reason
 
@@ -106,13 +117,17 @@ class Backup(ReportProgress):
         self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
+        self._draws = StatefulRandom()
+        self._draws.begin()
         self._batches_unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
         self._has_trained = False
         self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
         self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
-        self._checkpointer = Checkpointer(self._directory, keep=self._keep, background=self._in_background, **named)
+        self._checkpointer = Checkpointer(
+            self._own_directory(), keep=self._keep, background=self._in_background, **named
+        )
         # `partial`, since Keras creates the metrics only in the first step (and resets them in each epoch anyway).
         self._checkpointer.restore(partial=True)
         if (restored := self._checkpointer.restored) is not None:
@@ -129,6 +144,7 @@ class Backup(ReportProgress):
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         if batch < self._skipped:
             return
+        self._draws.end()
         super().on_train_batch_end(batch, logs)
         self._batches_unsaved += batch + 1 - self._position.batches
         self._position, self._logs = self._position._replace(batches=batch + 1), logs or {}
@@ -151,12 +167,21 @@ class Backup(ReportProgress):
         super().on_train_end(logs)
         resumption.start_at(self.model, None)
         self._order.end()
+        self._draws.end()
         if self._handler is not None:
             self._handler.close()
         if self._has_trained:  # saves changes that other callbacks made in `on_train_end`, such as the best weights
             self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
         self.wait()
+        _Fits.backed_up += self._directory is None
+        _Fits.directories.add(self._checkpointer.directory)
+
+    def _own_directory(self) -> str | os.PathLike[str] | None:
+        """Return the directory of this `fit`. An interrupted `fit` has its directory until one is completed."""
+        if self._directory is not None or not _Fits.backed_up:
+            return self._directory
+        return Path(this_task.checkpoint_dir(), f"fit-{_Fits.backed_up + 1}")
 
     def _build(self) -> None:
         model = self.model
@@ -176,9 +201,12 @@ class Backup(ReportProgress):
             return
         if epoch >= self.params["epochs"]:
             print(f"fit has already completed its {epoch} epochs ({step} steps); its history is empty", flush=True)
+            if self._checkpointer.directory in _Fits.directories:
+                print(SHARED.format(self._checkpointer.directory), flush=True)
             return
         print(f"fit resumes in epoch {epoch + 1} after batch {batches}: {step} steps are done", flush=True)
-        self._order.resume(self._find_results().get("iterators", 0), epoch)
+        saved = self._find_results()
+        self._order.resume(saved.get("iterators", 0), epoch, saved.get("batches"))
         if batches:
             self._skipped = batches
             resumption.skip_batches(self.model, batches, self._restore_results)
@@ -186,13 +214,15 @@ class Backup(ReportProgress):
     def _results(self) -> dict[str, Any]:
         """Return the number of data iterators and, within an epoch, the logs and metrics so far over all workers."""
         in_epoch = self._position.batches > 0
-        iterators = {"iterators": self._order.iterators_before(in_epoch)}
+        order: dict[str, Any] = {"iterators": self._order.iterators_before(in_epoch)}
+        if (batches := self._order.batches_before(in_epoch)) is not None:
+            order["batches"] = batches
         if not in_epoch:
-            return iterators
+            return order
         logs = {name: float(np.asarray(value)) for name, value in self._logs.items() if np.ndim(value) == 0}
         variables = resumption.metric_variables(self.model)
         values = [tf.convert_to_tensor(variable.value).numpy().tolist() for variable in variables]
-        return {**iterators, "logs": logs, "metrics": values}
+        return {**order, "logs": logs, "metrics": values}
 
     def _find_results(self) -> dict[str, Any]:
         text = self._saved_results.numpy().decode()

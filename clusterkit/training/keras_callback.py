@@ -18,6 +18,8 @@ class _Fits:
     """Totals of the completed `fit` calls in this process: the number of steps, and the optimizers that they used."""
 
     done = 0
+    backed_up = 0  # the number of completed fits with `Backup` in its default directory
+    directories: ClassVar[set[str]] = set()  # those of all completed fits with `Backup`
     optimizers: ClassVar[WeakSet[Any]] = WeakSet()
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from clusterkit.training.batch_order import BatchOrder
+
 
 def is_keras_2(model: Any) -> bool:
     return hasattr(model, "_maybe_load_initial_counters_from_ckpt")
@@ -149,11 +151,13 @@ class DataOrder:
         self._iterators_due = 0
         self._epochs_due = 0
         self._data: Any = None  # the TFEpochIterator of this `fit`
+        self._batches = BatchOrder()
 
     def begin(self) -> None:
         """Count iterators from now on, until `end`. Call this in `on_train_begin`."""
         if (kind := _iterators()) is None:
             return
+        self._batches.begin()
         plain = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
 
         def _get_iterator(data: Any) -> Any:
@@ -166,9 +170,14 @@ class DataOrder:
         _get_iterator.__wrapped__ = plain  # type: ignore[attr-defined]
         kind._get_iterator = _get_iterator
 
-    def resume(self, iterators: int, epochs: int) -> None:
+    def resume(self, iterators: int, epochs: int, batches: Mapping[str, Any] | None = None) -> None:
         """Skip the iterators and epochs of the earlier attempt. Call this in `on_train_begin`."""
         self._iterators_due, self._epochs_due = iterators, epochs
+        self._batches.resume(batches)
+
+    def batches_before(self, in_epoch: bool) -> dict[str, Any] | None:
+        """Return what determines the order of a PyDataset's batches; None for other data."""
+        return self._batches.saved(in_epoch)
 
     def iterators_before(self, in_epoch: bool) -> int:
         """Return how many iterators were created before the current epoch or, between epochs, before the next one."""
@@ -177,6 +186,7 @@ class DataOrder:
     def end(self) -> None:
         if (kind := _iterators()) is not None:
             kind._get_iterator = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
+        self._batches.end()
 
     def _skip_permutations(self, data: Any, dataset: Any) -> None:
         permutations = getattr(data.data_adapter, "permutations", None)  # set by task/patches/order.py for arrays

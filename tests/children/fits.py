@@ -48,6 +48,7 @@ def make_model(at_once=1):
 def fit(name, every="epoch", at_once=1, **interrupt):
     """A fit in a directory; what it printed, its number of epochs and batches, and a digest of the weights."""
     keras_callback._Fits.done = 0  # as in a process of its own
+    keras_callback._Fits.directories.clear()
     model, last = make_model(at_once), Interrupt(**interrupt)
     epochs = None
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(KeyboardInterrupt):

@@ -87,6 +87,37 @@ class Rivals(keras.Model):
         return {"error": self.tracker.result()}
 
 
+class ScaledByMetrics(keras.Model):
+    """Uses the results of its metrics in the next step."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.scale = layers.Dense(1), self.add_weight(shape=(), initializer="ones", trainable=False)
+        self.dense.build((None, 5))
+        self.built = True
+
+    def call(self, x):
+        return self.dense(x) * self.scale
+
+    def train_step(self, data):
+        logs = super().train_step(data)
+        self.scale.assign(1.0 + 0.1 * tf.tanh(logs["mae"]) + 0.1 * tf.tanh(logs["loss"]))
+        return logs
+
+
+def scaled_by_metrics():
+    model = ScaledByMetrics()
+    model.compile(keras.optimizers.Adam(0.02), "mse", metrics=["mae", "mape"])
+    return model
+
+
+class Noise(layers.Layer):
+    """Draws from a stateful operation of TensorFlow, whose state nobody can save."""
+
+    def call(self, x):
+        return x + 0.1 * tf.random.normal(tf.shape(x))
+
+
 def network(*hidden, optimizer=None, **options):
     model = keras.Sequential([keras.Input((5,)), *(hidden or [layers.Dense(4, "tanh")]), layers.Dense(1)])
     model.compile(optimizer or keras.optimizers.Adam(0.02), "mse", metrics=["mae", "mape"], **options)
@@ -107,6 +138,25 @@ def arrays(**options):
 def dataset(seed=None, known=True):
     rows = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(ROWS, seed=seed)
     return {"x": (rows if known else rows.filter(lambda x, y: True)).batch(BATCH)}
+
+
+class Batches(keras.utils.PyDataset if hasattr(keras.utils, "PyDataset") else keras.utils.Sequence):
+    """Shuffles its rows after each epoch, as many do."""
+
+    def __init__(self, shuffles, **options):
+        super().__init__(**options)
+        self.rows, self.shuffles = np.arange(ROWS), shuffles
+
+    def __len__(self):
+        return ROWS // BATCH
+
+    def __getitem__(self, index):
+        rows = self.rows[index * BATCH : (index + 1) * BATCH]
+        return X[rows], Y[rows]
+
+    def on_epoch_end(self):
+        if self.shuffles:
+            np.random.shuffle(self.rows)
 
 
 optimizers = keras.optimizers
@@ -133,6 +183,11 @@ FEATURES = {
     "accumulation": (lambda: network(optimizer=accumulating()), arrays),
     "several-steps": (lambda: network(steps_per_execution=2), arrays),
     "rivals": (rivals, arrays),
+    "metrics-in-step": (scaled_by_metrics, lambda: arrays(shuffle=False)),
+    "noise-of-tensorflow": (lambda: network(Noise()), lambda: arrays(shuffle=False)),
+    "batches": (network, lambda: {"x": Batches(False), "shuffle": True}),
+    "batches-of-workers": (network, lambda: {"x": Batches(False, workers=2), "shuffle": True}),
+    "batches-of-shuffled-rows": (network, lambda: {"x": Batches(True), "shuffle": True}),
 }
 CALLBACKS = {
     "backup": lambda place: training.Backup(2, directory=place, background=False),
@@ -214,13 +269,13 @@ def main():
                 unbroken[feature, callback] = fit(
                     strategy, feature, callback, "nowhere", shared / f"{feature}-{callback}"
                 )
-            whole, logs, _, batches = unbroken[feature, callback]
+            whole, logs, notices, batches = unbroken[feature, callback]
             kept = shared / name.replace("/", "-")
             _, broken, _, before = fit(strategy, feature, callback, place, kept)
             weights, done, printed, after = fit(strategy, feature, callback, "nowhere", kept)
             apart = max(float(np.abs(one - other).max()) for one, other in zip(whole, weights))
             logs_apart = max(abs(float(logs[key]) - float(done[key])) for key in logs)
-            found = {"case": name, "broken": broken is None, "apart": apart, "logs": logs_apart}
+            found = {"case": name, "broken": broken is None, "apart": apart, "logs": logs_apart, "notices": notices}
             print(
                 json.dumps({**found, "batches": [batches, before, after], "printed": printed}), file=lines, flush=True
             )

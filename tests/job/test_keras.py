@@ -18,7 +18,7 @@ from tests.histories import faults, job, task
 @pytest.mark.parametrize(
     ("counts", "name", "patches"),
     [
-        ({"workers": 1}, "worker:0", "steps,stages,breakpoints,tracebacks"),
+        ({"workers": 1}, "worker:0", "steps,stages,shared-backups,breakpoints,tracebacks"),
         (
             {"workers": 2},
             "worker:1",
@@ -27,13 +27,14 @@ from tests.histories import faults, job, task
         (
             {"workers": 1, "chief": 1},
             "chief:0",
-            "keras-fit,order,backup-whole,sigterm,steps,stages,distribution,breakpoints,tracebacks",
+            "keras-fit,order,backup-whole,sigterm,steps,stages,distribution,shared-backups,breakpoints,tracebacks",
         ),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints,tracebacks"),
         (
             {"workers": 2, "ps": 1, "chief": 1},
             "chief:0",
-            "keras-ps,program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints,tracebacks",
+            "keras-ps,program-end,coordinator-functions,steps,stages,distribution,shared-backups,step-times,breakpoints,"
+            "tracebacks",
         ),
         ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator,stages,distribution,breakpoints,tracebacks"),
         ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator,stages,distribution,breakpoints,tracebacks"),
@@ -51,7 +52,8 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
         assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
         assert (
             keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"]
-            == "program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints,tracebacks"
+            == "program-end,coordinator-functions,steps,stages,distribution,shared-backups,step-times,breakpoints,"
+            "tracebacks"
         )
         assert (
             keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
@@ -64,7 +66,8 @@ def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
     servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
     names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
     assert [patches_of(servers, task(name)) for name in names] == [
-        "tf-config,keras-ps,program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints,tracebacks",
+        "tf-config,keras-ps,program-end,coordinator-functions,steps,stages,distribution,shared-backups,step-times,"
+        "breakpoints,tracebacks",
         "tf-config,coordinator,stages,distribution,breakpoints,tracebacks",
         "tf-config,coordinator,stages,distribution,breakpoints,tracebacks",
         "tf-config,evaluations,breakpoints,tracebacks",
@@ -76,7 +79,7 @@ def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:
     """With --progress-regex."""
     assert (
         patches_of(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0"))
-        == "stages,breakpoints,tracebacks"
+        == "stages,shared-backups,breakpoints,tracebacks"
     )
 
 
@@ -103,7 +106,16 @@ def test_a_command_has_the_patches_that_can_be_applied_late() -> None:
     late = patches_of(command, task("worker:0")).split(",")
     early = [name for name in patches_of(program, task("worker:0")).split(",") if name not in late]
     assert early == ["tf-config", "sigterm", "breakpoints"]
-    assert late == ["keras-fit", "order", "backup-whole", "steps", "stages", "distribution", "tracebacks"]
+    assert late == [
+        "keras-fit",
+        "order",
+        "backup-whole",
+        "steps",
+        "stages",
+        "distribution",
+        "shared-backups",
+        "tracebacks",
+    ]
 
 
 def test_clusterkits_own_servers_are_not_patched() -> None:
@@ -112,7 +124,7 @@ def test_clusterkits_own_servers_are_not_patched() -> None:
     assert keras_env(builtin, task("worker:0")) == {}
     assert keras_env(builtin, task("chief:0")) == {
         "CLUSTERKIT_PATCHES": "keras-ps,program-end,coordinator-end,coordinator-functions,steps,stages,"
-        "distribution,step-times,breakpoints,tracebacks"
+        "distribution,shared-backups,step-times,breakpoints,tracebacks"
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import order
+from clusterkit.task.patches import order, remaking
 from tests.support import load
 
 
@@ -149,3 +149,31 @@ def test_batches_of_a_pydataset_are_shuffled_in_the_same_order(monkeypatch: pyte
     first = shuffled()
     assert first[0] != first[1]
     assert (shuffled() == first) is not seeded
+
+
+def test_a_distributed_dataset_is_made_again_with_agreed_seeds() -> None:
+    """Datasets that only one worker makes do not count; the data below the shuffle is used as it is."""
+
+    class Source:
+        _variant_tensor = None
+
+    class Shuffle:
+        _variant_tensor = None
+
+        def __init__(self, source: Any) -> None:
+            self.source = source
+            seed = remaking.seed_of_remade()
+            self.seed = order.agreed_seed("a line") if seed is None else seed
+            vars(self)[remaking.PLACE] = "a line"
+
+        def _inputs(self) -> list[Any]:
+            return [self.source]
+
+    remaking.keep_arguments(SimpleNamespace(DatasetV2=Shuffle))
+    source = Source()
+    peeked, dataset = Shuffle(source), Shuffle(source)
+    again = remaking.agreed(dataset, order.distributed_seed)
+    assert (again.source, again.seed) == (source, order.seed_of("a line", 1))
+    assert peeked.seed == again.seed != dataset.seed
+    assert remaking.agreed(dataset, order.distributed_seed).seed == order.seed_of("a line", 2)
+    assert remaking.agreed(source, order.distributed_seed) is source

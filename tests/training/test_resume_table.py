@@ -24,7 +24,9 @@ PROGRAM = CHILDREN / "resume_table.py"
 FEATURES = (
     *("in-order", "arrays", "seeded-dataset", "dataset", "unknown-number", "validation", "normalization"),
     *("dropout", "averages", "schedule", "loss-scale", "accumulation", "several-steps", "rivals"),
+    *("batches", "batches-of-workers", "batches-of-shuffled-rows"),
 )
+BATCHES = FEATURES[-3:]
 PLACES = ("1.1", "2.3", "2.5", "between", "saving")  # epoch.batch, of three epochs with five batches
 ALONE = tuple(name for name in FEATURES if name != "dataset")  # without a seed one process has another order each time
 # Keras's own callback resumes at an epoch's beginning, and only with these bit for bit: docs/keras.md says why.
@@ -33,6 +35,19 @@ SMALL, MORE = (
     tuple(f"{feature}/2.5/backup" for feature in features)
     for features in (("unknown-number",), ("dropout", "arrays", "rivals"))
 )
+
+
+def test_random_numbers_of_tensorflow_are_named(tmp_path: Path) -> None:
+    """A layer that draws with `tf.random.normal` has other numbers when `fit` is resumed: a notice, and that once."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
+    words = [sys.executable, str(PROGRAM), str(tmp_path), "noise-of-tensorflow/2.3/backup", "dropout/2.3/backup"]
+    done = subprocess.run(words, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    noise, dropout = map(json.loads, (tmp_path / "alone").read_text().splitlines())
+    assert (
+        noise["notices"].count("Backup can't save the state of tf.random operations such as the one in Noise.call") == 1
+    )
+    assert dropout["notices"] == ""
 
 
 def every(features: tuple[str, ...], places: tuple[str, ...], callback: str = "backup") -> tuple[str, ...]:
@@ -70,6 +85,8 @@ def test_workers_resume_bit_for_bit(up: Callable[..., Up], tmp_path: Path, names
     "names",
     [
         pytest.param(every(("seeded-dataset", "rivals"), ("2.5",)), id="a slice"),
+        pytest.param(every(BATCHES, ("2.3", "between")), id="batches"),
+        pytest.param(("metrics-in-step/2.5/backup",), id="metrics in a step"),
         pytest.param(every(ALONE, PLACES), marks=[pytest.mark.table, pytest.mark.matrix], id="everywhere"),
         pytest.param(every(ALONE, ("2.3", "between"), "backup-by-epochs"), marks=pytest.mark.soak, id="by epochs"),
         pytest.param(every(KERAS, ("2.3", "between"), "keras"), marks=pytest.mark.table, id="Keras's own"),

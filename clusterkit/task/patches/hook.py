@@ -52,10 +52,10 @@ REPAIRS = {
     "order": {
         "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),
         "tensorflow.python.data.ops.dataset_ops": ("order", "shuffle_differently"),
-        f"{DISTRIBUTE}.input_lib": ("order", "shuffle_differently"),
+        f"{DISTRIBUTE}.input_lib": ("remaking", "agree"),
         "keras.src.trainers.data_adapters.array_data_adapter": ("order", "shuffle_arrays"),
         "keras.src.trainers.data_adapters.py_dataset_adapter": ("order", "shuffle_batches"),
-        "tf_keras.src.engine.data_adapter": ("order", "shuffle_arrays_of_keras_2"),
+        "tf_keras.src.engine.data_adapter": ("order", "shuffle_all_of_keras_2"),
         "tf_keras.src.utils.data_utils": ("order", "shuffle_batches"),
     },
     "callbacks-apart": {
@@ -64,6 +64,9 @@ REPAIRS = {
     }
     | {"tf_keras.src.callbacks": ("callbacks", "log_separately")},
     "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
+    "shared-backups": dict.fromkeys(
+        ("keras.src.callbacks.backup_and_restore", "tf_keras.src.callbacks"), ("backups", "watch")
+    ),
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras/counters", "add_on_the_server"),

@@ -1,0 +1,39 @@
+"""Two fits that share a directory of Keras's BackupAndRestore: a notice, unless one continues the other."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import backups
+from tests.support import load
+
+
+def fit(kind: Any, directory: str, epochs: range) -> None:
+    """A fit with the callback, as Keras calls it."""
+    callback = kind()
+    callback.backup_dir, callback.params = directory, {"epochs": epochs.stop}
+    for epoch in epochs:
+        callback.on_epoch_begin(epoch)
+    callback.on_train_end()
+
+
+@pytest.mark.parametrize(
+    ("directory", "epochs", "notices"),
+    [("one", range(3), 1), ("one/", range(2), 1), ("other", range(3), 0), ("one", range(3, 5), 0)],
+    ids=["the same", "the same, fewer epochs", "another", "continued"],
+)
+def test_two_fits_in_one_directory(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], directory: str, epochs: range, notices: int
+) -> None:
+    """Told once, when the second one begins."""
+    monkeypatch.setattr(backups, "_epochs", {})
+    methods = {name: lambda self, *args: None for name in ("on_epoch_begin", "on_train_end")}
+    kind = type("BackupAndRestore", (), methods)
+    backups.watch(SimpleNamespace(BackupAndRestore=kind), load)
+    fit(kind, "one", range(3))
+    assert capfd.readouterr().err == ""
+    fit(kind, directory, epochs)
+    assert capfd.readouterr().err.count("Give each call a directory of its own") == notices
