@@ -47,7 +47,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         # A single recorded worker gets the data order of a gang, since an exam compares the two.
         "order": trains and job.patches and (gang or (job.record is not None and not coordinates)),
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
-        "backup-whole": trains and gang and fixes_keras and task == job.leader,
+        "backup-whole": trains and gang and job.patches and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
         "program-end": trains and coordinates,
         # The program may hang at its end while a worker is down. This matters with built-in servers, since the program

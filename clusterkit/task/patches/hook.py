@@ -61,8 +61,13 @@ PATCHES = {
         f"keras.src.callbacks.{name}": ("callbacks", "write_separately")
         for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")
     }
-    | {"tf_keras.src.callbacks": ("callbacks", "log_separately")},
-    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
+    | {"tf_keras.src.callbacks": ("callbacks", "separate_keras_2")},
+    "backup-whole": {
+        "keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically"),
+        **dict.fromkeys(
+            ("keras.src.callbacks.model_checkpoint", "tf_keras.src.callbacks"), ("callbacks", "save_atomically")
+        ),
+    },
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras/counters", "add_on_the_server"),
