@@ -38,6 +38,7 @@ class Layer(keras.layers.Dense):
     def save_own_variables(self, store):
         super().save_own_variables(store)
         if is_chief:
+            assert list(Path(directory).glob("*.part"))  # the old file is there until the new one is complete
             time.sleep(1)
 
 

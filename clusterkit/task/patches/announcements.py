@@ -1,12 +1,12 @@
 """Makes every worker wait for the files that the chief's callbacks write, so that any worker can read them.
 
-The chief announces each finished call of a callback's method in TensorFlow's coordination service. In another worker, the
-same call ends only after that announcement. So whatever reads the file later, in a callback or after `fit`, reads what the
+The chief announces each finished call of a callback's method in TensorFlow's coordination service. In another worker,
+the same call returns only after that. So whatever reads the file later, in a callback or after `fit`, reads what the
 chief has written. The wait costs no time, since the next step would wait for the chief too.
 
-Why not a barrier: all workers would have to take part in it, so a program in which only the chief has the callback would
-hang. A worker waits only if the chief has announced a callback for the same path, which the chief does before the first
-step of `fit`. Nothing waits for a worker, except the removal of a backup from which `fit` had nothing to train.
+Why not a barrier: a program in which only the chief has the callback would hang. Here a worker waits only if the chief
+has announced a callback for the same path, which the chief does before the first step of `fit`. The chief waits for
+others only before it removes a backup from which `fit` had nothing to train.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def lead(kind: Any, attribute: str, methods: tuple[str, ...], load: Any) -> None
 
 
 def follow(kind: Any, attribute: str, methods: tuple[str, ...], load: Any) -> None:
-    """Patch another worker's callback to wait, after each call of the methods, until this call has ended in the chief."""
+    """Patch another worker's callback to wait, at the end of each call of the methods, for the chief's same call."""
     hook = load("task/patches/hook")
     _name_callback(kind, attribute, hook)
     for method in methods:

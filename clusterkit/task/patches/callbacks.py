@@ -57,8 +57,9 @@ def save_atomically(module: Any, load: Any) -> None:
     save = kind._save_model
 
     def save_whole(self: Any, *args: Any, **kwargs: Any) -> None:
-        spare = {name: _whole(self.model, name) for name in ("save", "save_weights") if _is_keras(self.model, name)}
-        with_attributes(self.model, spare, lambda: save(self, *args, **kwargs))
+        with_whole_files(
+            self.model, "save_weights" if self.save_weights_only else "save", lambda: save(self, *args, **kwargs)
+        )
 
     load("task/patches/hook").replace(kind, SAVES, save_whole)
     load("task/patches/announcements").lead(kind, PLACES[CHECKPOINT], (SAVES,), load)
@@ -118,31 +119,34 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
             setattr(callback, name, path)
 
 
-def with_attributes(model: Any, attributes: dict[str, Any], call: Callable[[], object]) -> None:
-    """Call a function. During the call, the model has these attributes in place of its methods, for all but itself."""
-    names = [name for name in attributes if name not in vars(model)]
-    vars(model).update({name: attributes[name] for name in names})  # not by setattr(): Keras keeps a record of that
+def with_whole_files(model: Any, method: str, call: Callable[[], object]) -> None:
+    """Call a function. During the call, the model's method saves into a new file that then replaces the old one.
+
+    Keras's own methods alone: a program's own one may write other files beside the file.
+    """
+    if getattr(type(model), method).__module__.partition(".")[0] not in ("keras", "tf_keras") or method in vars(model):
+        call()
+        return
+    vars(model)[method] = _whole(model, method)  # not by setattr(), of which Keras keeps a record
     try:
         call()
     finally:
-        for name in names:
-            vars(model).pop(name, None)
-
-
-def _is_keras(model: Any, name: str) -> bool:
-    """Return whether this method of the model is Keras's own. A program's own one may write other files beside it."""
-    return getattr(type(model), name).__module__.partition(".")[0] in ("keras", "tf_keras")
+        vars(model).pop(method, None)
 
 
 def _whole(model: Any, name: str) -> Callable[..., None]:
-    """Return a function that saves the model with the named method, into a new file that then replaces the old one."""
+    """Return a function that saves the model with the named method, into a new file that then replaces the old one.
+
+    A link stays a link. Saves of several files are left alone.
+    """
     save = getattr(model, name)
 
     def save_whole(filepath: Any, *args: Any, **kwargs: Any) -> None:
-        vars(model).pop(name, None)  # so that Keras, which looks through the model's attributes, finds none of ours
+        vars(model).pop(name, None)  # since Keras looks through the model's attributes for what to save
         path = os.path.realpath(filepath) if os.path.islink(filepath) else str(filepath)
         part = f"{path}.part"
-        if args or kwargs != {"overwrite": True} or not path.endswith(WHOLE) or _files().isdir(path):
+        others = args or kwargs.keys() - {"options"} != {"overwrite"} or not kwargs["overwrite"]
+        if others or not path.endswith(WHOLE) or _files().isdir(path):
             save(filepath, *args, **kwargs)
             return
         try:

@@ -1,0 +1,259 @@
+"""Workers wait for the chief's callbacks, with a stand-in for TensorFlow's coordination service."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import announcements
+from clusterkit.task.patches.announcements import Announcements
+from tests.support import load
+
+CONFIG = '{{"cluster": {{"worker": ["a:1", "b:1"]}}, "task": {{"type": "worker", "index": {}}}}}'
+
+
+class Deadline(Exception):
+    """TensorFlow's DeadlineExceededError."""
+
+
+class Exists(Exception):
+    """TensorFlow's AlreadyExistsError."""
+
+
+class Service:
+    """Keys, the requests for them, and what happens while a request waits."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, str] = {}
+        self.waits: list[str] = []
+        self.meanwhile: Any = lambda: None
+        self.now = 0.0
+
+    def set_config_key_value(self, key: str, value: str) -> None:
+        if key in self.keys:
+            raise Exists
+        self.keys[key] = value
+
+    def get_config_key_value(self, key: str, milliseconds: int) -> str:
+        if key not in self.keys:
+            self.waits.append(key)
+            self.now += milliseconds / 1000
+            self.meanwhile()
+        if key not in self.keys:
+            raise Deadline
+        return self.keys[key]
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    """The service of a cluster, and the part of TensorFlow that is used."""
+    made = Service()
+    errors = SimpleNamespace(DeadlineExceededError=Deadline, AlreadyExistsError=Exists)
+    files = SimpleNamespace(exists=lambda path: True)
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(errors=errors, io=SimpleNamespace(gfile=files)))
+    monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", SimpleNamespace(context=lambda: made))
+    monkeypatch.setattr(time, "monotonic", lambda: made.now)
+    return made
+
+
+def callback() -> Any:
+    """A class like Keras's callbacks."""
+
+    class Callback:
+        def __init__(self, place: str) -> None:
+            self.place, self.model = place, SimpleNamespace()
+            self.backup_dir, self.done = place, list[str]()
+
+        def set_model(self, model: Any) -> None:
+            self.model = model
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.done.append("begin")
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.done.append("epoch")
+
+        def save(self, fails: bool = False) -> None:
+            if fails:
+                raise OSError("disk full")
+            self.done.append("save")
+
+        def on_train_end(self, logs: Any = None) -> None:
+            self.done.append("end")
+
+    return Callback
+
+
+def model(several: bool = True) -> Any:
+    """A model under a strategy of several workers."""
+    return SimpleNamespace(
+        distribute_strategy=SimpleNamespace(extended=SimpleNamespace(_in_multi_worker_mode=lambda: several))
+    )
+
+
+class Pair:
+    """The callbacks of the chief, worker:0, and of worker:1. Each is used after `chief()` or `other()`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._states = Announcements(), Announcements()
+        kinds = callback(), callback()
+        announcements.keep_until_restored(kinds[0], load)
+        announcements.lead(kinds[0], "place", ("save", "on_train_end"), load)
+        announcements.tell_begin(kinds[1], load)
+        announcements.follow(kinds[1], "place", ("save", "on_train_end"), load)
+        self._kinds = kinds
+
+    def make(self, index: int, place: str = "best.keras", several: bool = True) -> Any:
+        self.turn(index)
+        made = self._kinds[index](place)
+        made.set_model(model(several))
+        return made
+
+    def turn(self, index: int) -> None:
+        """Run as this worker from now on."""
+        self._monkeypatch.setattr(announcements, "announcements", self._states[index])
+        self._monkeypatch.setenv("TF_CONFIG", CONFIG.format(index))
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch, service: Service) -> Pair:
+    """Two workers."""
+    return Pair(monkeypatch)
+
+
+def test_a_worker_waits_for_the_same_save_of_the_chief(pair: Pair, service: Service) -> None:
+    """It returns once the chief has saved as often as itself."""
+    chief, other = pair.make(0), pair.make(1)
+
+    def save_late() -> None:
+        if len(service.waits) % 3 == 0:
+            pair.turn(0)
+            chief.save()
+            pair.turn(1)
+
+    service.meanwhile = save_late
+    other.save()
+    assert (len(service.waits), chief.done, other.done) == (3, ["save"], ["save"])
+    other.save()
+    assert (len(service.waits), chief.done) == (6, ["save", "save"])
+    pair.turn(0)
+    chief.save()
+    pair.turn(1)
+    other.save()
+    assert len(service.waits) == 6
+
+
+def test_a_worker_does_not_wait_for_a_chief_without_the_callback(pair: Pair, service: Service) -> None:
+    """Nor for one that writes another file; and the chief waits for nobody."""
+    chief, other = pair.make(0, "chief.keras"), pair.make(1, "other.keras")
+    other.save()
+    pair.turn(0)
+    chief.on_epoch_begin(0)
+    chief.save()
+    chief.on_train_end()
+    assert service.waits == []
+
+
+def test_models_of_one_worker_have_nothing_to_do_with_it(pair: Pair, service: Service) -> None:
+    """Each worker may train one for itself, for as long as it likes."""
+    pair.make(0, several=False).save()
+    pair.make(1, several=False).save()
+    assert (service.keys, service.waits) == ({}, [])
+
+
+def test_a_chief_that_does_not_save_is_not_awaited_for_ever(
+    pair: Pair, service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The worker says so, and waits no more."""
+    pair.make(0)
+    other = pair.make(1)
+    other.save()
+    assert announcements.PATIENCE <= service.now < announcements.PATIENCE + 1
+    said = "Callback in the chief has not written best.keras within 600 s. This worker no longer waits for it."
+    assert capsys.readouterr().err == f"clusterkit: {said}\n"
+    other.save()
+    assert service.now < announcements.PATIENCE + 1
+
+
+def test_a_save_that_failed_is_not_awaited(pair: Pair, service: Service) -> None:
+    """The chief's program may handle the exception."""
+    chief = pair.make(0)
+    with pytest.raises(OSError, match="disk"):
+        chief.save(fails=True)
+    pair.make(1).save()
+    assert service.waits == []
+
+
+def test_nothing_is_awaited_once_a_worker_has_failed(pair: Pair, service: Service) -> None:
+    """The service answers with another error, which the next step raises."""
+    pair.make(0)
+    other = pair.make(1)
+
+    def fail() -> None:
+        raise RuntimeError
+
+    service.meanwhile = fail
+    other.save()
+    assert len(service.waits) == 1
+
+
+def test_the_chief_keeps_a_backup_of_which_nothing_is_left_to_train(pair: Pair, service: Service) -> None:
+    """Until the other worker has restored it; not in a fit that trains, in which the workers meet."""
+    chief = pair.make(0)
+    chief.on_train_begin()
+    other = pair.make(1)
+    pair.turn(0)
+
+    def restore() -> None:
+        if not other.done:
+            assert chief.done == ["begin"]
+            pair.turn(1)
+            other.on_train_begin()
+            pair.turn(0)
+
+    service.meanwhile = restore
+    chief.on_train_end()
+    assert (chief.done, other.done, len(service.waits)) == (["begin", "end"], ["begin"], 1)
+    pair.turn(1)
+    other.on_train_end()
+    pair.turn(0)
+    chief.on_train_begin()
+    chief.on_epoch_begin(0)
+    chief.on_train_end()
+    assert len(service.waits) == 1
+
+
+def test_a_worker_that_trains_nothing_waits_for_the_chief_to_begin(pair: Pair, service: Service) -> None:
+    """There was no step in which it has met the chief."""
+    other = pair.make(1)
+    other.on_train_begin()
+    made: list[Any] = []
+
+    def begin() -> None:
+        if not made:
+            made.append(pair.make(0))
+            made[0].on_train_begin()
+            made[0].on_train_end()
+            pair.turn(1)
+
+    service.meanwhile = begin
+    other.on_train_end()
+    assert made[0].done == ["begin", "end"]
+    assert len(service.waits) == 1
+
+
+def test_a_program_without_the_service_runs_as_it_is(
+    pair: Pair, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No error comes of it."""
+    monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context")
+    chief, other = pair.make(0), pair.make(1)
+    other.save()
+    pair.turn(0)
+    chief.save()
+    assert (chief.done, other.done) == (["save"], ["save"])
