@@ -85,6 +85,7 @@ PATCHES = {
         f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_tensorflow"),
         f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_tensorflow"),
     },
+    "sigterm-kept": {"signal": ("replaced_handlers", "chain")},
     "steps": {
         **dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
         "tensorflow._api.v2.summary": ("metrics", "watch_summaries"),
