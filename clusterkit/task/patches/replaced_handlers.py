@@ -32,20 +32,20 @@ class ReplacedHandlers:
 
     def keep(self, handler: object, frame: Any) -> None:
         """Keep what was passed to `signal.signal`, and the line that called it."""
-        self.handler = handler if callable(handler) and not isinstance(handler, signal.Handlers) else None
+        self.handler = handler if callable(handler) else None
         file = frame.f_code.co_filename
         self.is_own = not any(part in file for part in LIBRARIES)
         self.place = f"{os.path.basename(file)}, line {frame.f_lineno}," if self.is_own else frame.f_globals["__name__"]
 
-    def restore(self, before: int, tells: bool) -> None:
-        """Call both handlers if TensorFlow has replaced the program's one since the address `before` was read."""
+    def restore(self, strategy: Any, before: int) -> None:
+        """Call both handlers if the strategy has replaced the program's one since the address `before` was read."""
         if self.handler is None or (address := handler_address()) == before:
             return
         kept = self.chains and self.is_own and self._call_both(ctypes.CFUNCTYPE(None, ctypes.c_int)(address))
-        if tells:
+        if strategy.extended.should_checkpoint:  # True only in one worker
             why = "sets a SIGTERM handler before MultiWorkerMirroredStrategy is created, which replaces it"
-            what = "clusterkit calls it; plain TensorFlow does not" if kept else "so it does not run"
-            said = f"{self.place} {why}{': ' if kept else ', '}{what}. Set it after the strategy is created."
+            what = "clusterkit calls it, which plain TensorFlow does not" if kept else "so it does not run"
+            said = f"{self.place} {why}{'. ' if kept else ', '}{what}. Set it after the strategy is created."
             print(f"clusterkit: {said}", file=sys.stderr, flush=True)
 
     def _call_both(self, notifier: Callable[[int], None]) -> bool:

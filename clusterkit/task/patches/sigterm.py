@@ -34,7 +34,7 @@ def _keep_handlers(kind: Any, load: Any) -> None:
     def create(self: Any, *args: Any, **kwargs: Any) -> None:
         before = handlers.handler_address()
         plain(self, *args, **kwargs)
-        handlers.replaced.restore(before, tells=self.extended.should_checkpoint)
+        handlers.replaced.restore(self, before)
 
     load("task/patches/hook").replace(kind, "__init__", create)
 
