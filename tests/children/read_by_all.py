@@ -60,6 +60,16 @@ class Reads(keras.callbacks.Callback):
         seen.append(digest(other) == digest(self.model))
 
 
+class ReadsBefore(keras.callbacks.Callback):
+    """Reads what the epoch before has saved. A worker does so when the chief might have saved again."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch:
+            time.sleep(0 if is_chief else 2)
+            other.load_weights(path)
+            seen.append(digest(other))
+
+
 class OfOneWorker(keras.callbacks.ModelCheckpoint):
     """A callback that only one worker has: nobody waits for it."""
 
@@ -75,7 +85,7 @@ if what == "checkpoint":
     best = keras.callbacks.ModelCheckpoint(path, monitor="loss", save_best_only=True, save_weights_only=weights)
     alone = OfOneWorker(f"{directory}/{'chief' if is_chief else 'other'}.keras")
     model, other = make(), make()
-    fit(model, best, Reads(), alone)
+    fit(model, ReadsBefore(), best, Reads(), alone)
     other.load_weights(path)  # tf_keras cannot load into a model that has trained on several workers
     seen.append(digest(other))
 else:

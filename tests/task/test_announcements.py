@@ -1,4 +1,4 @@
-"""Workers wait for the chief's callbacks, with a stand-in for TensorFlow's coordination service."""
+"""Workers meet where the chief's callbacks write, with a stand-in for TensorFlow's coordination service."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     """The service of a cluster, and the part of TensorFlow that is used."""
     made = Service()
     errors = SimpleNamespace(DeadlineExceededError=Deadline, AlreadyExistsError=Exists)
-    files = SimpleNamespace(exists=lambda path: True)
+    files = SimpleNamespace(exists=lambda path: path != "no backup")
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(errors=errors, io=SimpleNamespace(gfile=files)))
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", SimpleNamespace(context=lambda: made))
     monkeypatch.setattr(time, "monotonic", lambda: made.now)
@@ -65,17 +65,13 @@ def callback() -> Any:
 
     class Callback:
         def __init__(self, place: str) -> None:
-            self.place, self.model = place, SimpleNamespace()
-            self.backup_dir, self.done = place, list[str]()
+            self.place, self.model, self.done = place, SimpleNamespace(), list[str]()
 
         def set_model(self, model: Any) -> None:
             self.model = model
 
-        def on_train_begin(self, logs: Any = None) -> None:
-            self.done.append("begin")
-
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            self.done.append("epoch")
+            self.epoch = epoch
 
         def save(self, fails: bool = False) -> None:
             if fails:
@@ -101,12 +97,9 @@ class Pair:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
         self._states = Announcements(), Announcements()
-        kinds = callback(), callback()
-        announcements.keep_until_restored(kinds[0], load)
-        announcements.lead(kinds[0], "place", ("save", "on_train_end"), load)
-        announcements.tell_begin(kinds[1], load)
-        announcements.follow(kinds[1], "place", ("save", "on_train_end"), load)
-        self._kinds = kinds
+        self._kinds = callback(), callback()
+        for kind, leads in zip(self._kinds, (True, False), strict=True):
+            announcements.meet(kind, "place", ("save", "on_train_end"), leads, load)
 
     def make(self, index: int, place: str = "best.keras", several: bool = True) -> Any:
         self.turn(index)
@@ -126,32 +119,47 @@ def pair(monkeypatch: pytest.MonkeyPatch, service: Service) -> Pair:
     return Pair(monkeypatch)
 
 
-def test_a_worker_waits_for_the_same_save_of_the_chief(pair: Pair, service: Service) -> None:
-    """It returns once the chief has saved as often as itself."""
+def test_the_chief_saves_when_the_other_worker_has_come_to_the_save(pair: Pair, service: Service) -> None:
+    """Which returns when the chief has saved."""
     chief, other = pair.make(0), pair.make(1)
+    events: list[str] = []
 
-    def save_late() -> None:
-        if len(service.waits) % 3 == 0:
-            pair.turn(0)
-            chief.save()
-            pair.turn(1)
+    def come() -> None:
+        if service.waits[-1].endswith("/worker:1"):  # the chief waits
+            events.append("chief waits")
+            assert chief.done == []
+            if len(events) == 3:
+                pair.turn(1)
+                other.save()
+                pair.turn(0)
+        else:
+            assert (chief.done, other.done) == ([], ["save"])
+            service.keys[service.waits[-1]] = "1"  # as the chief's save goes on in its own process
 
-    service.meanwhile = save_late
-    other.save()
-    assert (len(service.waits), chief.done, other.done) == (3, ["save"], ["save"])
-    other.save()
-    assert (len(service.waits), chief.done) == (6, ["save", "save"])
+    service.meanwhile = come
     pair.turn(0)
     chief.save()
-    pair.turn(1)
-    other.save()
-    assert len(service.waits) == 6
+    assert (chief.done, other.done, len(events)) == (["save"], ["save"], 3)
 
 
-def test_a_worker_does_not_wait_for_a_chief_without_the_callback(pair: Pair, service: Service) -> None:
-    """Nor for one that writes another file; and the chief waits for nobody."""
+def test_workers_that_are_at_the_same_call_do_not_wait(pair: Pair, service: Service) -> None:
+    """Calls are counted for each callback."""
+    chief, other = pair.make(0), pair.make(1)
+    for number in (1, 2):
+        service.keys[f"{other._callback_key}/save/{number}/worker:1"] = "1"
+        pair.turn(0)
+        chief.save()
+        pair.turn(1)
+        other.save()
+    assert service.waits == []
+
+
+def test_a_worker_does_not_wait_for_one_without_the_callback(pair: Pair, service: Service) -> None:
+    """Nor for one that writes another file."""
     chief, other = pair.make(0, "chief.keras"), pair.make(1, "other.keras")
     other.save()
+    other.on_epoch_begin(0)
+    other.on_train_end()
     pair.turn(0)
     chief.on_epoch_begin(0)
     chief.save()
@@ -166,17 +174,24 @@ def test_models_of_one_worker_have_nothing_to_do_with_it(pair: Pair, service: Se
     assert (service.keys, service.waits) == ({}, [])
 
 
-def test_a_chief_that_does_not_save_is_not_awaited_for_ever(
-    pair: Pair, service: Service, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (0, "Callback of worker:1 has not come to best.keras within 600 s. worker:0 no longer waits for it."),
+        (1, "Callback of the chief has not come to best.keras within 600 s. worker:1 no longer waits for it."),
+    ],
+)
+def test_a_worker_that_does_not_come_is_not_awaited_for_ever(
+    pair: Pair, service: Service, capsys: pytest.CaptureFixture[str], index: int, said: str
 ) -> None:
-    """The worker says so, and waits no more."""
-    pair.make(0)
-    other = pair.make(1)
-    other.save()
+    """A notice says so, once."""
+    pair.make(1 - index)
+    made = pair.make(index)
+    made.save()
+    assert made.done == ["save"]
     assert announcements.PATIENCE <= service.now < announcements.PATIENCE + 1
-    said = "Callback in the chief has not written best.keras within 600 s. This worker no longer waits for it."
     assert capsys.readouterr().err == f"clusterkit: {said}\n"
-    other.save()
+    made.save()
     assert service.now < announcements.PATIENCE + 1
 
 
@@ -203,48 +218,48 @@ def test_nothing_is_awaited_once_a_worker_has_failed(pair: Pair, service: Servic
 
 
 def test_the_chief_keeps_a_backup_of_which_nothing_is_left_to_train(pair: Pair, service: Service) -> None:
-    """Until the other worker has restored it; not in a fit that trains, in which the workers meet."""
+    """Until the other worker, which has met nobody in a step, comes to the end of `fit`, too."""
     chief = pair.make(0)
-    chief.on_train_begin()
-    other = pair.make(1)
-    pair.turn(0)
+    made: list[Any] = []
 
     def restore() -> None:
-        if not other.done:
-            assert chief.done == ["begin"]
-            pair.turn(1)
-            other.on_train_begin()
+        assert chief.done == []
+        if not made:
+            made.append(pair.make(1))
             pair.turn(0)
+        else:
+            service.keys[f"{made[0]._callback_key}/on_train_end/1/worker:1"] = "1"
 
     service.meanwhile = restore
     chief.on_train_end()
-    assert (chief.done, other.done, len(service.waits)) == (["begin", "end"], ["begin"], 1)
+    assert (chief.done, len(service.waits)) == (["end"], 2)
     pair.turn(1)
-    other.on_train_end()
-    pair.turn(0)
-    chief.on_train_begin()
-    chief.on_epoch_begin(0)
-    chief.on_train_end()
-    assert len(service.waits) == 1
+    made[0].on_train_end()
+    assert len(service.waits) == 2
 
 
 def test_a_worker_that_trains_nothing_waits_for_the_chief_to_begin(pair: Pair, service: Service) -> None:
-    """There was no step in which it has met the chief."""
+    """And then for the end of the chief's `fit`."""
     other = pair.make(1)
-    other.on_train_begin()
     made: list[Any] = []
 
     def begin() -> None:
         if not made:
             made.append(pair.make(0))
-            made[0].on_train_begin()
+            made[0].on_epoch_begin(0)
             made[0].on_train_end()
             pair.turn(1)
 
     service.meanwhile = begin
     other.on_train_end()
-    assert made[0].done == ["begin", "end"]
-    assert len(service.waits) == 1
+    assert (made[0].done, len(service.waits)) == (["end"], 1)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_nothing_is_awaited_where_nothing_was_trained_or_written(pair: Pair, service: Service, index: int) -> None:
+    """As in a program that only evaluates this time."""
+    pair.make(index, "no backup").on_train_end()
+    assert service.waits == []
 
 
 def test_a_program_without_the_service_runs_as_it_is(

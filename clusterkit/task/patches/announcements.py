@@ -1,12 +1,12 @@
-"""Makes every worker wait for the files that the chief's callbacks write, so that any worker can read them.
+"""Lets every worker read the files that the chief's callbacks write: who reads waits for who writes, and vice versa.
 
-The chief announces each finished call of a callback's method in TensorFlow's coordination service. In another worker,
-the same call returns only after that. So whatever reads the file later, in a callback or after `fit`, reads what the
-chief has written. The wait costs no time, since the next step would wait for the chief too.
+Workers meet at each call of a callback that writes, by announcements in TensorFlow's coordination service. The chief
+writes after the other workers have begun the same call, so they have read what was there before. Their calls return
+after the chief's one, so whatever reads the file later, in a callback or after `fit`, reads what the chief has written.
+This costs no time, since the next step would wait for all of them, too.
 
-Why not a barrier: a program in which only the chief has the callback would hang. Here a worker waits only if the chief
-has announced a callback for the same path, which the chief does before the first step of `fit`. The chief waits for
-others only before it removes a backup from which `fit` had nothing to train.
+Why not a barrier: it would hang if a worker lacks the callback. Here two workers wait for each other only if both have
+announced a callback of the same class for the same path, which each does before the first step of `fit`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import time
 from collections import Counter
 from typing import Any
 
-PATIENCE = 600.0  # seconds; a worker that has waited so long for the chief no longer waits for this callback
-RESTORED_WITHIN = 60.0  # seconds; the chief waits no longer than this for workers that restore its backup
-BEGUN_WITHIN = 5.0  # seconds; a worker that had no step in `fit` waits no longer than this for the chief to begin it
+PATIENCE = 600.0  # seconds; after a wait of this length, a worker no longer waits for the other worker's callback
+BEGUN_WITHIN = 60.0  # seconds; a worker that had no step in `fit` waits no longer than this for another to begin it
 POLL = 500  # milliseconds; between two requests, Python handles signals
+END = "on_train_end"
 
 
 class Announcements:
-    """The calls that this process has announced or awaited."""
+    """The callbacks and calls that this process has announced, and the workers whose calls it awaits."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
         self._announced = set[str]()
-        self._followed: dict[str, bool] = {}  # maps each callback to whether this worker waits for the chief's calls
+        self._awaited: dict[str, bool] = {}  # maps a key of another worker's callback to whether this worker awaits it
 
     def announce(self, key: str) -> None:
         """Announce a key once; do nothing if there is no coordination service."""
@@ -46,105 +46,86 @@ class Announcements:
         self._calls[call] += 1
         return f"{call}/{self._calls[call]}"
 
-    def follow(self, callback: str, call: str, met: bool = True) -> None:
-        """Wait until the chief has announced the call, if the chief has the callback.
+    def follow(self, who: str, callback: str, call: str, met: bool) -> None:
+        """Wait until a call is announced, if the key `callback` is, by which another worker says that it has it.
 
-        `met` is False if this `fit` had no step, so that the chief may not have begun it yet.
+        `met` is False if this `fit` had no step, so that the other worker may not have begun it yet.
         """
-        if callback not in self._followed:
-            self._followed[callback] = is_lead(callback) if met else is_announced(_own_key(callback), BEGUN_WITHIN)
-        if self._followed[callback] and not is_announced(call, PATIENCE):
-            self._followed[callback] = False
-            name, place = callback.split("/")[1:]
-            said = f"{name} in the chief has not written {bytes.fromhex(place).decode()} within {PATIENCE:.0f} s"
-            print(f"clusterkit: {said}. This worker no longer waits for it.", file=sys.stderr, flush=True)
+        if callback not in self._awaited:
+            self._awaited[callback] = is_known(callback) if met else is_announced(callback, BEGUN_WITHIN)
+        if self._awaited[callback] and not is_announced(call, PATIENCE):
+            self._awaited[callback] = False
+            name, place = callback.split("/")[1:3]
+            said = f"{name} of {who} has not come to {bytes.fromhex(place).decode()} within {PATIENCE:.0f} s"
+            print(f"clusterkit: {said}. {_own_task()} no longer waits for it.", file=sys.stderr, flush=True)
 
 
 announcements = Announcements()
 
 
-def lead(kind: Any, attribute: str, methods: tuple[str, ...], load: Any) -> None:
-    """Patch the chief's callback to announce that the chief has it, and each call of the methods that has ended."""
+def meet(kind: Any, attribute: str, methods: tuple[str, ...], leads: bool, load: Any) -> None:
+    """Patch a callback so that the workers meet at each call of the methods. `leads` is True in the chief."""
     hook = load("task/patches/hook")
-    _name_callback(kind, attribute, hook)
+
+    def name(self: Any, *args: Any, **kwargs: Any) -> None:
+        place = str(getattr(self, attribute)).encode(errors="replace").hex()  # keys are divided at each slash
+        self._callback_key, self._trains = f"clusterkit/{kind.__name__}/{place}", False
 
     def begin(self: Any, model: Any) -> None:
-        for task in _other_tasks() if spans_workers(model) else ():
-            announcements.announce(f"{self._callback_key}/{task}")
+        self._trains = False
+        if spans_workers(model):
+            for task in _other_tasks() if leads else [_own_task()]:
+                announcements.announce(f"{self._callback_key}/{'chief' if leads else 'worker'}/{task}")
 
+    hook.after(kind, "__init__", name)
     hook.after(kind, "set_model", begin)
+    if END in methods:
+        hook.before(kind, "on_epoch_begin", lambda self, epoch, logs=None: setattr(self, "_trains", True))
     for method in methods:
-        plain = getattr(kind, method)
-
-        def announced(self: Any, *args: Any, plain: Any = plain, method: str = method, **kwargs: Any) -> Any:
-            call = announcements.number(f"{self._callback_key}/{method}")
-            try:
-                return plain(self, *args, **kwargs)
-            finally:  # also after an exception that the program may handle, so that no worker waits in vain
-                if spans_workers(self.model):
-                    announcements.announce(call)
-
-        hook.replace(kind, method, announced)
+        _meet_at(kind, method, attribute, leads, hook)
 
 
-def follow(kind: Any, attribute: str, methods: tuple[str, ...], load: Any) -> None:
-    """Patch another worker's callback to wait, at the end of each call of the methods, for the chief's same call."""
-    hook = load("task/patches/hook")
-    _name_callback(kind, attribute, hook)
-    for method in methods:
-        plain = getattr(kind, method)
+def _meet_at(kind: Any, method: str, attribute: str, leads: bool, hook: Any) -> None:
+    plain = getattr(kind, method)
 
-        def followed(self: Any, *args: Any, plain: Any = plain, method: str = method, **kwargs: Any) -> Any:
-            call = announcements.number(f"{self._callback_key}/{method}")
-            result = plain(self, *args, **kwargs)
+    def has_step(self: Any) -> bool:
+        return method != END or self._trains
+
+    def meets(self: Any) -> bool:
+        """Return whether there may be files to wait for; not if `fit` had no step and found none."""
+        files = sys.modules["tensorflow"].io.gfile
+        return spans_workers(self.model) and (has_step(self) or files.exists(getattr(self, attribute)))
+
+    def lead(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = announcements.number(f"{self._callback_key}/{method}")
+        for task in _other_tasks() if meets(self) else ():
+            announcements.follow(task, f"{self._callback_key}/worker/{task}", f"{call}/{task}", has_step(self))
+        try:
+            return plain(self, *args, **kwargs)
+        finally:  # also after an exception that the program may handle, so that no worker waits in vain
             if spans_workers(self.model):
-                announcements.follow(self._callback_key, call, met=self._trains if method == "on_train_end" else True)
-            return result
+                announcements.announce(call)
 
-        hook.replace(kind, method, followed)
-
-
-def tell_begin(kind: Any, load: Any) -> None:
-    """Patch another worker's BackupAndRestore to announce that this worker has restored the backup."""
-
-    def begun(self: Any, logs: Any = None) -> None:
+    def follow(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = announcements.number(f"{self._callback_key}/{method}")
+        waits = meets(self)
         if spans_workers(self.model):
-            announcements.announce(_own_key(announcements.number(f"{self._callback_key}/restored")))
+            announcements.announce(f"{call}/{_own_task()}")
+        result = plain(self, *args, **kwargs)
+        if waits:
+            announcements.follow("the chief", f"{self._callback_key}/chief/{_own_task()}", call, has_step(self))
+        return result
 
-    hook = load("task/patches/hook")
-    _note_epochs(kind, hook)
-    hook.after(kind, "on_train_begin", begun)
-
-
-def keep_until_restored(kind: Any, load: Any) -> None:
-    """Patch the chief's BackupAndRestore to wait for the other workers before it removes a backup of a finished `fit`.
-
-    If the backup is of the last epoch, `fit` has no step in which the workers would meet, so a slower worker could find
-    the backup removed, and train all epochs alone. In any other `fit`, nothing has to wait.
-    """
-    hook = load("task/patches/hook")
-
-    def begin(self: Any, logs: Any = None) -> None:
-        self._restored = announcements.number(f"{self._callback_key}/restored")
-
-    def wait(self: Any, logs: Any = None) -> None:
-        if not self._trains and spans_workers(self.model) and _exists(self.backup_dir):
-            until = time.monotonic() + RESTORED_WITHIN
-            for task in _other_tasks():
-                is_announced(f"{self._restored}/{task}", until - time.monotonic())
-
-    _note_epochs(kind, hook)
-    hook.before(kind, "on_train_begin", begin)
-    hook.before(kind, "on_train_end", wait)
+    hook.replace(kind, method, lead if leads else follow)
 
 
-def is_lead(callback: str) -> bool:
-    """Return whether the chief has announced the callback. The chief does so before the first step.
+def is_known(callback: str) -> bool:
+    """Return whether another worker has announced its callback, which it does before the first step.
 
     To get an answer at once, try to announce the same key, which has one announcement at most.
     """
     try:
-        _context().set_config_key_value(_own_key(callback), "0")
+        _context().set_config_key_value(callback, "0")
     except sys.modules["tensorflow"].errors.AlreadyExistsError:
         return True
     except Exception:  # no coordination service, or a worker has failed
@@ -173,26 +154,6 @@ def spans_workers(model: Any) -> bool:
     return strategy is not None and bool(strategy.extended._in_multi_worker_mode())
 
 
-def _name_callback(kind: Any, attribute: str, hook: Any) -> None:
-    """Patch a callback's constructor to keep a name that is the same in every worker: its class and its path."""
-
-    def name(self: Any, *args: Any, **kwargs: Any) -> None:
-        place = str(getattr(self, attribute)).encode(errors="replace").hex()  # keys are divided at each slash
-        self._callback_key = f"clusterkit/{kind.__name__}/{place}"
-
-    hook.after(kind, "__init__", name)
-
-
-def _note_epochs(kind: Any, hook: Any) -> None:
-    """Patch a callback to note whether its `fit` trains an epoch."""
-    hook.before(kind, "on_train_begin", lambda self, logs=None: setattr(self, "_trains", False))
-    hook.before(kind, "on_epoch_begin", lambda self, epoch, logs=None: setattr(self, "_trains", True))
-
-
-def _own_key(key: str) -> str:
-    return f"{key}/{_own_task()}"
-
-
 def _own_task() -> str:
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     return f"{task['type']}:{task['index']}"
@@ -202,10 +163,6 @@ def _other_tasks() -> list[str]:
     cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]
     tasks = [f"{kind}:{index}" for kind in ("chief", "worker") for index in range(len(cluster.get(kind, ())))]
     return [task for task in tasks if task != _own_task()]
-
-
-def _exists(path: str) -> bool:
-    return bool(sys.modules["tensorflow"].io.gfile.exists(path))
 
 
 def _context() -> Any:

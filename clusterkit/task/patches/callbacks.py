@@ -30,16 +30,15 @@ BACKUP_PATHS = (
 
 def write_separately(module: Any, load: Any) -> None:
     """Patch the module's callback to write into this worker's own directory. Not used in the chief."""
-    announcements = load("task/patches/announcements")
+    meet = load("task/patches/announcements").meet
     if kind := vars(module).get(CHECKPOINT):
-        announcements.follow(kind, PLACES[CHECKPOINT], (SAVES,), load)  # first, since it needs the path before `_move`
+        meet(kind, PLACES[CHECKPOINT], (SAVES,), False, load)  # first, since it needs the path before `_move`
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
     if kind := vars(module).get(BACKUP):
         _back_up_separately(kind, load)
-        announcements.follow(kind, "backup_dir", (SAVES, ENDS), load)
-        announcements.tell_begin(kind, load)
+        meet(kind, "backup_dir", (SAVES, ENDS), False, load)
 
 
 def separate_keras_2(module: Any, load: Any) -> None:
@@ -48,11 +47,11 @@ def separate_keras_2(module: Any, load: Any) -> None:
     ModelCheckpoint itself writes into `workertemp_N`, and removes it.
     """
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
-    load("task/patches/announcements").follow(module.ModelCheckpoint, PLACES[CHECKPOINT], (SAVES,), load)
+    load("task/patches/announcements").meet(module.ModelCheckpoint, PLACES[CHECKPOINT], (SAVES,), False, load)
 
 
 def save_atomically(module: Any, load: Any) -> None:
-    """Patch the chief's ModelCheckpoint so that its file is complete or absent, and to announce each save."""
+    """Patch the chief's ModelCheckpoint so that its file is complete or absent. The workers meet at each save."""
     kind = getattr(module, CHECKPOINT)
     save = kind._save_model
 
@@ -62,13 +61,13 @@ def save_atomically(module: Any, load: Any) -> None:
         )
 
     load("task/patches/hook").replace(kind, SAVES, save_whole)
-    load("task/patches/announcements").lead(kind, PLACES[CHECKPOINT], (SAVES,), load)
+    load("task/patches/announcements").meet(kind, PLACES[CHECKPOINT], (SAVES,), True, load)
 
 
 def back_up_atomically(module: Any, load: Any) -> None:
     """Patch the chief's callback so that a backup is complete or absent, even if the chief is killed during a save.
 
-    Also announce each save and the removal of the backup at the end.
+    The workers meet at each save, and before the backup is removed at the end.
     """
     kind = getattr(module, BACKUP)
     save = kind._save_model
@@ -85,9 +84,7 @@ def back_up_atomically(module: Any, load: Any) -> None:
         _files().rmtree(part)
 
     load("task/patches/hook").replace(kind, SAVES, save_atomically)
-    announcements = load("task/patches/announcements")
-    announcements.keep_until_restored(kind, load)
-    announcements.lead(kind, "backup_dir", (SAVES, ENDS), load)
+    load("task/patches/announcements").meet(kind, "backup_dir", (SAVES, ENDS), True, load)
 
 
 def own_directory() -> str:
