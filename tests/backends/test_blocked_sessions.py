@@ -1,4 +1,4 @@
-"""What a main thread does in TensorFlow 1, and in Keras's callbacks, from stacks that faulthandler wrote in real jobs (TensorFlow 2.21)."""
+"""What a main thread does in TensorFlow 1, and in callbacks, from stacks that faulthandler wrote (TensorFlow 2.21)."""
 
 from __future__ import annotations
 
