@@ -204,7 +204,9 @@ def test_a_save_that_failed_is_not_awaited(pair: Pair, service: Service) -> None
     assert service.waits == []
 
 
-def test_nothing_is_awaited_once_a_worker_has_failed(pair: Pair, service: Service) -> None:
+def test_nothing_is_awaited_once_a_worker_has_failed(
+    pair: Pair, service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The service answers with another error, which the next step raises."""
     pair.make(0)
     other = pair.make(1)
@@ -214,7 +216,7 @@ def test_nothing_is_awaited_once_a_worker_has_failed(pair: Pair, service: Servic
 
     service.meanwhile = fail
     other.save()
-    assert len(service.waits) == 1
+    assert (len(service.waits), capsys.readouterr().err) == (1, "")
 
 
 def test_the_chief_keeps_a_backup_of_which_nothing_is_left_to_train(pair: Pair, service: Service) -> None:

@@ -52,8 +52,8 @@ class Announcements:
         `met` is False if this `fit` had no step, so that the other worker may not have begun it yet.
         """
         if callback not in self._awaited:
-            self._awaited[callback] = is_known(callback) if met else is_announced(callback, BEGUN_WITHIN)
-        if self._awaited[callback] and not is_announced(call, PATIENCE):
+            self._awaited[callback] = is_known(callback) if met else bool(is_announced(callback, BEGUN_WITHIN))
+        if self._awaited[callback] and is_announced(call, PATIENCE) is False:
             self._awaited[callback] = False
             name, place = callback.split("/")[1:3]
             said = f"{name} of {who} has not come to {bytes.fromhex(place).decode()} within {PATIENCE:.0f} s"
@@ -133,8 +133,8 @@ def is_known(callback: str) -> bool:
     return False
 
 
-def is_announced(key: str, within: float) -> bool:
-    """Wait until the key is announced, at most `within` seconds; return False if the wait has failed."""
+def is_announced(key: str, within: float) -> bool | None:
+    """Wait until the key is announced, at most `within` seconds; return None if the service does not answer."""
     until = time.monotonic() + within
     late = sys.modules["tensorflow"].errors.DeadlineExceededError
     while True:
@@ -145,7 +145,7 @@ def is_announced(key: str, within: float) -> bool:
             if time.monotonic() >= until:
                 return False
         except Exception:  # no coordination service, or a worker has failed: the next step raises the error
-            return False
+            return None
 
 
 def spans_workers(model: Any) -> bool:
