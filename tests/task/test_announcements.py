@@ -219,6 +219,23 @@ def test_nothing_is_awaited_once_a_worker_has_failed(
     assert (len(service.waits), capsys.readouterr().err) == (1, "")
 
 
+def test_an_older_tensorflow_has_no_timeout_for_a_request(
+    pair: Pair, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request then waits in a thread."""
+    asked = []
+    chief, other = pair.make(0), pair.make(1)
+    service.keys[f"{other._callback_key}/save/1/worker:1"] = "1"
+    monkeypatch.setattr(service, "get_config_key_value", lambda key: asked.append(service.keys[key]))
+    pair.turn(0)
+    chief.save()
+    pair.turn(1)
+    other.save()
+    assert asked == ["1", "1"]
+    other.save()
+    assert other.done == ["save", "save"]
+
+
 def test_the_chief_keeps_a_backup_of_which_nothing_is_left_to_train(pair: Pair, service: Service) -> None:
     """Until the other worker, which has met nobody in a step, comes to the end of `fit`, too."""
     chief = pair.make(0)

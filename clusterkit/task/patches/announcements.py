@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -141,11 +142,32 @@ def is_announced(key: str, within: float) -> bool | None:
         try:
             _context().get_config_key_value(key, POLL)
             return True
+        except TypeError:  # older versions of TensorFlow take no timeout
+            return _is_announced_without_polling(key, within)
         except late:
             if time.monotonic() >= until:
                 return False
         except Exception:  # no coordination service, or a worker has failed: the next step raises the error
             return None
+
+
+def _is_announced_without_polling(key: str, within: float) -> bool | None:
+    found: list[bool] = []
+    ended = threading.Event()
+
+    def wait() -> None:
+        try:
+            _context().get_config_key_value(key)
+            found.append(True)
+        except Exception:  # as in is_announced
+            return
+        finally:
+            ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    if not ended.wait(within):
+        return False
+    return True if found else None
 
 
 def spans_workers(model: Any) -> bool:
