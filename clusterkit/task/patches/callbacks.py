@@ -4,7 +4,7 @@ Each worker except the chief writes into a directory `workertemp_N` next to the 
 directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Every worker has to write, since saving a
 model may be a collective operation. All workers restore the chief's backup.
 
-The chief's ModelCheckpoint and BackupAndRestore files are complete or absent at any time, and the workers meet where the
+The chief's ModelCheckpoint and BackupAndRestore files are complete or absent at any time. The workers meet where the
 chief writes or removes them: see announcements.py.
 """
 
