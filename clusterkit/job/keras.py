@@ -14,7 +14,7 @@ YES = ("1", "true", "True")  # the values that TensorFlow regards as true; all o
 PATCHES = "CLUSTERKIT_PATCHES"  # names of patches, defined in task/patches/hook.py
 # Patches that have to be applied at the start of a task. In a program that a task's command starts, patches are applied
 # when the program imports TensorFlow. The command may start several programs, and may itself handle SIGTERM.
-_NOT_LATE = frozenset({"tf-config", "sigterm", "breakpoints", "post-mortem", "debugpy"})
+_NOT_LATE = frozenset({"tf-config", "sigterm", "sigterm-kept", "breakpoints", "post-mortem", "debugpy"})
 PHASES = "CLUSTERKIT_PHASES"  # phases that task/patches/phases.py waits for
 
 
@@ -47,7 +47,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         # A single recorded worker gets the data order of a gang, since an exam compares the two.
         "order": trains and job.patches and (gang or (job.record is not None and not coordinates)),
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
-        "backup-whole": trains and gang and fixes_keras and task == job.leader,
+        "backup-whole": trains and gang and job.patches and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
         "program-end": trains and coordinates,
         # The program may hang at its end while a worker is down. This matters with built-in servers, since the program
@@ -56,6 +56,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "coordinator-functions": trains and coordinates,
         "leader-first": trains and gang and task != job.leader,
         "sigterm": trains and gang,
+        "sigterm-kept": trains and gang and job.patches,
         "steps": trains and job.progress_regex is None,
         "stages": trains or serves,
         "distribution": (trains or serves) and job.shape is not Shape.SINGLE,

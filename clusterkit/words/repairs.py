@@ -49,9 +49,9 @@ REPAIRS = {
         "the paths of callbacks' files, which all workers would write to",
     ),
     "backup-whole": Repair(
-        "BackupAndRestore saves to a directory beside its own, and then moves the files to their place.",
-        "A complete backup has the same files in the same place.",
-        "BackupAndRestore, whose backup would be lost if a save is interrupted",
+        "BackupAndRestore and ModelCheckpoint save beside their files, and then move the files to their place.",
+        "A complete save has the same files in the same place.",
+        "files of BackupAndRestore or ModelCheckpoint, which would be lost if a save is interrupted",
     ),
     "keras-ps": Repair(
         "The parameter server adds to Keras's variables, such as step counts and sums of metrics, instead of storing "
@@ -71,5 +71,9 @@ REPAIRS = {
     "leader-first": Repair(
         "The worker waits until the leader of its gang listens before it connects.",
         "TensorFlow itself waits for the leader, too, but tries only once a second.",
+    ),
+    "sigterm-kept": Repair(
+        "A SIGTERM handler that the program has set before MultiWorkerMirroredStrategy runs, after TensorFlow's own.",
+        "Otherwise TensorFlow replaces it without a word. TensorFlow's handler runs as before.",
     ),
 }

@@ -1,11 +1,11 @@
-"""What a main thread does in TensorFlow 1, from stacks that faulthandler wrote in real jobs (TensorFlow 2.21)."""
+"""What a main thread does in TensorFlow 1, and in callbacks, from stacks that faulthandler wrote (TensorFlow 2.21)."""
 
 from __future__ import annotations
 
 import pytest
 
 from clusterkit.backends.local.blocked_threads import doing, main_thread
-from tests.backends.test_blocked_threads import END, HOME, TENSORFLOW, written
+from tests.backends.test_blocked_threads import CHECKOUT, END, FIT, HOME, KERAS, TENSORFLOW, written
 
 RUN = f"{TENSORFLOW}/client/session.py 1483 _call_tf_sessionrun"
 
@@ -29,9 +29,21 @@ RUN = f"{TENSORFLOW}/client/session.py 1483 _call_tf_sessionrun"
             ),
             "waits in tf.config.experimental_connect_to_cluster",
         ),
+        (
+            (
+                f"{TENSORFLOW}/eager/context.py 954 get_config_key_value",
+                f"{CHECKOUT}/task/patches/announcements.py 151 is_announced",
+                f"{CHECKOUT}/task/patches/announcements.py 59 follow",
+                f"{CHECKOUT}/task/patches/announcements.py 117 follow",
+                f"{KERAS}/callbacks/model_checkpoint.py 211 on_epoch_end",
+                *FIT,
+                f"{HOME}/fit.py 12 <module>",
+            ),
+            "waits for other workers at a callback",
+        ),
     ],
 )
-def test_what_a_task_of_tensorflow_1_waits_for(frames: tuple[str, ...], text: str) -> None:
+def test_what_a_task_waits_for(frames: tuple[str, ...], text: str) -> None:
     """It waits for other tasks, not in code of its own."""
     seen = doing(main_thread(written(*frames, *END)))
     assert seen is not None

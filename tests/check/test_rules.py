@@ -10,6 +10,7 @@ from clusterkit.check.case import HidingFile
 from clusterkit.check.rules.all_rules import RULES
 from tests.check.checks import findings, line_of, told
 from tests.check.clusters import CLUSTERS
+from tests.check.interrupted import INTERRUPTED
 from tests.check.loops import LOOPS
 from tests.check.programs import MADE, ONE, PROGRAMS, TF, TWO, Row
 from tests.check.rebound import REBOUND
@@ -19,7 +20,7 @@ from tests.check.steps import STEPS
 
 # The rules that find something only after a failure.
 AFTER = {"devices-not-there", "cluster-too-small", "replica-id-as-an-index", "collectives-without-a-leader"}
-ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND]
+ROWS = [*PROGRAMS, *CLUSTERS, *SHUFFLED, *STEPS, *SHARES, *LOOPS, *REBOUND, *INTERRUPTED]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)

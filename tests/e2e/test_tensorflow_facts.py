@@ -13,7 +13,7 @@ import pytest
 from clusterkit.network.virtual import why_not
 from tests.e2e import facts
 from tests.e2e.facts import ENDING, GANG, PS_JOB, Cuts, Lab, Seen, Slow, laboratory, lines_with
-from tests.support import CHILDREN, wait_until
+from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.matrix, pytest.mark.timeout(240)]
 
@@ -292,3 +292,9 @@ def test_gang_connections_are_reset(lab: Callable[..., Lab]) -> None:
     assert {end.exit.code for end in seen.ends.values()} == {1}
     assert all(end.exception.startswith(f"{ERRORS}.UnavailableError: ") for end in seen.ends.values())
     assert any(lines_with(["Connection reset by peer"], end.log) for end in seen.ends.values())
+
+
+def test_gang_a_handler_is_set_before_the_strategy(up: Callable[..., Up]) -> None:
+    """The strategy replaces it in C: `getsignal` returns it, and it never runs. One that is set afterwards runs."""
+    run = up("--workers", "2", "--restart", "never", "--no-patches", CHILDREN / "facts_sigterm.py")
+    assert [run.wait(120), *(b'["save", 0, 1]' in run.log(task) for task in PEER)] == [0, True, True]

@@ -22,12 +22,13 @@ from tests.histories import faults, job, task
         (
             {"workers": 2},
             "worker:1",
-            "keras-fit,order,callbacks-apart,leader-first,sigterm,steps,stages,distribution,breakpoints,tracebacks",
+            "keras-fit,order,callbacks-apart,leader-first,sigterm,sigterm-kept,steps,stages,distribution,breakpoints,tracebacks",
         ),
         (
             {"workers": 1, "chief": 1},
             "chief:0",
-            "keras-fit,order,backup-whole,sigterm,steps,stages,distribution,shared-backups,breakpoints,tracebacks",
+            "keras-fit,order,backup-whole,sigterm,sigterm-kept,steps,stages,distribution,shared-backups,breakpoints,"
+            "tracebacks",
         ),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints,tracebacks"),
         (
@@ -105,7 +106,7 @@ def test_a_command_has_the_patches_that_can_be_applied_late() -> None:
     command = replace(program, program=Program(ProgramKind.COMMAND, "./train.sh"))
     late = patches_of(command, task("worker:0")).split(",")
     early = [name for name in patches_of(program, task("worker:0")).split(",") if name not in late]
-    assert early == ["tf-config", "sigterm", "breakpoints"]
+    assert early == ["tf-config", "sigterm", "sigterm-kept", "breakpoints"]
     assert late == [
         "keras-fit",
         "order",

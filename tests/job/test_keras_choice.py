@@ -55,7 +55,10 @@ def test_keras_is_chosen_once(home: Path, program: Path) -> None:
 
 def test_what_is_patched_is_shown_with_the_rest(home: Path, program: Path) -> None:
     """`config` shows each task's environment."""
-    usual = "keras-fit,order,callbacks-apart,leader-first,sigterm,steps,stages,distribution,breakpoints,tracebacks"
+    usual = (
+        "keras-fit,order,callbacks-apart,leader-first,sigterm,sigterm-kept,steps,stages,distribution,breakpoints,"
+        "tracebacks"
+    )
     assert f"CLUSTERKIT_PATCHES={usual}\n" in config(home, "--workers", "2", program).stdout
     bare = "CLUSTERKIT_PATCHES=leader-first,sigterm,steps,stages,distribution,breakpoints,tracebacks\n"
     assert bare in config(home, "--workers", "2", "--no-patches", program).stdout

@@ -47,8 +47,8 @@ def test_a_task_is_told_all_about_itself() -> None:
         "CLUSTERKIT_CHECKPOINT_DIR": "/data/ckpt",
         "CLUSTERKIT_RUN_DIR": "/state/runs/r-1",
         "CLUSTERKIT_PROGRESS": "/state/runs/r-1/tasks/worker:1/progress",
-        "CLUSTERKIT_PATCHES": "keras-fit,order,callbacks-apart,leader-first,sigterm,steps,stages,distribution,"
-        "breakpoints,tracebacks",
+        "CLUSTERKIT_PATCHES": "keras-fit,order,callbacks-apart,leader-first,sigterm,sigterm-kept,steps,stages,"
+        "distribution,breakpoints,tracebacks",
     }
     assert '"index": 1' in env["TF_CONFIG"]
 

@@ -31,10 +31,37 @@ def rename(source: str, target: str, overwrite: bool) -> None:
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process as worker:1, with the part of TensorFlow that is used."""
     files = SimpleNamespace(
-        makedirs=lambda path: Path(path).mkdir(parents=True, exist_ok=True), rmtree=shutil.rmtree, rename=rename
+        makedirs=makedirs, rmtree=shutil.rmtree, rename=rename, isdir=lambda path: Path(path).is_dir()
     )
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(io=SimpleNamespace(gfile=files)))
     monkeypatch.setenv("TF_CONFIG", '{"task": {"type": "worker", "index": 1}}')
+
+
+class Model:
+    """A model like Keras's, which can be killed while it saves, and which looks at its attributes."""
+
+    state, dies = 0, False
+
+    def save(self, filepath: str, overwrite: bool = True, zipped: bool = False) -> None:
+        assert vars(self).keys() <= {"state", "dies"}
+        assert Path(filepath).suffix == ".keras"
+        Path(filepath).write_text("half of it" if self.dies else str(self.state))
+        if self.dies:
+            raise KeyboardInterrupt
+
+    save_weights = save
+
+
+for method in (Model.save, Model.save_weights):
+    method.__module__ = "keras.src.models.model"
+
+
+class OwnModel(Model):
+    """A model with a method of the program's, which writes another file beside it."""
+
+    def save(self, filepath: str, overwrite: bool = True, zipped: bool = False) -> None:
+        super().save(filepath)
+        Path(filepath).with_suffix(".txt").write_text("words")
 
 
 def model_checkpoint() -> Any:
@@ -42,7 +69,13 @@ def model_checkpoint() -> Any:
 
     class ModelCheckpoint:
         def __init__(self, filepath: Path | str) -> None:
-            self.filepath = filepath
+            self.filepath, self.model, self.save_weights_only = filepath, Model(), False
+
+        def set_model(self, model: Any) -> None:
+            self.model = model
+
+        def _save_model(self, **options: Any) -> None:
+            self.model.save(str(self.filepath), **(options or {"overwrite": True}))
 
         def save(self, epoch: int) -> None:
             path = Path(str(self.filepath).format(epoch=epoch))
@@ -66,6 +99,16 @@ def backup() -> Any:
             self._training_metadata_path = f"{backup_dir}/training_metadata.json"
             self.state, self.dies = 0, False
             self.meanwhile: Callable[[], None] = lambda: None
+            self.model: Any = None
+
+        def set_model(self, model: Any) -> None:
+            self.model = model
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.begun = True
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.epoch = epoch
 
         def _save_model(self) -> None:
             Path(self.backup_dir).mkdir(parents=True, exist_ok=True)
@@ -112,13 +155,66 @@ def test_two_callbacks_share_the_directory(tmp_path: Path) -> None:
 
 
 def test_keras_2_needs_the_patch_for_its_csv_logger_alone(tmp_path: Path) -> None:
-    """Its other callbacks do that by themselves."""
+    """Its other callbacks do that by themselves, and wait for the chief."""
     checkpoint, logger = model_checkpoint(), type("CSVLogger", (), {"on_train_end": lambda self, logs: None})
     logger.__init__ = lambda self, filename: setattr(self, "filename", filename)  # type: ignore[misc]
-    callbacks.log_separately(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
+    callbacks.separate_keras_2(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
     made: Any = logger(str(tmp_path / "log.csv"))
     assert made.filename == str(tmp_path / "workertemp_1_log" / "log.csv")  # its own checkpoints remove workertemp_1
     assert checkpoint(tmp_path / "a.keras").filepath == tmp_path / "a.keras"
+
+
+def whole_checkpoint(path: Path) -> Any:
+    """The chief's callback."""
+    kind = model_checkpoint()
+    callbacks.save_atomically(SimpleNamespace(ModelCheckpoint=kind), load)
+    return kind(path)
+
+
+def test_a_killed_save_leaves_the_previous_model(tmp_path: Path) -> None:
+    """Nothing is left beside the next one, and the model is as it was."""
+    made = whole_checkpoint(tmp_path / "best.keras")
+    made.model.state = 1
+    made._save_model()
+    made.model.state, made.model.dies = 2, True
+    with pytest.raises(KeyboardInterrupt):
+        made._save_model()
+    assert (tmp_path / "best.keras").read_text() == "1"
+    made.model.dies = False
+    made._save_model()
+    assert (tmp_path / "best.keras").read_text() == "2"
+    assert [path.name for path in tmp_path.iterdir()] == ["best.keras"]
+    assert vars(made.model).keys() == {"state", "dies"}
+
+
+def test_a_link_to_the_model_stays_a_link(tmp_path: Path) -> None:
+    """The file that it leads to is replaced."""
+    (tmp_path / "best.keras").symlink_to(tmp_path / "disk.keras")
+    whole_checkpoint(tmp_path / "best.keras")._save_model()
+    assert (tmp_path / "best.keras").is_symlink()
+    assert (tmp_path / "disk.keras").read_text() == "0"
+
+
+def test_a_models_own_method_saves_where_it_is_told_to(tmp_path: Path) -> None:
+    """It may write other files, too."""
+    made = whole_checkpoint(tmp_path / "best.keras")
+    made.set_model(OwnModel())
+    made._save_model()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.keras", "best.txt"]
+
+
+def test_other_ways_to_save_are_left_alone(tmp_path: Path) -> None:
+    """With arguments of a subclass; into a directory, which fails as usual; where no other file may be made."""
+    made = whole_checkpoint(tmp_path / "best.keras")
+    made._save_model(zipped=True)
+    assert (tmp_path / "best.keras").read_text() == "0"
+    (tmp_path / "best.keras.part").write_text("no directory")
+    made.model.state = 1
+    made._save_model()
+    assert (tmp_path / "best.keras").read_text() == "1"
+    (tmp_path / "taken.keras").mkdir()
+    with pytest.raises(IsADirectoryError):
+        whole_checkpoint(tmp_path / "taken.keras")._save_model()
 
 
 def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "_choose", "looks for a checkpoint", True),
     ("clusterkit/training/checkpoint_store.py", "follow_chief", "waits for the chief's choice of a checkpoint", False),
     ("clusterkit/training/checkpointer.py", "restore", "reads a checkpoint", True),
+    ("clusterkit/task/patches/announcements.py", "follow", "waits for other workers at a callback", False),
     ("tensorflow/python/checkpoint/checkpoint.py", "save|write|_write", "writes a checkpoint", True),
     ("tensorflow/python/checkpoint/checkpoint.py", "restore|read", "reads a checkpoint", True),
     ("distribute/coordinator/cluster_coordinator.py", "join", "waits in ClusterCoordinator.join", False),

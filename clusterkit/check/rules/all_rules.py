@@ -10,8 +10,10 @@ from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, 
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.rules.alone import one_device_alone
 from clusterkit.check.rules.averages import batch_per_replica, division_by_no_rows, loss_per_replica
+from clusterkit.check.rules.backups import shared_backup
 from clusterkit.check.rules.endless import endless_epoch
 from clusterkit.check.rules.forks import forks
+from clusterkit.check.rules.handlers import replaced_handler
 from clusterkit.check.rules.metrics import assigned_metric, metric_of_one_worker
 from clusterkit.check.rules.own_clusters import (
     SERVER,
@@ -257,6 +259,8 @@ RULES = {
     "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,
     "counting-schedule": counting_schedule,
+    "handler-before-the-strategy": replaced_handler,
+    "shared-backup": shared_backup,
 }
 
 # The rules about mistakes that let a run succeed, but not train as intended. After such a run, the rows with the same

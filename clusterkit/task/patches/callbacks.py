@@ -3,6 +3,9 @@
 Each worker except the chief writes into a directory `workertemp_N` next to the callback's files, and removes the
 directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Every worker has to write, since saving a
 model may be a collective operation. All workers restore the chief's backup.
+
+The chief's ModelCheckpoint and BackupAndRestore files are complete or absent at any time. The workers meet where the
+chief writes or removes them: see announcements.py.
 """
 
 from __future__ import annotations
@@ -13,8 +16,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-PLACES = {"ModelCheckpoint": "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
+CHECKPOINT = "ModelCheckpoint"
+PLACES = {CHECKPOINT: "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
 BACKUP = "BackupAndRestore"
+SAVES = "_save_model"
+ENDS = "on_train_end"
+WHOLE = (".keras", ".h5")  # formats of a single file, which a rename replaces
 BACKUP_PATHS = (
     *("backup_dir", "_weights_path", "_training_metadata_path"),
     *("_prev_weights_path", "_prev_training_metadata_path"),
@@ -23,20 +30,46 @@ BACKUP_PATHS = (
 
 def write_separately(module: Any, load: Any) -> None:
     """Patch the module's callback to write into this worker's own directory. Not used in the chief."""
+    meet = load("task/patches/announcements").meet
+    if kind := vars(module).get(CHECKPOINT):
+        meet(kind, PLACES[CHECKPOINT], (SAVES,), False, load)  # first, since it needs the path before `_move`
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
     if kind := vars(module).get(BACKUP):
         _back_up_separately(kind, load)
+        meet(kind, "backup_dir", (SAVES, ENDS), False, load)
 
 
-def log_separately(module: Any, load: Any) -> None:
-    """Patch Keras 2's CSVLogger to write into `workertemp_N_log`, since other callbacks remove `workertemp_N`."""
+def separate_keras_2(module: Any, load: Any) -> None:
+    """Patch Keras 2's callbacks: CSVLogger writes into `workertemp_N_log`, and ModelCheckpoint waits for the chief.
+
+    ModelCheckpoint itself writes into `workertemp_N`, and removes it.
+    """
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
+    load("task/patches/announcements").meet(module.ModelCheckpoint, PLACES[CHECKPOINT], (SAVES,), False, load)
+
+
+def save_atomically(module: Any, load: Any) -> None:
+    """Patch the chief's ModelCheckpoint so that its file is complete or absent. The workers meet at each save."""
+    kind = getattr(module, CHECKPOINT)
+    save = kind._save_model
+
+    def save_whole(self: Any, *args: Any, **kwargs: Any) -> None:
+        load("task/patches/told").effect("backup-whole", load)
+        with_whole_files(
+            self.model, "save_weights" if self.save_weights_only else "save", lambda: save(self, *args, **kwargs)
+        )
+
+    load("task/patches/hook").replace(kind, SAVES, save_whole)
+    load("task/patches/announcements").meet(kind, PLACES[CHECKPOINT], (SAVES,), True, load)
 
 
 def back_up_atomically(module: Any, load: Any) -> None:
-    """Patch the chief's callback so that a backup is complete or absent, even if the chief is killed during a save."""
+    """Patch the chief's callback so that a backup is complete or absent, even if the chief is killed during a save.
+
+    The workers meet at each save, and before the backup is removed at the end.
+    """
     kind = getattr(module, BACKUP)
     save = kind._save_model
 
@@ -52,7 +85,8 @@ def back_up_atomically(module: Any, load: Any) -> None:
             _files().rename(os.path.join(part, os.path.basename(path)), path, overwrite=True)
         _files().rmtree(part)
 
-    load("task/patches/hook").replace(kind, "_save_model", save_atomically)
+    load("task/patches/hook").replace(kind, SAVES, save_atomically)
+    load("task/patches/announcements").meet(kind, "backup_dir", (SAVES, ENDS), True, load)
 
 
 def own_directory() -> str:
@@ -82,6 +116,49 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
     finally:
         for name, path in before.items():
             setattr(callback, name, path)
+
+
+def with_whole_files(model: Any, method: str, call: Callable[[], object]) -> None:
+    """Call a function. During the call, the model's method saves into a new file that then replaces the old one.
+
+    Keras's own methods alone: a program's own one may write other files beside the file.
+    """
+    if getattr(type(model), method).__module__.partition(".")[0] not in ("keras", "tf_keras") or method in vars(model):
+        call()
+        return
+    vars(model)[method] = _whole(model, method)  # not by setattr(), of which Keras keeps a record
+    try:
+        call()
+    finally:
+        vars(model).pop(method, None)
+
+
+def _whole(model: Any, name: str) -> Callable[..., None]:
+    """Return a function that saves the model with the named method, into a new file that then replaces the old one.
+
+    A link stays a link. Saves of several files are left alone.
+    """
+    save = getattr(model, name)
+
+    def save_whole(filepath: Any, *args: Any, **kwargs: Any) -> None:
+        vars(model).pop(name, None)  # since Keras looks through the model's attributes for what to save
+        path = os.path.realpath(filepath) if os.path.islink(filepath) else str(filepath)
+        part = f"{path}.part"
+        others = args or kwargs.keys() - {"options"} != {"overwrite"} or not kwargs["overwrite"]
+        if others or not path.endswith(WHOLE) or _files().isdir(path):
+            save(filepath, *args, **kwargs)
+            return
+        try:
+            _files().makedirs(part)
+        except Exception:  # the program may write the file, but may not make a directory beside it
+            save(filepath, **kwargs)
+            return
+        new = os.path.join(part, os.path.basename(path))
+        save(new, **kwargs)
+        _files().rename(new, path, overwrite=True)
+        _files().rmtree(part)
+
+    return save_whole
 
 
 def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:

@@ -62,11 +62,13 @@ REPAIRS = {
         f"keras.src.callbacks.{name}": ("callbacks", "write_separately")
         for name in ("backup_and_restore", "csv_logger", "model_checkpoint", "tensorboard")
     }
-    | {"tf_keras.src.callbacks": ("callbacks", "log_separately")},
-    "backup-whole": {"keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically")},
-    "shared-backups": dict.fromkeys(
-        ("keras.src.callbacks.backup_and_restore", "tf_keras.src.callbacks"), ("backups", "watch")
-    ),
+    | {"tf_keras.src.callbacks": ("callbacks", "separate_keras_2")},
+    "backup-whole": {
+        "keras.src.callbacks.backup_and_restore": ("callbacks", "back_up_atomically"),
+        **dict.fromkeys(
+            ("keras.src.callbacks.model_checkpoint", "tf_keras.src.callbacks"), ("callbacks", "save_atomically")
+        ),
+    },
     "keras-ps": {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras/counters", "add_on_the_server"),
@@ -74,6 +76,7 @@ REPAIRS = {
     "coordinator-end": {COORDINATOR: ("endings", "disable_destructor")},
     "coordinator-functions": {CONTEXT: ("endings", "delay_removals")},
     "leader-first": {CONTEXT: ("leader", "wait_for_leader")},
+    "sigterm-kept": {"signal": ("replaced_handlers", "chain")},
 }
 # Refusals only stop a program, with a message. The repair "keras-ps" also contains one.
 REFUSALS = {
@@ -83,6 +86,9 @@ REFUSALS = {
 }
 # Probes observe, or help to debug.
 PROBES = {
+    "shared-backups": dict.fromkeys(
+        ("keras.src.callbacks.backup_and_restore", "tf_keras.src.callbacks"), ("backups", "watch")
+    ),
     "program-end": {COORDINATOR: ("endings", "report_end")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
