@@ -59,7 +59,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     """A task whose program's handlers are kept."""
     monkeypatch.setattr(replaced_handlers, "replaced", ReplacedHandlers())
     monkeypatch.setattr(replaced_handlers, "LIBRARIES", ("/no library/",))
-    replaced_handlers.chain(None, None)
+    replaced_handlers.chain(None, lambda name: SimpleNamespace(effect=lambda *_: None))
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield Task()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

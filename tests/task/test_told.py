@@ -83,7 +83,7 @@ def test_every_repair_is_explained_and_reports_itself() -> None:
     assert len(hook.PATCHES) == len(hook.REPAIRS) + len(hook.REFUSALS) + len(hook.PROBES)
     folder = support.ROOT / "clusterkit/task/patches"
     sources = "".join(path.read_text() for path in sorted(folder.rglob("*.py")))
-    assert {*re.findall(r'effect\("([\w-]+)", load\)', sources)} == REPAIRS.keys()
+    assert {*re.findall(r'effect\("([\w-]+)", (?:self\.)?load\)', sources)} == REPAIRS.keys()
 
 
 @pytest.mark.parametrize("name", REPAIRS)
@@ -108,6 +108,8 @@ def test_a_seed_is_reported_when_a_dataset_gets_it(
     """And not if the program gives one."""
     order = support.load("task/patches/order")
     monkeypatch.setattr(order, "is_seeded", lambda: False)
+    context = SimpleNamespace(executing_eagerly=lambda: True)
+    monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
     monkeypatch.setenv("CLUSTERKIT_SEED", "1")
     random_seed: Any = SimpleNamespace(get_seed=lambda seed: seed)
     order.seed_datasets(random_seed, support.load)

@@ -89,8 +89,8 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
     for fix in due:
         fix(trainer, load)
     load("task/patches/told").effect("keras-fit", load)
-    if strategy.extended.should_checkpoint:  # True only in the chief or, in a job without a chief, in worker:0
-        _leading.append(True)
+    # True only in the chief or, in a job without a chief, in worker:0
+    _leading[:] = [True] if strategy.extended.should_checkpoint else []
     if due and _leading:
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"

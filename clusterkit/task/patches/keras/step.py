@@ -328,7 +328,9 @@ def begin(tf: Any, rows: Any) -> Step:
     if context._replica_id not in _kept:
         variables = sys.modules["tensorflow.python.ops.resource_variable_ops"]
         with tf.init_scope(), tf.device("CPU:0"):  # a local variable, even in a strategy's scope
-            _kept[context._replica_id] = variables.ResourceVariable([0] * count, dtype=tf.int32, trainable=False)
+            _kept[context._replica_id] = variables.ResourceVariable(
+                [0] * count, dtype=tf.int32, trainable=False, name="clusterkit_rows"
+            )
     kept = _kept[context._replica_id]
     kept.assign(counts)
     step = Step(tf, counts, kept)

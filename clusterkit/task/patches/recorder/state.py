@@ -13,6 +13,7 @@ from typing import Any
 
 LARGEST = 1_000_000  # elements; larger variables are sampled
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
+OF_CLUSTERKIT = "clusterkit_"  # begins the names of variables that the repairs of Keras create
 NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
 Value = tuple[dict[str, object], Any]
 
@@ -208,7 +209,8 @@ def watch(module: Any, load: Any) -> None:
 
 def add_plain(variable: Any) -> None:
     """Add a variable of TensorFlow, unless it belongs to a graph."""
-    if type(variable).__name__ not in NO_VARIABLES and not variable._in_graph_mode:
+    own = variable.name.startswith(OF_CLUSTERKIT)
+    if type(variable).__name__ not in NO_VARIABLES and not variable._in_graph_mode and not own:
         registry.add(variable, variable.name.partition(":")[0])
 
 
