@@ -67,6 +67,8 @@ class Recording:
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     notes: list[str] = field(default_factory=list)
+    place: str = ""  # the line of the program at which the first step was made, such as `train.py:12`
+    precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
 
     @property
     def last_step(self) -> int | None:

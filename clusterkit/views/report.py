@@ -77,6 +77,11 @@ def report(
 
 def _reservations(result: RunResult) -> Iterator[_Line]:
     """Yield lines about facts that cast doubt on a result or limit what the result proves."""
+    if result.verification is not None:
+        first, *others = result.verification.lines
+        yield [("  ", ()), (first, (_BOLD,) if result.verification.differs else ())]
+        for line in others:
+            yield [(f"  {line}", ())]
     for one in result.not_injected:
         yield [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())]
     if result.diverged_at is not None:

@@ -7,6 +7,8 @@ from typing import Any
 
 # The attributes of Keras's callbacks that change during training.
 KEPT = ("wait", "best", "best_epoch", "stopped_epoch", "cooldown_counter", "epochs_since_last_save")
+# Callbacks of Keras and clusterkit that write files, or read the files that they wrote earlier.
+WRITERS = frozenset({"ModelCheckpoint", "BackupAndRestore", "TensorBoard", "CSVLogger", "RemoteMonitor", "Backup"})
 LIBRARIES = ("keras", "tf_keras", "clusterkit", "tensorflow")
 
 
@@ -35,3 +37,10 @@ def number_of(value: Any) -> float | None:
         return float(value.numpy() if hasattr(value, "numpy") else value) if hasattr(value, "dtype") else None
     except (TypeError, ValueError, RuntimeError):
         return None
+
+
+def is_writer(callback: Any) -> bool:
+    """Return whether a callback, or a class that its class inherits from, writes files."""
+    return any(
+        kind.__name__ in WRITERS and kind.__module__.partition(".")[0] in LIBRARIES for kind in type(callback).__mro__
+    )

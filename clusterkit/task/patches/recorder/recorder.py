@@ -25,11 +25,13 @@ class Recorder:
     """Counts the steps of this process, and records the variables after those steps that the exam has chosen."""
 
     def __init__(self, load: Any, steps: str) -> None:
+        self.load = load
         files = ("output", "rows", "state", "callbacks")
         self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder/{f}") for f in files)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)
+        self.stop = self.output_file.stop_of(steps)
         self.step = 0  # the newest step
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
@@ -90,6 +92,8 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
+        if self.stop is not None and now >= self.stop:
+            self.end_program()
         if not self.reported:
             self.hold(now)
 
@@ -103,9 +107,28 @@ class Recorder:
             self.output.write("held", step=step)
             time.sleep(HOLD)
 
+    def end_program(self) -> None:
+        """End the program after the last step that --verify compares, as soon as all workers have made the step.
+
+        The exit skips the program's own exit handlers and the rest of its callbacks, which may write files. A worker
+        that left earlier would break a collective operation that its peers have not finished.
+        """
+        self.end()
+        self.output.write("stopped", step=self.step)
+        self.output.await_peers(self.output_file.gang_of(os.environ.get("TF_CONFIG", "")))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def note_place(self) -> None:
+        """Record the line of the program at which the first step is made."""
+        _, place = self.load("task/patches/refusals").library_call(sys._getframe(1))
+        self.output.write("place", place=str(place))
+
     def begin(self) -> None:
         """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
         self.has_begun = True
+        self.output.guarded("The line of the first step is not recorded", self.note_place)
         self.keep()
         atexit.unregister(self.end)
         atexit.register(self.end)
@@ -123,6 +146,11 @@ class Recorder:
     def record_callbacks(self, callbacks: Any) -> None:
         if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
             self.output.write("callbacks", step=self.step, values=values)
+
+    def remove_writers(self, callbacks: Any) -> None:
+        """Remove the callbacks that write files from a `fit` of --verify, which leaves nothing behind."""
+        if self.stop is not None:
+            callbacks.callbacks = [one for one in callbacks.callbacks if not self.callbacks.is_writer(one)]
 
     def begin_fit(self, callbacks: Any) -> None:
         """Start to count the steps of a `fit`. Earlier steps, and those of a restored optimizer, are included."""
@@ -207,7 +235,16 @@ class Recorder:
             self.end_step()
             if not self.output.rows:
                 self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
+        self.output.guarded("The precision is not recorded", self.record_precision)
         self.record("end")
+
+    def record_precision(self) -> None:
+        """Record the type in which Keras computes, if it is less exact than float32, which explains differences."""
+        modules = [sys.modules.get(name) for name in ("keras", "tf_keras")]
+        for module in filter(None, modules):
+            name = str(module.mixed_precision.global_policy().compute_dtype)
+            if name in ("float16", "bfloat16"):
+                self.output.write("precision", name=name)
 
     def end_step(self) -> None:
         """Count a last step that `compare` or `end_batch` has missed because the program ended, as in a callback."""
@@ -245,6 +282,7 @@ def watch(module: Any, load: Any) -> None:
         )
 
     after: dict[str, Callable[..., object]] = {
+        "CallbackList.__init__": lambda self, *args, **kwargs: recorder.remove_writers(self),
         "CallbackList.on_train_begin": lambda self, logs=None: recorder.begin_fit(self),
         "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(recorder, "batch", -1),
         "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch),
