@@ -24,6 +24,7 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
+SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
@@ -211,7 +212,8 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
             "of the workers normalizes its own part of the batch.",
             _SYNCHRONIZED,
         )
-    factor = _common_factor(differing, workers)
+    large = [one for one in differing if one.distance >= SMALL * first.distance]
+    factor = _common_factor(large, workers)
     if factor is not None and factor > 1:
         return ExamFinding(
             "loss-summed",

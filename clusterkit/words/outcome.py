@@ -13,7 +13,9 @@ from clusterkit.words.model import AttemptEvent, Task
 from clusterkit.words.verification import Verification
 
 CRASHED = 70  # exit code if clusterkit itself failed; EX_SOFTWARE in sysexits.h
-PROVED_NOTHING = 3  # exit code of `up` if the job succeeded, but a fault was never injected, or --verify found a difference
+PROVED_NOTHING = (
+    3  # exit code of `up` if the job succeeded, but a fault was never injected, or --verify found a difference
+)
 SUSPENDED = 75  # exit code of `up` if the run continues in another allocation; EX_TEMPFAIL in sysexits.h
 PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler, after a checkpoint, to request a restart
 REFUSED = 78  # exit code of a task whose program can't work as it is configured; EX_CONFIG in sysexits.h

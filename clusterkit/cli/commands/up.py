@@ -14,6 +14,7 @@ from clusterkit.cli import run
 from clusterkit.cli.help import option
 from clusterkit.cli.options import JobCommand, display_options, given, job_options, only_option, program_argument
 from clusterkit.cli.terminal import echo, is_screen, say, status_group, use_color
+from clusterkit.cli.verification import hint, verified
 
 if TYPE_CHECKING:
     from clusterkit.job.options import GivenOptions
@@ -71,17 +72,31 @@ def command(
     prepared = prepare(options, only) if asked else _prepare(options, only)
     prepared = _check_continues(prepared, detach) if continues else prepared
     prepared = _on_terminal(prepared, detach or lifeline is not None)
+    _submit(prepared, options, detach)
+    prepared, shared = verified(prepared, options, session, quiet or asked is not None)
     if lifeline is not None:
         check_lifeline(lifeline)
-    _submit(prepared, options, detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
     display = Display(show, Level.WARNING if quiet else Level[log_level.upper()])
     if not detach:
-        sys.exit(up(prepared, display, lifeline, session))
+        if lifeline is None and shared is not None:
+            from clusterkit.api.supervisor import Lifeline
+
+            owner = Lifeline()  # lets the job use the warm server that the verification has started
+            lifeline, session = owner.end, shared
+        code = up(prepared, display, lifeline, session)
+        _hint(prepared, asked is None and display.level <= Level.INFO)
+        sys.exit(code)
     from clusterkit.cli.detached import up_detached
 
     sys.exit(up_detached(prepared, display, not no_wait, lifeline))
+
+
+def _hint(prepared: Prepared, is_shown: bool) -> None:
+    """On a terminal, say once for a program how to verify it."""
+    if is_shown and is_screen(sys.stdout) and (told := hint(prepared.job)):
+        say(told)
 
 
 def _check_continues(prepared: Prepared, detach: bool) -> Prepared:

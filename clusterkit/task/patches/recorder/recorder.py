@@ -123,7 +123,7 @@ class Recorder:
     def note_place(self) -> None:
         """Record the line of the program at which the first step is made."""
         _, place = self.load("task/patches/refusals").library_call(sys._getframe(1))
-        self.output.write("place", place=str(place))
+        self.output.write("place", place=place.rstrip(","))
 
     def begin(self) -> None:
         """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
@@ -169,7 +169,7 @@ class Recorder:
                 self.record("begin")
         self.keep()
 
-    def end_batch(self, callbacks: Any, batch: int) -> None:
+    def end_batch(self, callbacks: Any, batch: int, logs: Any) -> None:
         """Record a step of `fit`, or several steps with `steps_per_execution`.
 
         The step is the optimizer's count, since a batch may be skipped. Without a count, each batch is a step.
@@ -178,6 +178,8 @@ class Recorder:
         if self.coordinates:
             return
         before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
+        if self.stop is not None:
+            self.output.write("batch-logs", step=before + batches, values=self.callbacks.numbers(dict(logs or {})))
         self.advance(self.base + count if count else before + batches)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
@@ -285,7 +287,7 @@ def watch(module: Any, load: Any) -> None:
         "CallbackList.__init__": lambda self, *args, **kwargs: recorder.remove_writers(self),
         "CallbackList.on_train_begin": lambda self, logs=None: recorder.begin_fit(self),
         "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(recorder, "batch", -1),
-        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch, logs),
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: recorder.end_epoch(epoch, logs),
         "CallbackList.on_train_end": lambda self, logs=None: recorder.end_fit(self),
         "ClusterCoordinator.__init__": lambda self, *args, **kwargs: recorder.coordinate(),
