@@ -169,7 +169,7 @@ class Recorder:
                 self.record("begin")
         self.keep()
 
-    def end_batch(self, callbacks: Any, batch: int, logs: Any) -> None:
+    def end_batch(self, callbacks: Any, batch: int, logs: Any = None) -> None:
         """Record a step of `fit`, or several steps with `steps_per_execution`.
 
         The step is the optimizer's count, since a batch may be skipped. Without a count, each batch is a step.
