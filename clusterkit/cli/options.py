@@ -65,7 +65,7 @@ def _request(text: str) -> str:
     """Check the value of an option such as --verify."""
     from clusterkit.words.verification import request_text  # imported here: `--help` does not need it
 
-    return request_text({"true": "yes", "1": "yes", "false": "no", "0": "no"}.get(text.lower(), text))
+    return request_text({"true": "yes", "false": "no"}.get(text.lower(), text))
 
 
 _TYPES: Mapping[OptionKind, click.ParamType[Any]] = {
@@ -191,7 +191,9 @@ class JobCommand(Command):
             given, rest, _ = self.make_parser(ctx).parse_args([*words])
         except click.UsageError:  # the last option lacks its value, or an option is unknown, which is reported later
             return False
-        return "--" not in words and not (given.get("program") or rest)
+        program = given.get("program")
+        has_program = isinstance(program, tuple | list) and len(program) > 0
+        return "--" not in words and not has_program and not rest
 
     def _with_file(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         """Return the arguments, with `-f` inserted before a job file that is given in place of the program."""

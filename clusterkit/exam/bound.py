@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 Values = npt.NDArray[Any]
-# The bound is FIRST of the update in the first steps. float32 numbers that are summed in another order differ by 1e-7 to
-# 1e-5 of an update at the first step. Then the bound grows with the square of the steps, since each step begins with the
-# differences of the steps before it, up to LARGEST.
+# The bound is FIRST of the update in the first steps: if float32 numbers are merely summed in another order, an update
+# differs by 1e-7 to 1e-5 of itself at the first step. Then the bound grows with the square of the steps, up to LARGEST,
+# since each step begins with the differences of the steps before it.
 FIRST, FIRST_STEPS, LARGEST = 1e-4, 5, 0.2
 EPSILON = 2.0**-23  # the relative rounding error of float32
 PRECISIONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # the same for types in which Keras can compute

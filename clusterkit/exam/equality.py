@@ -202,7 +202,9 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
     """Return a finding that names the likely mistake, judging by which variables differ first, and by how much."""
-    first, workers = differing[0], len(several)
+    workers = len(several)
+    large = [one for one in differing if one.distance >= SMALL * differing[0].distance]
+    first = next((one for one in large if one.kind == "weight"), differing[0])
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
     if norms:
@@ -212,7 +214,6 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
             "of the workers normalizes its own part of the batch.",
             _SYNCHRONIZED,
         )
-    large = [one for one in differing if one.distance >= SMALL * first.distance]
     factor = _common_factor(large, workers)
     if factor is not None and factor > 1:
         return ExamFinding(

@@ -64,7 +64,7 @@ class Recording:
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     notes: list[str] = field(default_factory=list)
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
-    place: str = ""  # the line of the program at which the first step was made, such as `train.py:12`
+    place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
 
     @property

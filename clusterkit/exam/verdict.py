@@ -69,8 +69,8 @@ def _rows(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]
     if max(one.counted_rows().values(), default=0) == 1 and shared >= max(2, SHARED_ROWS * len(owners)):
         yield ExamFinding(
             "rows-repeated",
-            f"{number_of('row', shared)} of {len(owners)} are trained on by more than one worker, and one process trains "
-            "on none twice: each worker has an order of its own, and keeps its part.",
+            f"{number_of('row', shared)} of {len(owners)} are trained on by more than one worker, and one process "
+            "trains on none twice: each worker has an order of its own, and keeps its part.",
             "Let all workers make, split and shuffle the data with the same seed before they shard it, by "
             "keras.utils.set_random_seed(seed) or numpy.random.default_rng(seed).",
         )

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from clusterkit import __version__
-from clusterkit.chaos.trial import JobTemplate, Trials
+from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.check.own_files import own_files
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
-from clusterkit.exam.runs import STEPS, with_workers, workers_of
+from clusterkit.exam.runs import STEPS, WIDTH, with_workers, workers_of
 from clusterkit.exam.verdict import ON_HOSTS, PARAMETER_SERVERS, not_comparable, verdict
 from clusterkit.job.options import GivenOptions, Options
 from clusterkit.store.store import RunStore, new_run_id
 from clusterkit.store.verdicts import VerdictStore, key_of
 from clusterkit.system.platform import platform_of
+from clusterkit.text.printable import printable
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape
@@ -90,7 +92,7 @@ class Verifier:
                 return not_comparable(f"its first {steps} steps did not end {where} within {limit:g} s")
             if run.has_succeeded:
                 return sorted(tasks, key=lambda recording: recording.task != self.job.leader)
-            why = "; ".join(run.why).rstrip(".")
+            why = "; ".join(one.rstrip(".") for one in _reasons(run))
             return not_comparable(f"its first steps fail {where}: {why}")
         finally:
             self.trials.remove(run_id)
@@ -117,6 +119,16 @@ class Verifier:
             "options": [job.seed, job.resume, str(job.convention), job.keras, job.patches, str(job.tf_config)],
             "steps": self.request.steps,
         })  # fmt: skip
+
+
+def _reasons(run: FinishedRun) -> list[str]:
+    """Return why a run failed, and an explanation or the last line of the error."""
+    result = run.result
+    if result is None or result.cause is None:
+        return run.why
+    if result.explanations:
+        return [*run.why, str(result.explanations[0])]
+    return [*run.why, *(printable(line) for line in cause_lines(result.cause.tail, WIDTH)[-1:])]
 
 
 def program_key(job: JobSpec) -> str:

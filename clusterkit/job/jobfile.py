@@ -14,8 +14,8 @@ from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from clusterkit.words.verification import request_text
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
+from clusterkit.words.verification import request_text
 
 TASK = "task"  # the key of the tables that hold options for single task types
 _PROGRAM = (OptionEntry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])

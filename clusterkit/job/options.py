@@ -180,8 +180,6 @@ def flags_of(entry: OptionEntry, value: Any) -> Iterator[str]:
     match entry.kind:
         case OptionKind.SWITCH:
             yield entry.flag if value else f"--no-{entry.key}"
-        case OptionKind.REQUEST:
-            yield entry.flag if value == "yes" else f"{entry.flag}={value}"
         case OptionKind.TEXTS:
             yield from (f"{entry.flag}={text_of(item)}" for item in ([value] if isinstance(value, str) else value))
         case OptionKind.VARIABLES:

@@ -33,7 +33,7 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     if told is None:
         return None
     level, text = told
-    # Only these events contain intended line breaks. Other line breaks come from a task or a file and are shown as symbols.
+    # Only these events contain intended line breaks. Other line breaks come from a task or a file, and become symbols.
     return level, printable_lines(text) if isinstance(event, _OF_LINES) else printable(text)
 
 

@@ -61,9 +61,9 @@ class Verification:
     """The verdict of --verify.
 
     `steps` is the number of compared steps. `text` is a sentence that says what differs, or a clause that says why
-    nothing could be compared. `remedy` is advice, `place` the line of the program at which the first step was made, such
-    as `train.py:12`. `cached` is True if an earlier run with the
-    same program, arguments, versions and tasks reached the verdict.
+    nothing could be compared. `remedy` is advice, `place` the line of the program at which the first step was made,
+    such as `train.py, line 12`. `cached` is True if an earlier run with the same program, arguments, versions and tasks
+    reached the verdict.
     """
 
     equality: Equality
