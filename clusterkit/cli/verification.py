@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,26 +32,26 @@ class NotVerified(ClusterkitError):
     exit_code = PROVED_NOTHING
 
 
-class Verified(NamedTuple):
+class VerifiedJob(NamedTuple):
     """A job with its verdict, and the session whose warm server the job can use; None if there is no such server."""
 
     prepared: Prepared
     session: WarmSession | None = None
 
 
-def verified(prepared: Prepared, options: GivenOptions, session: WarmSession | None, quiet: bool) -> Verified:
+def verified(prepared: Prepared, options: GivenOptions, session: WarmSession | None, quiet: bool) -> VerifiedJob:
     """Verify the job if --verify requests it. `session` is that of the Python process that started the run, if any.
 
     Raises NotVerified if the verdict is required to be "equal".
     """
     request = parse_request(prepared.job.verify)
     if request is None or prepared.job.shape is Shape.SINGLE or prepared.continues:
-        return Verified(prepared)
+        return VerifiedJob(prepared)
     verdict, own_session = _verdict(prepared.job, options, request, session, quiet)
     if request.required and verdict.equality is not Equality.EQUAL:
         told = "\n".join(verdict.lines)
         raise NotVerified(f"{told}\nThe job does not begin, since --verify required.")
-    return Verified(replace(prepared, verification=verdict), own_session)
+    return VerifiedJob(replace(prepared, verification=verdict), own_session)
 
 
 def _verdict(
@@ -58,7 +59,7 @@ def _verdict(
 ) -> tuple[Verification, WarmSession | None]:
     from clusterkit.api.supervisor import sharing
     from clusterkit.chaos.trial import CannotRun
-    from clusterkit.cli.commands.campaign import stopping_on_signals
+    from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
     from clusterkit.exam.verdict import not_comparable
     from clusterkit.exam.verifying import Verifier, met_first
 
@@ -73,10 +74,12 @@ def _verdict(
         try:
             with stopping_on_signals():
                 return verifier.verify(), shared
+        except Stopped as stopped:
+            sys.exit(128 + stopped.number)
         except CannotRun as error:
             return not_comparable(str(error)), shared
         finally:
-            verifier.trials.stop()
+            verifier.close()
 
 
 def hint(job: JobSpec) -> str | None:

@@ -39,13 +39,14 @@ LIBRARIES = ("TF_", "KERAS_", "XLA_", "JAX_")  # the variables of the shell on w
 
 
 class Verifier:
-    """Verifies one job. `stop` ends a running verification."""
+    """Verifies one job. `close` ends its runs and removes them."""
 
     def __init__(self, job: JobSpec, options: GivenOptions, request: VerifyRequest) -> None:
         template = JobTemplate(job, options.options).with_changes({}, *OMITTED)
         self.trials = Trials(template, f"verify-{new_run_id()}", kind="verification")
         self.job, self.request = job, request
         self.store = VerdictStore(self.trials.store.home)
+        self._started: list[str] = []  # the ids of the runs
 
     def known(self) -> Verification | None:
         """Return the verdict if it needs no run: an earlier one, or the reason why the job can't be compared."""
@@ -56,7 +57,7 @@ class Verifier:
         return None if (key := self._key()) is None else self.store.find(key)
 
     def verify(self) -> Verification:
-        """Run the first steps twice, remove both runs, and return and store the verdict. Raises CannotRun."""
+        """Run the first steps twice, and return and store the verdict. Raises CannotRun."""
         workers = workers_of(self.job)
         alone = self._run("one-process", with_workers(self.job, 1))
         if isinstance(alone, Verification):
@@ -68,6 +69,11 @@ class Verifier:
         if found.equality is not Equality.NOT_COMPARABLE and (key := self._key()) is not None:
             self.store.keep(key, found)
         return found
+
+    def close(self) -> None:
+        self.trials.stop()
+        for run_id in self._started:
+            self.trials.remove(run_id)
 
     def _run(self, name: str, changes: Options) -> Sequence[Recording] | Verification:
         """Run the first steps; return the recordings, the leader's first, or the verdict if the run failed before."""
@@ -82,20 +88,16 @@ class Verifier:
             "timeout": limit,
         }
         run_id = f"{self.trials.campaign}-{name}"
-        try:
-            run = self.trials.run_job(run_id, {**own, **changes})
-            tasks = by_task(recordings(run.run.recorded))
-            if tasks and all(recording.end is not None for recording in tasks):
-                return sorted(tasks, key=lambda recording: recording.task != self.job.leader)
-            where = "in one process" if changes else "on its workers"
-            if run.result is not None and run.result.state is RunState.TIMED_OUT:
-                return not_comparable(f"its first {steps} steps did not end {where} within {limit:g} s")
-            if run.has_succeeded:
-                return sorted(tasks, key=lambda recording: recording.task != self.job.leader)
-            why = "; ".join(one.rstrip(".") for one in _reasons(run))
-            return not_comparable(f"its first steps fail {where}: {why}")
-        finally:
-            self.trials.remove(run_id)
+        self._started.append(run_id)
+        run = self.trials.run_job(run_id, {**own, **changes})
+        tasks = sorted(by_task(recordings(run.run.recorded)), key=lambda one: one.task != self.job.leader)
+        if run.has_succeeded or (tasks and all(recording.end is not None for recording in tasks)):
+            return tasks
+        where = "in one process" if changes else "on its workers"
+        if run.result is not None and run.result.state is RunState.TIMED_OUT:
+            return not_comparable(f"its first {steps} steps did not end {where} within {limit:g} s")
+        why = "; ".join(one.rstrip(".") for one in _reasons(run))
+        return not_comparable(f"its first steps fail {where}: {why}")
 
     def _key(self) -> str | None:
         """Return the name of the verdict; None if the versions or the program's files are not known."""

@@ -93,11 +93,9 @@ class Verification:
     @property
     def lines(self) -> tuple[str, ...]:
         """Return the verdict as lines: the headline, what was found, where, and what to do."""
-        if self.equality is not Equality.DIFFERENT:
-            return (self.headline, *([f"    → {self.remedy}"] if self.remedy else []))
-        found = [self.text, f"The first step is made at {self.place}." if self.place else ""]
-        return (
-            self.headline,
-            *(f"    {line}" for line in found if line),
-            *([f"    → {self.remedy}"] if self.remedy else []),
-        )
+        found = list[str]()
+        if self.equality is Equality.DIFFERENT:
+            found += [self.text, f"The first step is made at {self.place}." if self.place else ""]
+        if self.equality is not Equality.EQUAL and self.remedy:
+            found.append(f"→ {self.remedy}")
+        return (self.headline, *(f"    {line}" for line in found if line))

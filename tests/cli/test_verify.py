@@ -84,7 +84,7 @@ def test_keywords() -> None:
     """Python's own types, too."""
     assert gathered("train.py", [], {"verify": True}).options["verify"] == "yes"
     assert gathered("train.py", [], {"verify": 20}).options["verify"] == "20"
-    (problem,) = gathered("train.py", [], {"verify": 1.5}).problems
+    (problem,) = gathered("train.py", [], {"verify": 1.5}).problems  # type: ignore[typeddict-item]
     assert problem.startswith("verify=1.5: ")
 
 

@@ -18,8 +18,8 @@ from clusterkit.cli.verification import hint, verified
 
 if TYPE_CHECKING:
     from clusterkit.job.options import GivenOptions
-    from clusterkit.supervisor.prepare import Prepared
-    from clusterkit.warm.warm_client import ApiRequest
+    from clusterkit.supervisor.prepare import Display, Prepared
+    from clusterkit.warm.warm_client import ApiRequest, WarmSession
 
 
 @click.command(
@@ -61,7 +61,6 @@ def command(
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
     from clusterkit.supervisor.prepare import Display, prepare
-    from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
@@ -80,23 +79,27 @@ def command(
                 group=status_group(quiet or detach))  # fmt: skip
     display = Display(show, Level.WARNING if quiet else Level[log_level.upper()])
     if not detach:
-        if lifeline is None and shared is not None:
-            from clusterkit.api.supervisor import Lifeline
-
-            owner = Lifeline()  # lets the job use the warm server that the verification has started
-            lifeline, session = owner.end, shared
-        code = up(prepared, display, lifeline, session)
-        _hint(prepared, asked is None and display.level <= Level.INFO)
-        sys.exit(code)
+        sys.exit(_run(prepared, display, lifeline, session if shared is None else shared))
     from clusterkit.cli.detached import up_detached
 
     sys.exit(up_detached(prepared, display, not no_wait, lifeline))
 
 
-def _hint(prepared: Prepared, is_shown: bool) -> None:
-    """On a terminal, say once for a program how to verify it."""
-    if is_shown and is_screen(sys.stdout) and (told := hint(prepared.job)):
+def _run(prepared: Prepared, display: Display, lifeline: int | None, session: WarmSession | None) -> int:
+    """Run the job, also from a warm server that its verification has started; return the exit code."""
+    from clusterkit.supervisor.up import up
+    from clusterkit.views.narrate import Level
+
+    is_own = lifeline is None
+    if is_own and session is not None:
+        from clusterkit.api.supervisor import Lifeline
+
+        owner = Lifeline()  # the warm server ends with this process
+        lifeline = owner.end
+    code = up(prepared, display, lifeline, session)
+    if is_own and display.level <= Level.INFO and is_screen(sys.stdout) and (told := hint(prepared.job)):
         say(told)
+    return code
 
 
 def _check_continues(prepared: Prepared, detach: bool) -> Prepared:

@@ -25,9 +25,9 @@ class Recorder:
     """Counts the steps of this process, and records the variables after those steps that the exam has chosen."""
 
     def __init__(self, load: Any, steps: str) -> None:
-        self.load = load
         files = ("output", "rows", "state", "callbacks")
         self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder/{f}") for f in files)
+        self.first_steps = load("task/patches/recorder/first_steps").FirstSteps(self.output_file, load)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)
@@ -93,7 +93,7 @@ class Recorder:
         if any(before < step <= now for step in self.due):
             self.record("step")
         if self.stop is not None and now >= self.stop:
-            self.end_program()
+            self.first_steps.end_program(self)
         if not self.reported:
             self.hold(now)
 
@@ -107,28 +107,11 @@ class Recorder:
             self.output.write("held", step=step)
             time.sleep(HOLD)
 
-    def end_program(self) -> None:
-        """End the program after the last step that --verify compares, as soon as all workers have made the step.
-
-        The exit skips the program's own exit handlers and the rest of its callbacks, which may write files. A worker
-        that left earlier would break a collective operation that its peers have not finished.
-        """
-        self.end()
-        self.output.write("stopped", step=self.step)
-        self.output.await_peers(self.output_file.gang_of(os.environ.get("TF_CONFIG", "")))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-
-    def note_place(self) -> None:
-        """Record the line of the program at which the first step is made."""
-        _, place = self.load("task/patches/refusals").library_call(sys._getframe(1))
-        self.output.write("place", place=place.rstrip(","))
-
     def begin(self) -> None:
         """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
         self.has_begun = True
-        self.output.guarded("The line of the first step is not recorded", self.note_place)
+        if self.stop is not None:
+            self.output.guarded("The line of the first step is not recorded", self.first_steps.record_place)
         self.keep()
         atexit.unregister(self.end)
         atexit.register(self.end)
@@ -237,16 +220,8 @@ class Recorder:
             self.end_step()
             if not self.output.rows:
                 self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
-        self.output.guarded("The precision is not recorded", self.record_precision)
+        self.output.guarded("The precision is not recorded", self.first_steps.record_precision)
         self.record("end")
-
-    def record_precision(self) -> None:
-        """Record the type in which Keras computes, if it is less exact than float32, which explains differences."""
-        modules = [sys.modules.get(name) for name in ("keras", "tf_keras")]
-        for module in filter(None, modules):
-            name = str(module.mixed_precision.global_policy().compute_dtype)
-            if name in ("float16", "bfloat16"):
-                self.output.write("precision", name=name)
 
     def end_step(self) -> None:
         """Count a last step that `compare` or `end_batch` has missed because the program ended, as in a callback."""
