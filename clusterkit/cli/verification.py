@@ -62,9 +62,10 @@ def _verdict(
     from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
     from clusterkit.exam.verdict import not_comparable
     from clusterkit.exam.verifying import Verifier, met_first
+    from clusterkit.supervisor.prepare import gather
 
     met_first(job)
-    verifier = Verifier(job, options, request)
+    verifier = Verifier(job, gather(options), request)  # with the options of the job file, so that some can be left out
     if (verdict := verifier.known()) is not None:
         return verdict, None
     if not quiet:

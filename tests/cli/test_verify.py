@@ -17,7 +17,8 @@ from clusterkit.exam import verifying
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import OPTIONS, GivenOptions, flags_of
 from clusterkit.supervisor.prepare import Prepared
-from clusterkit.words.verification import Equality, Verification
+from clusterkit.words.job import JobSpec
+from clusterkit.words.verification import Equality, Verification, VerifyRequest
 from tests.histories import job
 
 
@@ -98,8 +99,10 @@ class Known:
 
     def __init__(self, verdict: Verification) -> None:
         self.verdict = verdict
+        self.options = GivenOptions({})
 
-    def __call__(self, *args: object) -> Known:
+    def __call__(self, job: JobSpec, options: GivenOptions, request: VerifyRequest) -> Known:
+        self.options = options
         return self
 
     def known(self) -> Verification:
@@ -146,3 +149,17 @@ def test_the_hint_comes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert hint(replace(job(workers=2), verify="yes")) is None
     assert hint(job(workers=2)) == cli_verification.HINT
     assert hint(job(workers=2)) is None
+
+
+def test_the_runs_do_without_what_acts_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hooks, pages, faults and captures, also if the job file asks for them."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
+    file = tmp_path / "job.toml"
+    file.write_text('program = "train.py"\nworkers = 2\ndashboard = true\non-end = "touch x"\nkeras = 2\n')
+    known = Known(Verification(Equality.EQUAL, 5))
+    plain = verifying.Verifier
+    monkeypatch.setattr(verifying, "Verifier", known)
+    prepared = Prepared(replace(job(workers=2), verify="yes"), None, None, ())
+    verified(prepared, GivenOptions({"file": str(file), "fault": ["kill worker:1 @ step=1"]}), None, True)
+    verifier = plain(prepared.job, known.options, VerifyRequest())
+    assert verifier.trials.template.options.keys() == {"program", "workers", "keras"}
