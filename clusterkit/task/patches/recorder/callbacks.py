@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 # The attributes of Keras's callbacks that change during training.
@@ -37,6 +39,18 @@ def number_of(value: Any) -> float | None:
         return float(value.numpy() if hasattr(value, "numpy") else value) if hasattr(value, "dtype") else None
     except (TypeError, ValueError, RuntimeError):
         return None
+
+
+def without_writers(callbacks: Iterable[Any]) -> list[Any]:
+    """Return the callbacks that write no files. Remove the empty directories that the others have created."""
+    kept = []
+    for callback in callbacks:
+        if not is_writer(callback):
+            kept.append(callback)
+        elif directory := getattr(callback, "_own_directory", ""):  # set by task/patches/callbacks.py
+            with suppress(OSError):
+                os.rmdir(directory)
+    return kept
 
 
 def is_writer(callback: Any) -> bool:

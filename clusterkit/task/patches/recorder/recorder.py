@@ -133,7 +133,7 @@ class Recorder:
     def remove_writers(self, callbacks: Any) -> None:
         """Remove the callbacks that write files from a `fit` of --verify, which leaves nothing behind."""
         if self.stop is not None:
-            callbacks.callbacks = [one for one in callbacks.callbacks if not self.callbacks.is_writer(one)]
+            callbacks.callbacks = self.callbacks.without_writers(callbacks.callbacks)
 
     def begin_fit(self, callbacks: Any) -> None:
         """Start to count the steps of a `fit`. Earlier steps, and those of a restored optimizer, are included."""
