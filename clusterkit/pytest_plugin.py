@@ -115,6 +115,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"The default timeout of a run, which also limits waits on it; 0 for none. [{TIMEOUT}]",
     )
 
+    parser.addini(
+        "cluster_verify",
+        "Verify each job before it begins, as with `up --verify`: yes, a number of steps, or required. [no]",
+        default="",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
@@ -147,7 +153,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     missed, alone = ([], []) if failed else (_never_injected(clusters.started), _trained_alone(clusters.started))
     for doubt in dict.fromkeys(str(doubt) for result in _succeeded(clusters.started) for doubt in result.doubts):
         request.node.warn(pytest.PytestWarning(f"The job did not train as meant: {doubt}"))
-    if not (keep or leaks or missed or alone or request.node.stash.get(FAILED, False)):
+    different = [] if failed else _not_equal(clusters.started)
+    if not (keep or leaks or missed or alone or different or request.node.stash.get(FAILED, False)):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
         pytest.fail("\n".join(["The test left the following behind; it has been cleaned up.", *leaks]), pytrace=False)
@@ -155,6 +162,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.fail("\n".join(["The test proves nothing: a fault was never injected.", *missed]), pytrace=False)
     if alone:
         pytest.fail("\n".join(["The training was not distributed.", *alone]), pytrace=False)
+    if different:
+        pytest.fail("\n".join(["The workers do not compute what one process does.", *different]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -187,6 +196,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _defaults(request: pytest.FixtureRequest) -> Keywords:
     options: Keywords = {"timeout": request.config.getoption("--cluster-timeout")}
+    if verify := request.config.getini("cluster_verify"):
+        options["verify"] = verify
     for marker in reversed(list(request.node.iter_markers("cluster"))):  # the closest marker takes precedence
         if marker.args:
             raise pytest.UsageError(f"@pytest.mark.cluster takes keywords, such as workers=2, not {marker.args!r}.")
@@ -207,6 +218,14 @@ def _trained_alone(started: list[Cluster]) -> list[str]:
         "\n".join([f"{one} The run: {directory}. The program needs:", *(f"    {line}" for line in one.mend)])
         for one, directory in found
         if one is not None
+    ]
+
+
+def _not_equal(started: list[Cluster]) -> list[str]:
+    """Return a text for each job whose first steps differ from those of one process, as --verify has found."""
+    found = [(result.verification, result.directory) for result in _succeeded(started)]
+    return [
+        "\n".join([*one.lines, f"The run: {directory}"]) for one, directory in found if one is not None and one.differs
     ]
 
 

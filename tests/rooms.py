@@ -42,9 +42,22 @@ ROOMS = {
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
     "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api", "supervisor"},
     # An exam is a campaign whose runs are compared with each other.
-    "exam": {"text", "words", "store", "network", "job", "ledger", "views", "api", "chaos"},
+    "exam": {
+        "text",
+        "words",
+        "system",
+        "store",
+        "network",
+        "job",
+        "check",
+        "ledger",
+        "views",
+        "api",
+        "chaos",
+        "__init__",
+    },
     "cli": {
-        *("text", "words", "system", "store", "network", "faults", "ledger", "job", "warm", "backends", "views"),
+        *("text", "words", "system", "store", "network", "faults", "ledger", "job", "warm", "backends", "views", "api"),
         *("tensorboard", "page", "supervisor", "chaos", "exam", "check", "explain", "doctor", "engines", "examples"),
         "__init__",
     },
@@ -66,7 +79,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
     *(f"ledger/{name}" for name in ("interruptions", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
-    *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
+    *(f"exam/{name}" for name in ("bound", "equality", "model", "recording", "resume", "text", "verdict")),
     *("check/rules", "check/bindings", "check/case", "check/findings", "check/misplaced", "check/source"),
     "explain/rows",
     *(f"explain/{name}" for name in ("former", "former_names", "frames", "matching", "row", "table")),

@@ -24,6 +24,7 @@ from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.options import Path as PathOption
 from clusterkit.words.outcome import RunResult
+from clusterkit.words.verification import request_text
 
 F = TypeVar("F", bound=Callable[..., None])
 _HINTS = get_type_hints(Options)
@@ -113,6 +114,11 @@ def _value(entry: OptionEntry, value: Any) -> object:
             return (value,) if isinstance(value, str) else tuple(map(text_of, value))
         case OptionKind.VARIABLES:
             return _variables(value)
+        case OptionKind.REQUEST:
+            try:
+                return request_text(value)
+            except ValueError as error:
+                raise BadJob([f"{entry.name}={value!r}: {error}"]) from None
     text = durations.exact(value) if isinstance(value, float) else text_of(value)
     try:
         return _read(entry, text)

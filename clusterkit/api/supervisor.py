@@ -23,8 +23,8 @@ import sysconfig
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +48,22 @@ def session() -> WarmSession:
     """
     pid = os.getpid()
     return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # atomic, for concurrent calls
+
+
+@contextmanager
+def sharing(other: WarmSession | None) -> Iterator[WarmSession]:
+    """Start runs from the warm servers of another process's session for a while; without one, from this process's.
+
+    The session is not registered for long, since this process must not remove the other one's directory.
+    """
+    if other is None:
+        yield session()
+        return
+    _sessions[os.getpid()] = other
+    try:
+        yield other
+    finally:
+        del _sessions[os.getpid()]
 
 
 @atexit.register

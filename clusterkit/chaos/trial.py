@@ -172,7 +172,7 @@ class Trials:
 
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
-        own: Options = {"run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
+        own: Options = {"verify": "no", "run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
         invoked = self.template.with_changes({**self._own_paths(run_id), **own, **changes}).given_options()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:

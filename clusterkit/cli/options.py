@@ -61,10 +61,18 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value if equals else os.environ[name]
 
 
+def _request(text: str) -> str:
+    """Check the value of an option such as --verify."""
+    from clusterkit.words.verification import request_text  # imported here: `--help` does not need it
+
+    return request_text({"true": "yes", "false": "no"}.get(text.lower(), text))
+
+
 _TYPES: Mapping[OptionKind, click.ParamType[Any]] = {
     OptionKind.NUMBER: click.INT,
     OptionKind.DURATION: DURATION,
     OptionKind.VARIABLES: Parsed("NAME[=VALUE]", _variable),
+    OptionKind.REQUEST: Parsed("request", _request),
 }
 only_option = option(
     "--only",
@@ -84,11 +92,12 @@ def _option(entry: OptionEntry) -> Decorator:
         return option(switch, default=None, help=about.help, show_default=shown, group=entry.group)
     kind = click.Choice(entry.choices) if entry.choices else _TYPES.get(entry.kind, click.STRING)
     names = [about.short, entry.flag] if about.short else [entry.flag]
+    optional: dict[str, Any] = {"is_flag": False, "flag_value": "yes"} if entry.kind is OptionKind.REQUEST else {}
     is_multiple = entry.kind in (OptionKind.TEXTS, OptionKind.VARIABLES)
     metavar = "N" if entry.kind is OptionKind.NUMBER else about.metavar
     return option(
         *names, type=CollectingType(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown,
-        group=entry.group, hidden=about.hidden,
+        group=entry.group, hidden=about.hidden, **optional,
     )  # fmt: skip
 
 
@@ -146,6 +155,7 @@ class JobCommand(Command):
     allow_interspersed_args = False  # options after the program belong to the program
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = self._with_requests(ctx, args)
         if not ctx.resilient_parsing:
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
@@ -156,6 +166,34 @@ class JobCommand(Command):
         if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL_FILE).is_file():
             ctx.params["file"] = USUAL_FILE if _is_wanted(ctx) else None
         return rest
+
+    def _with_requests(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments, with the value of each `--verify` before the program attached to it.
+
+        click would take the program in `--verify train.py` for the value.
+        """
+        requests = [entry.flag for entry in OPTIONS.values() if entry.kind is OptionKind.REQUEST]
+        words = list[str]()
+        rest = list(args)
+        while rest:
+            word = rest.pop(0)
+            if word not in requests or not self._expects_option(ctx, words):
+                words.append(word)
+                continue
+            from clusterkit.words.verification import is_request
+
+            words.append(f"{word}={rest.pop(0) if rest and is_request(rest[0]) else 'yes'}")
+        return words
+
+    def _expects_option(self, ctx: click.Context, words: list[str]) -> bool:
+        """Return whether an option can follow these arguments, which is not so after the program or after `--`."""
+        try:
+            given, rest, _ = self.make_parser(ctx).parse_args([*words])
+        except click.UsageError:  # the last option lacks its value, or an option is unknown, which is reported later
+            return False
+        program = given.get("program")
+        has_program = isinstance(program, tuple | list) and len(program) > 0
+        return "--" not in words and not has_program and not rest
 
     def _with_file(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         """Return the arguments, with `-f` inserted before a job file that is given in place of the program."""

@@ -24,6 +24,7 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
+SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
@@ -201,7 +202,9 @@ def _rows_per_step(several: Sequence[Recording]) -> float:
 
 def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
     """Return a finding that names the likely mistake, judging by which variables differ first, and by how much."""
-    first, workers = differing[0], len(several)
+    workers = len(several)
+    large = [one for one in differing if one.distance >= SMALL * differing[0].distance]
+    first = next((one for one in large if one.kind == "weight"), differing[0])
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
     if norms:
@@ -211,7 +214,7 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
             "of the workers normalizes its own part of the batch.",
             _SYNCHRONIZED,
         )
-    factor = _common_factor(differing, workers)
+    factor = _common_factor(large, workers)
     if factor is not None and factor > 1:
         return ExamFinding(
             "loss-summed",

@@ -11,15 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from clusterkit.exam.bound import bound_at, rounding_of, scales_of
 from clusterkit.words.model import Task
 
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
-# An update is the change of a variable since training began. The update by several workers may differ from the update
-# by one worker by a share of the norm of the update by one worker. At step 0, the share is TOLERANCE. The share grows
-# by GROWTH * TOLERANCE with each step, up to LOOSEST. If float32 numbers are merely summed in a different order,
-# updates differ by about 1e-5 at the first step.
-TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
 COMPARED = ("weight", "optimizer", "batch-norm")  # the kinds of variables that are compared with a tolerance
 
@@ -67,6 +63,9 @@ class Recording:
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     notes: list[str] = field(default_factory=list)
+    losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
+    place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
+    precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
 
     @property
     def last_step(self) -> int | None:
@@ -108,14 +107,6 @@ class Difference:
     factor: float | None
 
 
-def tolerance(step: int) -> float:
-    """Return how much the update by several workers may differ from the update by one worker after a step.
-
-    The result is relative to the norm of the update by one worker.
-    """
-    return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
-
-
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
     """Return the differences at the first recorded step at which the variables differ, the largest first.
 
@@ -132,13 +123,20 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
 
 
 def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
+    bound = bound_at(a.step, one.precision or several.precision)
+    found = [*comparable(a, b)]
+    updates = {name: _update(mine, _initial(one, name, mine)) for name, mine, _ in found}
+    scales = scales_of({name: mine for name, mine, _ in found}, updates)
     differences = []
-    for name, mine, theirs in comparable(a, b):
-        update = _update(mine, _initial(one, name, mine))
-        apart = distance(mine.values, theirs.values, _scale(mine, update))
-        if apart > tolerance(a.step):
-            factor = _common_factor(update, _update(theirs, _initial(several, name, theirs)))
-            differences.append(Difference(name, mine.kind, a.step, apart, factor))
+    for name, mine, theirs in found:
+        scale = scales[name]
+        first, second = scale.compared(mine.values), scale.compared(theirs.values)
+        apart = distance(first, second, 1.0)
+        if apart > scale.allowed(bound, rounding_of(norm(mine), a.step)):
+            factor = _common_factor(updates[name], _update(theirs, _initial(several, name, theirs)))
+            differences.append(
+                Difference(name, mine.kind, a.step, apart / scale.norm if scale.norm else math.inf, factor)
+            )
     return sorted(differences, key=lambda difference: -difference.distance)
 
 
@@ -155,12 +153,6 @@ def _update(now: Variable, before: Values | None) -> Values | None:
     with np.errstate(invalid="ignore"):
         update: Values = now.values.astype(np.float64) - before
     return update
-
-
-def _scale(mine: Variable, update: Values | None) -> float:
-    """Return the norm of the update, but at least the variable's rounding error."""
-    rounding = norm(mine) * 1e-6 * math.sqrt(max(mine.values.size, 1)) + 1e-12
-    return max(norm(mine) if update is None else float(np.linalg.norm(update)), rounding)
 
 
 def norm(variable: Variable) -> float:

@@ -62,6 +62,12 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
     match line.get("kind"):
         case "note" if isinstance(line.get("text"), str):
             recording.notes.append(line["text"][:500])
+        case "batch-logs" if _is_step(step) and (loss := _numbers(line.get("values")).get("loss")) is not None:
+            recording.losses[step] = loss
+        case "place" if isinstance(line.get("place"), str):
+            recording.place = recording.place or line["place"][:500]
+        case "precision" if isinstance(line.get("name"), str):
+            recording.precision = line["name"][:50]
         case "file" if isinstance(line.get("path"), str):
             recording.files.add(line["path"])
         case "replaced" if isinstance(line.get("path"), str):

@@ -15,6 +15,7 @@ from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
+from clusterkit.words.verification import request_text
 
 TASK = "task"  # the key of the tables that hold options for single task types
 _PROGRAM = (OptionEntry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
@@ -102,6 +103,11 @@ class _ValueReader:
                     return self._wrong(place, str(error))
             case OptionKind.SWITCH if isinstance(value, int) and value in (0, 1):
                 return bool(value)
+            case OptionKind.REQUEST:
+                try:
+                    return request_text(value)
+                except ValueError as error:
+                    return self._wrong(place, str(error))
             case OptionKind.NUMBER if type(value) is int:
                 return self._number(entry, value, place)
             case OptionKind.CHOICE:
@@ -192,6 +198,10 @@ def _value(kind: OptionKind, value: object) -> str:
     match kind:
         case OptionKind.SWITCH:
             return "true" if value else "false"
+        case OptionKind.REQUEST if value in ("yes", "no"):
+            return "true" if value == "yes" else "false"
+        case OptionKind.REQUEST if str(value).isdecimal():
+            return str(value)
         case OptionKind.DURATION:
             return quoted(compact(seconds(value)))
         case OptionKind.TEXTS:

@@ -65,6 +65,7 @@ class OptionKind(enum.Enum):
     TEXT = enum.auto()
     PATH = enum.auto()
     CHOICE = enum.auto()
+    REQUEST = enum.auto()  # a switch that may also have a value, such as --verify and --verify 20
     TEXTS = enum.auto()
     VARIABLES = enum.auto()
 
@@ -77,6 +78,7 @@ _KINDS: Mapping[Any, OptionKind] = {
     Path: OptionKind.PATH,
     Sequence[str]: OptionKind.TEXTS,
     str | Sequence[str]: OptionKind.TEXTS,
+    bool | int | str: OptionKind.REQUEST,
     Mapping[str, object]: OptionKind.VARIABLES,
 }
 _ANY = Option("")
@@ -108,7 +110,7 @@ class OptionEntry:
     def default(self) -> str:
         """The default as the help shows it; empty if the help shows no default."""
         value = attrgetter(self.about.field)(BARE) if self.about.field else None
-        if self.about.default or not (value or self.kind is OptionKind.DURATION):
+        if self.about.default or value == "no" or not (value or self.kind is OptionKind.DURATION):
             return self.about.default
         if self.kind is OptionKind.DURATION:
             return durations.compact(value) if value else "off"
@@ -231,6 +233,8 @@ def _shown_words(entry: OptionEntry, value: Any) -> str:
         return "yes" if value else "no"
     if entry.kind is OptionKind.DURATION:
         return durations.compact(value)
+    if entry.kind is OptionKind.REQUEST:
+        return str(value)
     return ", ".join(word.partition("=")[2] for word in _shown_flags(entry, value))
 
 

@@ -10,6 +10,7 @@ Unrecorded = (
     | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostDraining | ev.HostLost | ev.HostAvoided
     | ev.LeftEarly | ev.CannotExit | ev.TrainAlone | ev.RequestRefused | ev.Warned | ev.EditTrains
+    | ev.Verified
     | ev.CheckpointFound | ev.Swept | ev.Drained | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
     | ev.StepsUnreported | ev.SigtermHandled
 )  # fmt: skip

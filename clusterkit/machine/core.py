@@ -84,8 +84,8 @@ class Machine:
 
     def _dispatch(self, event: ev.Happened) -> None:
         match event:
-            case ev.Began(warnings):
-                self._begin(warnings)
+            case ev.Began():
+                self._begin(event)
             case ev.Continued():
                 self._continue(event)
             case ev.AllocationEnding(why, grace):
@@ -134,9 +134,12 @@ class Machine:
             self.progress.inspected(event)
             self.lone_training.inspected(event.look)
 
-    def _begin(self, warnings: tuple[str, ...]) -> None:
-        for text in warnings:
+    def _begin(self, event: ev.Began) -> None:
+        for text in event.warnings:
             self.state.warn(text)
+        if event.verification is not None:
+            self.ending.verification = event.verification
+            self.state.record(ev.Verified(event.verification))
         self.state.began = self.state.now
         self._start("resume" if self.state.job.resume else "")
 

@@ -29,6 +29,7 @@ from clusterkit.words.outcome import (
     diverged,
 )
 from clusterkit.words.reports import metrics_of_first
+from clusterkit.words.verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Ending:
     diverged_at: int | None = None  # the leader's first step with a non-finite loss; None if the newest loss is finite
     # The first step with a non-finite loss. Later finite losses do not change it, but a restart before this step does.
     first_nan: int | None = None
+    verification: Verification | None = None  # the verdict of --verify
     warned: bool = False  # True once the user was warned about the loss
     on_failure: Callable[[str, Blame | None], None] | None = None  # with --watch, called instead of `fail`
 
@@ -216,6 +218,9 @@ class Ending:
         if self.unfinished:
             unfinished = listed([failure.task for failure in self.unfinished])
             verdict = replace(verdict, reason=f"{verdict.reason}, but {unfinished} had not finished")
+        if self.verification is not None and self.verification.differs:
+            reason = f"{verdict.reason}, but its first steps are not equal to those of one process"
+            verdict = replace(verdict, exit_code=PROVED_NOTHING, reason=reason)
         if not count:
             return verdict
         what = "a fault that was" if count == 1 else f"{count} faults that were"
@@ -251,6 +256,7 @@ class Ending:
             diverged_at=self.diverged_at,
             loop=report is not None and report.training is Training.LOOP,
             short=short and verdict.state is RunState.SUCCEEDED,
+            verification=self.verification,
         )
 
 

@@ -149,6 +149,8 @@ def _facts(told: RunFacts) -> str:
     rows += [("network", code(run.network)), ("engine", code(run.engine))]
     rows += _versions(told.clusterkit, told.platform)
     rows.append(("began", _moment(run.wall)))
+    if told.result is not None and told.result.verification is not None:
+        rows.append(("verification", code(told.result.verification.headline)))
     if told.goodput is not None and told.goodput.goodput is not None:
         parts = ", ".join(f"{part.name} {shown(part.seconds)}" for part in told.goodput.parts if part.seconds >= 0.05)
         rows.append(("goodput", f"{told.goodput.goodput:.0%}: {code(parts)}"))

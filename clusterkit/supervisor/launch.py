@@ -154,7 +154,7 @@ def _run(
             inbox,
             observer.observe,
             control.answer,
-            past_run.first(run.prepared.doubts),
+            past_run.first(run.prepared.doubts, run.prepared.verification),
             past_run.clock,
         )
         result = explained(loop.run(), job, directory, observer.account())

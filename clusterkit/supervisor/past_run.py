@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from clusterkit.machine.history import RunHistory
 from clusterkit.store.directory import RunInfo
 from clusterkit.words.events import Began, Continued, Event
+from clusterkit.words.verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,14 @@ class PastRun:
     info: RunInfo | None = None
     clock_offset: float = 0.0
 
-    def first(self, doubts: tuple[str, ...]) -> Began | Continued:
-        """Return the loop's first event; for a new run, it contains `doubts`, the warnings about the program."""
-        return Continued(self.history.allocations + 1) if self.history.allocations else Began(doubts)
+    def first(self, doubts: tuple[str, ...], verification: Verification | None = None) -> Began | Continued:
+        """Return the loop's first event.
+
+        For a new run, the event contains `doubts`, the warnings about the program, and the verdict of --verify.
+        """
+        if self.history.allocations:
+            return Continued(self.history.allocations + 1)
+        return Began(doubts, verification)
 
     def clock(self) -> float:
         """Return the time on the run's clock, which also runs while there is no supervisor."""

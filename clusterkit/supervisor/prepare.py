@@ -21,6 +21,7 @@ from clusterkit.warm.fork_client import Launch
 from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, Shape
+from clusterkit.words.verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Prepared:
     resume: RunDirectory | None
     warnings: tuple[str, ...]
     doubts: tuple[str, ...] = ()
+    verification: Verification | None = None  # the verdict of --verify
     continues: bool = False  # True to continue the run `run_id` if it exists
 
 

@@ -175,6 +175,11 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if result.diverged_at is not None:
         told = f"{diverged(result.diverged_at)} {why}".rstrip()
         return Guidance(told, advice or "Look for a learning rate that is too high, and for NaN in the data.")
+    if result.verification is not None and result.verification.differs:
+        found = result.verification
+        place = f" The first step is made at {found.place}." if found.place else ""
+        return Guidance(printable(f"Its first steps differ from those of one process. {found.text}{place}"),
+                        printable(found.remedy))  # fmt: skip
     if result.not_injected:
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")

@@ -13,6 +13,7 @@ from clusterkit.views.naming import because, failed, named
 from clusterkit.words import events as ev
 from clusterkit.words.model import TaskType, number_of
 from clusterkit.words.outcome import signal_name
+from clusterkit.words.verification import Equality
 
 
 class Level(enum.IntEnum):
@@ -23,14 +24,17 @@ class Level(enum.IntEnum):
     WARNING = 30
 
 
+_OF_LINES = ev.Warned | ev.TrainAlone | ev.Verified  # events whose sentences contain intended line breaks
+
+
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
     """Return the level and the sentence of an event; None for an event that the console never shows."""
     told = _told(event)
     if told is None:
         return None
     level, text = told
-    # Only warnings contain intended line breaks. Other line breaks come from a task or a file and are shown as symbols.
-    return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
+    # Only these events contain intended line breaks. Other line breaks come from a task or a file, and become symbols.
+    return level, printable_lines(text) if isinstance(event, _OF_LINES) else printable(text)
 
 
 # Events that the console never shows, because other events or other views show the same facts.
@@ -44,7 +48,7 @@ _Silent = (
 _OfAttempt = ev.Changed | ev.Spawned | ev.Resumed | ev.Profiled | ev.PhaseChanged | ev.Checkpointed | ev.Paused
 _Rare = (
     ev.LeftEarly | ev.TrainAlone | ev.CannotExit | ev.Shrunk | ev.ProgramChanged | ev.WaitsForChange | ev.EditTrains
-    | ev.TensorBoardReady | ev.DashboardReady | ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited
+    | ev.Verified | ev.TensorBoardReady | ev.DashboardReady | ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited
 )  # fmt: skip
 
 
@@ -142,6 +146,9 @@ def _of_others(event: _Rare) -> tuple[Level, str]:
             return Level.WARNING, surroundings.of_waiting(event)
         case ev.EditTrains():
             return Level.INFO, surroundings.of_training(event)
+        case ev.Verified(verdict):
+            level = Level.INFO if verdict.equality is Equality.EQUAL else Level.WARNING
+            return level, "\n".join(map(printable, verdict.lines))
         case ev.TensorBoardReady(address):
             return Level.INFO, f"TensorBoard answers at {address}"
         case ev.DashboardReady(address):
@@ -175,6 +182,8 @@ def is_bad(event: ev.Event) -> bool:
     """Return whether the event's sentence is about something that went wrong."""
     if isinstance(event, ev.FaultTook):
         return not event.done
+    if isinstance(event, ev.Verified):
+        return event.verdict.differs
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
     return broken or isinstance(
         event, ev.Failed | ev.Warned | ev.Stalled | ev.WaitsForChange | ev.CannotExit | ev.TrainAlone

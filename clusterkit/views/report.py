@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -59,7 +60,7 @@ def report(
     lines += [[(f"  Unfinished: {line}", (_BOLD,))] for line in all_failed(result.unfinished)]
     if result.cause is None:
         lines += [[(line, (_BOLD,))] for line in explanation_lines(result, columns)]
-    lines += [*_reservations(result)]
+    lines += [*_reservations(result, columns)]
     lines += _tasks(result.attempts, columns)
     if result.metrics:
         lines.append([(f"  metrics: {measured(result.metrics)}", ())])
@@ -75,8 +76,14 @@ def report(
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
 
 
-def _reservations(result: RunResult) -> Iterator[_Line]:
+def _reservations(result: RunResult, columns: int) -> Iterator[_Line]:
     """Yield lines about facts that cast doubt on a result or limit what the result proves."""
+    if result.verification is not None:
+        first, *others = result.verification.lines
+        yield [("  ", ()), (first, (_BOLD,) if result.verification.differs else ())]
+        for line in others:
+            for part in textwrap.wrap(line.strip(), max(columns - 8, 20), break_on_hyphens=False):
+                yield [(f"      {part}", ())]
     for one in result.not_injected:
         yield [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())]
     if result.diverged_at is not None:

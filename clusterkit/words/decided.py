@@ -11,6 +11,7 @@ from clusterkit.words.model import AttemptEvent, Tagged, Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
 from clusterkit.words.reports import Vitals
+from clusterkit.words.verification import Verification
 
 
 class Changed(AttemptEvent):
@@ -220,6 +221,12 @@ class KeepsUp(AttemptEvent):
     seconds: float
 
 
+class Verified(Tagged):
+    """The job's first steps were compared with those of one process before the job began (--verify)."""
+
+    verdict: Verification
+
+
 class Finished(Tagged):
     """The run is over."""
 
@@ -229,5 +236,5 @@ class Finished(Tagged):
 Decided = (
     Changed | AttemptEnded | Failed | LeftEarly | CannotExit | TrainAlone | RestartPlanned | Shrunk | HostAvoided
     | RequestRefused | Paused | FaultInjected | FaultHealed | Succeeded | Stopping | Warned | Stalled | Straggling
-    | KeepsUp | EditTrains | WaitsForChange | Finished
+    | KeepsUp | EditTrains | WaitsForChange | Verified | Finished
 )  # fmt: skip

@@ -27,6 +27,7 @@ from clusterkit.words.decided import Stopping as Stopping
 from clusterkit.words.decided import Straggling as Straggling
 from clusterkit.words.decided import Succeeded as Succeeded
 from clusterkit.words.decided import TrainAlone as TrainAlone
+from clusterkit.words.decided import Verified as Verified
 from clusterkit.words.decided import WaitsForChange as WaitsForChange
 from clusterkit.words.decided import Warned as Warned
 from clusterkit.words.model import AttemptEvent, Tagged, Task
@@ -65,6 +66,7 @@ from clusterkit.words.surroundings import Placed as Placed
 from clusterkit.words.surroundings import ProgramChanged as ProgramChanged
 from clusterkit.words.surroundings import TensorBoardLost as TensorBoardLost
 from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
+from clusterkit.words.verification import Verification
 
 NEVER_STARTED = "it was ended before it had started"
 
@@ -72,9 +74,10 @@ NEVER_STARTED = "it was ended before it had started"
 
 
 class Began(Tagged):
-    """A new run begins. `warnings` are about its program."""
+    """A new run begins. `warnings` are about its program, `verification` is the verdict of --verify."""
 
     warnings: tuple[str, ...] = ()
+    verification: Verification | None = None
 
 
 class Continued(Tagged):

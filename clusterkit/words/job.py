@@ -216,6 +216,7 @@ class JobSpec:
     devices: Devices = field(default_factory=Devices)
     hosts: HostRequest = field(default_factory=HostRequest)
     strict: bool = False  # True if the job counts as failed when its tasks trained alone
+    verify: str = "no"  # the value of --verify, such as "yes", "20" or "required:20"
     tensorboard: bool = False  # True to run TensorBoard during the job
     dashboard: bool = False  # True to run the dashboard during the job
     dashboard_control: bool = False  # True to let the dashboard control the run

@@ -158,6 +158,14 @@ class LibraryOptions(TypedDict, total=False):
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
     strict: Annotated[bool, Option("Exit with code 1 if each task trained on its own.", "strict")]
+    verify: Annotated[
+        bool | int | str,
+        Option(
+            "Before the job, compare its first 5 or N steps with those of one process; required: start only if equal.",
+            "verify",
+            "[N|required|required:N]",
+        ),
+    ]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
 
 

@@ -10,9 +10,12 @@ from typing import NamedTuple, Self
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import AttemptEvent, Task
+from clusterkit.words.verification import Verification
 
 CRASHED = 70  # exit code if clusterkit itself failed; EX_SOFTWARE in sysexits.h
-PROVED_NOTHING = 3  # exit code of `up` if the job succeeded, but a requested fault was never injected
+PROVED_NOTHING = (
+    3  # exit code of `up` if the job succeeded, but a fault was never injected, or --verify found a difference
+)
 SUSPENDED = 75  # exit code of `up` if the run continues in another allocation; EX_TEMPFAIL in sysexits.h
 PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler, after a checkpoint, to request a restart
 REFUSED = 78  # exit code of a task whose program can't work as it is configured; EX_CONFIG in sysexits.h
@@ -204,6 +207,7 @@ class RunResult:
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     | diverged_at | the step of the first loss that was NaN or infinite; None if the last loss is a number |
     | short | True if the run succeeded with fewer steps than the leader had announced |
+    | verification | the verdict of --verify; if the first steps differ and the job succeeded, `exit_code` is 3 |
     | loop | True if the program has its own training loop instead of Keras' `fit` |
     """
 
@@ -232,6 +236,7 @@ class RunResult:
     loop: bool = False
     diverged_at: int | None = None
     short: bool = False
+    verification: Verification | None = None
 
     def last_attempt(self, task: Task) -> AttemptEnded | None:
         """Return the task's last attempt, or None if the task was never started."""

@@ -49,7 +49,8 @@ def codes(one: Recording, *several: Recording) -> list[str]:
     ("factor", "noise", "found"),
     [
         (1.0, 0.0, []),
-        (1.0, 1e-4, []),  # rounding
+        (1.0, 1e-5, []),  # rounding
+        (1.0, 1e-3, ["differs"]),
         (2.0, 0.0, ["loss-summed"]),
         (2.0, 1e-3, ["loss-summed"]),
         (0.5, 0.0, ["averaged-twice"]),

@@ -14,6 +14,7 @@ from clusterkit.job.options import OPTIONS, JobOptions, OptionEntry, OptionKind,
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES: dict[OptionKind, Any] = {
     OptionKind.SWITCH: st.booleans(),
+    OptionKind.REQUEST: st.sampled_from(["yes", "no", "20", "required", "required:20"]),
     OptionKind.NUMBER: st.integers(-5, 2**64),
     OptionKind.DURATION: st.integers(0, 10**6).map(float) | st.sampled_from([0.25, 1.5, 1e-3]),
     OptionKind.TEXT: texts,

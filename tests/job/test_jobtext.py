@@ -20,6 +20,7 @@ from clusterkit.words.secrets import HIDDEN, masked
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES: dict[OptionKind, Any] = {
     OptionKind.SWITCH: st.booleans(),
+    OptionKind.REQUEST: st.sampled_from(["yes", "no", "20", "required", "required:20"]),
     OptionKind.NUMBER: st.integers(1, 2**64 - 1),
     OptionKind.DURATION: st.floats(0, 1e9) | st.integers(0, 10**6).map(float),
     OptionKind.TEXT: texts,

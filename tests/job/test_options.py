@@ -34,6 +34,7 @@ def test_an_option_has_its_place_in_the_job(entry: typing.Any) -> None:
         assert entry.choices == tuple(one.value for one in kind)
     simple = {
         OptionKind.SWITCH: bool,
+        OptionKind.REQUEST: str,
         OptionKind.NUMBER: int,
         OptionKind.DURATION: float,
         OptionKind.TEXT: str,

@@ -12,7 +12,8 @@ import pytest
 
 from clusterkit.task.patches.recorder import output as recorder_output
 from clusterkit.task.patches.recorder import rows as recorder_rows
-from clusterkit.task.patches.recorder.output import RecordOutput, steps_of
+from clusterkit.task.patches.recorder.callbacks import without_writers
+from clusterkit.task.patches.recorder.output import RecordOutput, gang_of, steps_of, stop_of
 from clusterkit.task.patches.recorder.recorder import Recorder
 from clusterkit.task.patches.recorder.state import Registry
 from tests.support import load
@@ -183,3 +184,46 @@ def test_a_program_without_steps_still_has_rows_and_an_end(made: Recorder, tmp_p
     made.end()
     assert recorded(tmp_path) == [("rows", 1, "a", "b"), ("state", 0)]
     assert "clusterkit.training.report(step)" in lines(tmp_path)[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "step"), [("0,1,stop=5", 5), ("stop=20,no-dropout", 20), ("0,1", None), ("stop=", None), ("stop=x", None)]
+)
+def test_the_last_step_is_read_leniently(text: str, step: int | None) -> None:
+    """Without one, the program runs to its own end."""
+    assert stop_of(text) == step
+
+
+@pytest.mark.parametrize(
+    ("tf_config", "names"),
+    [
+        ("", []), ("{}", []), ("[]", []), ("5", []), ('{"cluster": 7}', []), ('{"cluster": {"worker": 7}}', []),
+        ('{"cluster": {"worker": ["a:1", "b:1"]}}', ["worker-0", "worker-1"]),
+        ('{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}}', ["chief-0", "worker-0"]),
+    ],
+)  # fmt: skip
+def test_the_tasks_that_end_together(tf_config: str, names: list[str]) -> None:
+    """Whatever the program has made of TF_CONFIG."""
+    assert gang_of(tf_config) == names
+
+
+def test_a_task_waits_for_its_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And goes on once all have come, or after some time."""
+    monkeypatch.setattr(recorder_output, "PATIENCE", 0.0)
+    output = output_in(tmp_path)
+    output.await_peers(["worker-0", "worker-1"])
+    assert [path.name for path in tmp_path.iterdir()] == ["worker-1.stopped"]
+    monkeypatch.setattr(recorder_output, "PATIENCE", 1e9)
+    (tmp_path / "worker-0.stopped").touch()
+    output.await_peers(["worker-0", "worker-1"])
+
+
+def test_callbacks_that_write_are_left_out(tmp_path: Path) -> None:
+    """Also those of classes that inherit from them, and the directories that they have made."""
+    checkpoint = type("ModelCheckpoint", (), {"__module__": "keras.src.callbacks.model_checkpoint"})
+    own = type("Best", (checkpoint,), {"__module__": "__main__", "_own_directory": str(tmp_path / "workertemp_1")})
+    other = type("ModelCheckpoint", (), {"__module__": "__main__"})
+    (tmp_path / "workertemp_1").mkdir()
+    kept = other()
+    assert without_writers([checkpoint(), own(), kept]) == [kept]
+    assert not (tmp_path / "workertemp_1").exists()

@@ -26,6 +26,7 @@ from clusterkit.words.outcome import (
     RunState,
 )
 from clusterkit.words.reports import Stage
+from clusterkit.words.verification import Equality, Verification
 
 WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
 DIED = Exit(signal=9, out_of_memory=True, asked=Asked.STALL)
@@ -123,6 +124,7 @@ EVENTS: list[ev.Event] = [
     ev.CannotExit(WORKER, 2, 10.0, (PS,)),
     ev.ProgramEnds(WORKER, 2),
     ev.TrainsWith(WORKER, 2, ("MirroredStrategy",), 0, False, Training.SCOPED),
+    ev.Verified(Verification(Equality.DIFFERENT, 5, "It differs.", "Mend it.", "train.py, line 3", cached=True)),
     ev.TrainAlone(Undistributed((WORKER, PS), WhyAlone.NEVER_CONNECTED, ("MirroredStrategy",))),
     ev.RestartPlanned((PS, WORKER), CAUSE, (OTHER,), 1.0625, 1, 3),
     ev.Shrunk((WORKER,), (OTHER.task,), CAUSE, 3, 4, 2, True, 120),

@@ -77,6 +77,7 @@ def command(
     """
     from clusterkit.cli.commands.report import STDOUT, check_output
     from clusterkit.exam.setup import make_examiner
+    from clusterkit.exam.verifying import met_first
 
     if output == STDOUT:
         raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
@@ -85,6 +86,7 @@ def command(
     examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
     for warning in warnings:
         say(warning)
+    met_first(examiner.trials.template.job)
     path = None if output is None else Path(output)
     pages = None if path is None else _pages(examiner, path, force)
     code = _run(examiner, as_json, pages)

@@ -14,11 +14,12 @@ from clusterkit.cli import run
 from clusterkit.cli.help import option
 from clusterkit.cli.options import JobCommand, display_options, given, job_options, only_option, program_argument
 from clusterkit.cli.terminal import echo, is_screen, say, status_group, use_color
+from clusterkit.cli.verification import hint, verified
 
 if TYPE_CHECKING:
     from clusterkit.job.options import GivenOptions
-    from clusterkit.supervisor.prepare import Prepared
-    from clusterkit.warm.warm_client import ApiRequest
+    from clusterkit.supervisor.prepare import Display, Prepared
+    from clusterkit.warm.warm_client import ApiRequest, WarmSession
 
 
 @click.command(
@@ -60,7 +61,6 @@ def command(
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
     from clusterkit.supervisor.prepare import Display, prepare
-    from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
@@ -71,17 +71,35 @@ def command(
     prepared = prepare(options, only) if asked else _prepare(options, only)
     prepared = _check_continues(prepared, detach) if continues else prepared
     prepared = _on_terminal(prepared, detach or lifeline is not None)
+    _submit(prepared, options, detach)
+    prepared, shared = verified(prepared, options, session, quiet or asked is not None)
     if lifeline is not None:
         check_lifeline(lifeline)
-    _submit(prepared, options, detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
     display = Display(show, Level.WARNING if quiet else Level[log_level.upper()])
     if not detach:
-        sys.exit(up(prepared, display, lifeline, session))
+        sys.exit(_run(prepared, display, lifeline, session if shared is None else shared))
     from clusterkit.cli.detached import up_detached
 
     sys.exit(up_detached(prepared, display, not no_wait, lifeline))
+
+
+def _run(prepared: Prepared, display: Display, lifeline: int | None, session: WarmSession | None) -> int:
+    """Run the job, also from a warm server that its verification has started; return the exit code."""
+    from clusterkit.supervisor.up import up
+    from clusterkit.views.narrate import Level
+
+    is_own = lifeline is None
+    if is_own and session is not None:
+        from clusterkit.api.supervisor import Lifeline
+
+        owner = Lifeline()  # the warm server ends with this process
+        lifeline = owner.end
+    code = up(prepared, display, lifeline, session)
+    if is_own and display.level <= Level.INFO and is_screen(sys.stdout) and (told := hint(prepared.job)):
+        say(told)
+    return code
 
 
 def _check_continues(prepared: Prepared, detach: bool) -> Prepared:

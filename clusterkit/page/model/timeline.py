@@ -162,6 +162,8 @@ class Marks:
                 self._add(Mark(at, "request", of, _text(event)))
             case ev.ProgramChanged(problem=""):
                 pass  # the restart that follows has a mark of its own
+            case ev.Verified(verdict):
+                self._add(Mark(at, "warning" if verdict.differs else "request", None, _text(event)))
             case ev.WaitsForChange() | ev.ProgramChanged():
                 self._add(Mark(at, "warning", None, _text(event)))
             case ev.HostCut() | ev.HostBack() | ev.HostDraining() | ev.HostLost() | ev.Continued():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 # The attributes of Keras's callbacks that change during training.
 KEPT = ("wait", "best", "best_epoch", "stopped_epoch", "cooldown_counter", "epochs_since_last_save")
+# Callbacks of Keras and clusterkit that write files, or read the files that they wrote earlier.
+WRITERS = frozenset({"ModelCheckpoint", "BackupAndRestore", "TensorBoard", "CSVLogger", "RemoteMonitor", "Backup"})
 LIBRARIES = ("keras", "tf_keras", "clusterkit", "tensorflow")
 
 
@@ -35,3 +39,22 @@ def number_of(value: Any) -> float | None:
         return float(value.numpy() if hasattr(value, "numpy") else value) if hasattr(value, "dtype") else None
     except (TypeError, ValueError, RuntimeError):
         return None
+
+
+def without_writers(callbacks: Iterable[Any]) -> list[Any]:
+    """Return the callbacks that write no files. Remove the empty directories that the others have created."""
+    kept = []
+    for callback in callbacks:
+        if not is_writer(callback):
+            kept.append(callback)
+        elif directory := getattr(callback, "_own_directory", ""):  # set by task/patches/callbacks.py
+            with suppress(OSError):
+                os.rmdir(directory)
+    return kept
+
+
+def is_writer(callback: Any) -> bool:
+    """Return whether a callback, or a class that its class inherits from, writes files."""
+    return any(
+        kind.__name__ in WRITERS and kind.__module__.partition(".")[0] in LIBRARIES for kind in type(callback).__mro__
+    )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+PATIENCE, NAP = 20.0, 0.005  # seconds; how long a task that ends waits for its peers, and the pause between looks
 MOST_STATES = 40
 MOST_ROWS = 200_000
 
@@ -26,6 +28,21 @@ def held_of(text: str, task: str) -> frozenset[int]:
     """Return the steps after which `task` has to pause: `hold=worker-1/7` in `text` means after step 7 of worker-1."""
     words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
     return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
+
+
+def stop_of(text: str) -> int | None:
+    """Return the step after which the task has to end: `stop=5` in `text`; None if there is no such word."""
+    words = [word.removeprefix("stop=") for word in text.split(",") if word.startswith("stop=")]
+    return next((int(word) for word in words if word.isdecimal()), None)
+
+
+def gang_of(tf_config: str) -> list[str]:
+    """Return the names of the records of the tasks that train together, such as `worker-0`; empty for one task."""
+    try:
+        cluster = json.loads(tf_config)["cluster"]
+        return [f"{kind}-{index}" for kind in ("chief", "worker") for index in range(len(cluster.get(kind, ())))]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return []
 
 
 class RecordOutput:
@@ -53,6 +70,17 @@ class RecordOutput:
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
                 with open(os.path.join(self.directory, f"{self.name}.jsonl"), "a", encoding="utf-8") as file:
                     file.write(json.dumps({"kind": kind, **fields}, default=str) + "\n")
+
+    def await_peers(self, names: Sequence[str]) -> None:
+        """Wait, for a limited time, until all tasks with these names have called this method."""
+        with suppress(OSError):
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            with open(os.path.join(self.directory, f"{self.task}.stopped"), "w", encoding="utf-8"):
+                pass
+        until = time.monotonic() + PATIENCE
+        paths = [os.path.join(self.directory, f"{name}.stopped") for name in names]
+        while not all(map(os.path.exists, paths)) and time.monotonic() < until:
+            time.sleep(NAP)
 
     def note(self, text: str) -> None:
         """Add a note to the record about missing data and the reason, unless the record already has this note."""

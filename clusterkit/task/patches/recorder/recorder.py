@@ -27,9 +27,11 @@ class Recorder:
     def __init__(self, load: Any, steps: str) -> None:
         files = ("output", "rows", "state", "callbacks")
         self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder/{f}") for f in files)
+        self.first_steps = load("task/patches/recorder/first_steps").FirstSteps(self.output_file, load)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)
+        self.stop = self.output_file.stop_of(steps)
         self.step = 0  # the newest step
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
@@ -90,6 +92,8 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
+        if self.stop is not None and now >= self.stop:
+            self.first_steps.end_program(self)
         if not self.reported:
             self.hold(now)
 
@@ -106,6 +110,8 @@ class Recorder:
     def begin(self) -> None:
         """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
         self.has_begun = True
+        if self.stop is not None:
+            self.output.guarded("The line of the first step is not recorded", self.first_steps.record_place)
         self.keep()
         atexit.unregister(self.end)
         atexit.register(self.end)
@@ -124,6 +130,11 @@ class Recorder:
         if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
             self.output.write("callbacks", step=self.step, values=values)
 
+    def remove_writers(self, callbacks: Any) -> None:
+        """Remove the callbacks that write files from a `fit` of --verify, which leaves nothing behind."""
+        if self.stop is not None:
+            callbacks.callbacks = self.callbacks.without_writers(callbacks.callbacks)
+
     def begin_fit(self, callbacks: Any) -> None:
         """Start to count the steps of a `fit`. Earlier steps, and those of a restored optimizer, are included."""
         self.fits = True
@@ -141,7 +152,7 @@ class Recorder:
                 self.record("begin")
         self.keep()
 
-    def end_batch(self, callbacks: Any, batch: int) -> None:
+    def end_batch(self, callbacks: Any, batch: int, logs: Any = None) -> None:
         """Record a step of `fit`, or several steps with `steps_per_execution`.
 
         The step is the optimizer's count, since a batch may be skipped. Without a count, each batch is a step.
@@ -150,6 +161,8 @@ class Recorder:
         if self.coordinates:
             return
         before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
+        if self.stop is not None:
+            self.output.write("batch-logs", step=before + batches, values=self.callbacks.numbers(dict(logs or {})))
         self.advance(self.base + count if count else before + batches)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
@@ -207,6 +220,7 @@ class Recorder:
             self.end_step()
             if not self.output.rows:
                 self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
+        self.output.guarded("The precision is not recorded", self.first_steps.record_precision)
         self.record("end")
 
     def end_step(self) -> None:
@@ -245,9 +259,10 @@ def watch(module: Any, load: Any) -> None:
         )
 
     after: dict[str, Callable[..., object]] = {
+        "CallbackList.__init__": lambda self, *args, **kwargs: recorder.remove_writers(self),
         "CallbackList.on_train_begin": lambda self, logs=None: recorder.begin_fit(self),
         "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(recorder, "batch", -1),
-        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: recorder.end_batch(self, batch, logs),
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: recorder.end_epoch(epoch, logs),
         "CallbackList.on_train_end": lambda self, logs=None: recorder.end_fit(self),
         "ClusterCoordinator.__init__": lambda self, *args, **kwargs: recorder.coordinate(),
