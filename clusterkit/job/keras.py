@@ -61,6 +61,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "stages": trains or serves,
         "distribution": (trains or serves) and job.shape is not Shape.SINGLE,
         "shared-backups": trains and task == job.leader,
+        "keras-2": trains and gang and task == job.leader,
         "step-times": trains and coordinates,
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
         "breakpoints": True,

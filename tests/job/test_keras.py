@@ -27,7 +27,7 @@ from tests.histories import faults, job, task
         (
             {"workers": 1, "chief": 1},
             "chief:0",
-            "keras-fit,order,backup-whole,sigterm,sigterm-kept,steps,stages,distribution,shared-backups,breakpoints,"
+            "keras-fit,order,backup-whole,sigterm,sigterm-kept,steps,stages,distribution,shared-backups,keras-2,breakpoints,"
             "tracebacks",
         ),
         ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints,tracebacks"),
@@ -115,6 +115,7 @@ def test_a_command_has_the_patches_that_can_be_applied_late() -> None:
         "stages",
         "distribution",
         "shared-backups",
+        "keras-2",
         "tracebacks",
     ]
 

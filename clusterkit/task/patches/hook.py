@@ -86,6 +86,7 @@ REFUSALS = {
 }
 # Probes observe, or help to debug.
 PROBES = {
+    "keras-2": {"tf_keras.src.callbacks": ("keras_2", "watch")},
     "shared-backups": dict.fromkeys(
         ("keras.src.callbacks.backup_and_restore", "tf_keras.src.callbacks"), ("backups", "watch")
     ),

@@ -1,15 +1,13 @@
-"""Divides the calls of Keras 3's layers, and its own losses and metrics, among the workers: see step.py.
+"""Divides the calls of Keras 3's layers, and of its own losses, among the workers: see step.py.
 
 Whatever else a program computes in a step is computed by every worker from the whole batch, so it needs no patch.
 """
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 # Keras's functions whose result for a row depends on the other rows, or that return one number for the batch.
@@ -35,8 +33,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     expected = losses.Loss.__call__, losses.reduce_weighted_values, layer.__call__, layer.add_loss
     assert all(map(callable, expected))
     assert callable(wrapped_loss().call)
-    assert callable(trainer.metrics_module.Metric.update_state)
-    return divide_layers, add_whole_losses, keep_scale, divide_losses, divide_metrics
+    return divide_layers, add_whole_losses, keep_scale, divide_losses
 
 
 def layers() -> Any:
@@ -65,23 +62,23 @@ def divide_layers(trainer: Any, load: Any) -> None:
             with step.mode(local=False):
                 outputs = call(self, *args, **kwargs)
             return trainer.tree.map_structure(partial(back, tf, step), outputs)
-        divided, piece = parts(tf, step, leaves)
-        if piece is None:
+        divided, span = parts(tf, step, leaves)
+        if span is None:
             return call(self, *args, **kwargs)
         args, kwargs = trainer.tree.pack_sequence_as((args, kwargs), divided)
-        before, step.piece = step.piece, piece
+        before, step.span = step.span, span
         try:
             with step.mode(local=True):
                 outputs = call(self, *args, **kwargs)
         finally:
-            step.piece = before
+            step.span = before
 
         def whole(output: Any) -> Any:
             if not isinstance(output, tf.Tensor) or output.dtype == tf.string:
                 step.undivided[id(output)] = output
                 return output
             if has_rows(output):
-                return step.join(output, piece)
+                return step.join(output, span)
             say_once(ONE_NUMBER.format(name_of(self)))
             return step.weighed(output) if output.dtype.is_floating else output
 
@@ -92,60 +89,56 @@ def divide_layers(trainer: Any, load: Any) -> None:
 
 def wholes(tf: Any, step: Any, leaves: list[Any]) -> list[Any]:
     """Return a call's arguments for the whole batch: in a layer, tensors of which this replica has its own rows."""
-    if step.piece is None:
+    if step.span is None:
         return leaves
     are_rows = [isinstance(leaf, tf.Tensor) and leaf.dtype != tf.string and has_rows(leaf) for leaf in leaves]
-    return [step.join(leaf, step.piece) if joins else leaf for leaf, joins in zip(leaves, are_rows, strict=True)]
+    return [step.join(leaf, step.span) if joins else leaf for leaf, joins in zip(leaves, are_rows, strict=True)]
 
 
 def back(tf: Any, step: Any, output: Any) -> Any:
     """Return this replica's part of what a layer has computed from the whole batch."""
-    if is_joined(tf, step, output):
+    if step.is_joined(output):
         return step.parts[output.ref()][0]
-    if not isinstance(output, tf.Tensor) or not output.dtype.is_floating or step.piece is None:
+    if not isinstance(output, tf.Tensor) or not output.dtype.is_floating or step.span is None:
         return output
     if not has_rows(output):
         return step.shared(output)
-    times = tf.shape(output)[0] // tf.maximum(step.piece.total, 1)
-    return step.split(output, step.piece.times(tf, step.piece.length * times))
+    times = tf.shape(output)[0] // tf.maximum(step.span.total, 1)
+    return step.split(output, step.span.times(tf, step.span.length * times))
 
 
 def parts(tf: Any, step: Any, leaves: list[Any]) -> tuple[list[Any], Any]:
-    """Return this replica's parts of a call's arguments, and its piece of their rows; None if no argument has rows.
+    """Return this replica's parts of a call's arguments, and its span of their rows; None if no argument has rows.
 
     A tensor whose number of rows is known when the step is traced has no rows of the batch, which varies in size.
     """
-    piece = next((step.parts[leaf.ref()][1] for leaf in leaves if is_joined(tf, step, leaf)), None)
-    if piece is None and any(id(leaf) in step.undivided for leaf in leaves):
-        piece = step.data
-    if piece is None:
+    span = next((step.parts[leaf.ref()][1] for leaf in leaves if step.is_joined(leaf)), None)
+    if span is None and any(id(leaf) in step.undivided for leaf in leaves):
+        span = step.data
+    if span is None:
         first = next((leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and is_whole(tf, step, leaf)), None)
-        piece = None if first is None else step.piece_of(tf.shape(first)[0])
-    return [part(tf, step, leaf, piece) for leaf in leaves] if piece is not None else leaves, piece
+        span = None if first is None else step.span_of(tf.shape(first)[0])
+    return [part(tf, step, leaf, span) for leaf in leaves] if span is not None else leaves, span
 
 
-def part(tf: Any, step: Any, leaf: Any, piece: Any) -> Any:
-    """Return this replica's part of a tensor with as many rows as the piece; a tensor with other rows unchanged."""
-    if is_joined(tf, step, leaf):
+def part(tf: Any, step: Any, leaf: Any, span: Any) -> Any:
+    """Return this replica's part of a tensor with as many rows as the span; a tensor with other rows unchanged."""
+    if step.is_joined(leaf):
         return step.parts[leaf.ref()][0]
     if not isinstance(leaf, tf.Tensor) or not is_whole(tf, step, leaf):
         return leaf
     rows = tf.shape(leaf)[0]
-    own = type(piece)(tf, *(tf.where(rows == piece.total, one, other) for one, other in ends(piece, rows)))
+    own = type(span)(tf, *(tf.where(rows == span.total, one, other) for one, other in ends(span, rows)))
     divided = step.split(leaf, own)
     mask = getattr(leaf, "_keras_mask", None)
     if mask is not None:
-        divided._keras_mask = part(tf, step, mask, piece)
+        divided._keras_mask = part(tf, step, mask, span)
     return divided
 
 
-def ends(piece: Any, rows: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield start, size and total of the piece, each with its value for a tensor that is used whole."""
-    return zip((piece.start, piece.size, piece.total), (0, rows, rows), strict=True)
-
-
-def is_joined(tf: Any, step: Any, leaf: Any) -> bool:
-    return isinstance(leaf, tf.Tensor) and leaf.ref() in step.parts
+def ends(span: Any, rows: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield start, size and total of the span, each with its value for a tensor that is used whole."""
+    return zip((span.start, span.size, span.total), (0, rows, rows), strict=True)
 
 
 def is_whole(tf: Any, step: Any, leaf: Any) -> bool:
@@ -212,17 +205,17 @@ def divide_losses(trainer: Any, load: Any) -> None:
     tf, losses, steps = trainer.tf, trainer.loss_module, load("task/patches/keras/step")
     replace, wrapper = load("task/patches/hook").replace, wrapped_loss()
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
-    running: list[Any] = []  # the piece of the loss that is being computed, innermost last
+    running: list[Any] = []  # the span of the loss that is being computed, innermost last
 
     def __call__(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         step = steps.whole()
         leaves = trainer.tree.flatten((y_true, y_pred))
         divides = step is not None and type(self).call is wrapper.call and is_of_rows(self.fn)
-        if not divides or in_control_flow(tf) or not all(is_joined(tf, step, leaf) for leaf in leaves):
+        if not divides or in_control_flow(tf) or not all(step.is_joined(leaf) for leaf in leaves):
             return call(self, y_true, y_pred, sample_weight)
-        piece = step.parts[leaves[-1].ref()][1]
+        span = step.parts[leaves[-1].ref()][1]
         own = trainer.tree.map_structure(lambda leaf: step.parts[leaf.ref()][0], (y_true, y_pred))
-        running.append((step, piece))
+        running.append((step, span))
         try:
             with step.mode(local=True):
                 return call(self, *own, sample_weight)
@@ -235,12 +228,12 @@ def divide_losses(trainer: Any, load: Any) -> None:
     def reduce_weighted_values(values: Any, sample_weight: Any = None, mask: Any = None, *args: Any, **kw: Any) -> Any:
         if not running or not running[-1][0].is_local or steps.current() is not running[-1][0]:
             return reduce(values, sample_weight, mask, *args, **kw)
-        step, piece = running[-1]
+        step, span = running[-1]
         if not has_rows(values):
             raise OneNumber
         with step.mode(local=False):
-            mask = None if mask is None else step.join(mask, piece)
-            return reduce(step.join(values, piece), sample_weight, mask, *args, **kw)
+            mask = None if mask is None else step.join(mask, span)
+            return reduce(step.join(values, span), sample_weight, mask, *args, **kw)
 
     replace(losses.Loss, "__call__", __call__)
     replace(losses, "reduce_weighted_values", reduce_weighted_values)
@@ -249,108 +242,3 @@ def divide_losses(trainer: Any, load: Any) -> None:
 def is_of_rows(function: Any) -> bool:
     """Return whether this is a function of Keras that computes a number of each row from that row alone."""
     return is_from_keras(function) and getattr(function, "__name__", "") not in MIXED
-
-
-def divide_metrics(trainer: Any, load: Any) -> None:
-    """Patch Keras's metrics of targets and predictions to count a replica's own rows. The sums are added up when read.
-
-    Other metrics are updated by all replicas with the whole batch.
-    """
-    tf, steps = trainer.tf, load("task/patches/keras/step")
-    waiting, seen = [trainer.metrics_module.Metric], set[Any]()
-    while waiting:
-        kind = waiting.pop()
-        waiting.extend(kind.__subclasses__())
-        if kind not in seen and is_from_keras(kind) and "update_state" in vars(kind):
-            kind.update_state = divided_update(trainer, tf, steps, kind.update_state)
-        seen.add(kind)
-
-
-def divided_update(trainer: Any, tf: Any, steps: Any, update: Any) -> Any:
-    @wraps(update)
-    def update_state(self: Any, *args: Any, **kwargs: Any) -> Any:
-        step = steps.whole()
-        if step is None:
-            return update(self, *args, **kwargs)
-        step.results.clear()
-        if not is_divided(self) or in_control_flow(tf):
-            return update(self, *args, **kwargs)
-        leaves, piece = parts(tf, step, trainer.tree.flatten((args, kwargs)))
-        if piece is None:
-            return update(self, *args, **kwargs)
-        args, kwargs = trainer.tree.pack_sequence_as((args, kwargs), leaves)
-        before = [tf.identity(step.copy_of(vars(each)["_value"])) for each in self.variables]
-        with step.mode(local=True):
-            result = update(self, *args, **kwargs)
-            for variable, value in zip(self.variables, before, strict=True):
-                copy = step.copy_of(vars(variable)["_value"])
-                copy.assign(tf.where(piece.size > 0, copy.read_value(), value))
-        return result
-
-    update_state.autograph_info__ = None  # type: ignore[attr-defined]
-    return update_state
-
-
-def is_divided(metric: Any) -> bool:
-    """Return whether each replica updates a metric with its own rows, and the variables are to be added up."""
-    kind = type(metric)
-    if hasattr(metric, "metrics"):  # a collection: each of its metrics is updated in its own way
-        return False
-    if not is_from_keras(kind) or "y_true" not in inspect.signature(kind.update_state).parameters:
-        return False
-    return is_of_rows(metric._fn) if hasattr(metric, "_fn") else True
-
-
-def flat(metrics: Any) -> Iterator[Any]:
-    """Yield the metrics, and instead of a collection of metrics those in it."""
-    for metric in metrics:
-        inner = getattr(metric, "metrics", None)
-        if inner is None:
-            yield metric
-        else:
-            yield from flat(inner)
-
-
-@contextmanager
-def reading(trainer: Any, step: Any, metrics: Any) -> Iterator[None]:
-    """Within the context, the metrics return their results for the rows of all replicas."""
-    tf = trainer.tf
-    scope = sys.modules["keras.src.backend.common.stateless_scope"].StatelessScope
-    every = list({id(metric): metric for metric in flat(metrics)}.values())
-    divided = [metric for metric in every if is_divided(metric)]
-    first = tf.VariableAggregation.ONLY_FIRST_REPLICA
-    for metric in every:
-        for variable in metric.variables if metric not in divided else ():
-            value = vars(variable)["_value"]
-            if hasattr(value, "_values"):  # the same in all replicas, so it is not to be added up
-                value._aggregation = first
-
-    def read(metric: Any, plain: Any, *args: Any, **kwargs: Any) -> Any:
-        if step.is_local or in_control_flow(tf):
-            return plain(*args, **kwargs)
-        if not step.results:
-            variables = [variable for each in divided for variable in each.variables]
-            sums = iter(sums_of_all(step, [variable.value for variable in variables]))
-            step.results.update({id(each): [next(sums) for _ in each.variables] for each in divided})
-        with scope(state_mapping=list(zip(metric.variables, step.results[id(metric)], strict=True))):
-            return plain(*args, **kwargs)
-
-    for metric in divided:
-        vars(metric)["result"] = partial(read, metric, partial(type(metric).result, metric))
-    try:
-        yield
-    finally:
-        for metric in divided:
-            vars(metric).pop("result", None)
-
-
-def sums_of_all(step: Any, values: list[Any]) -> list[Any]:
-    """Return each value's sum over all replicas. Values of the same data type share one collective operation."""
-    tf, sums = step.tf, list(values)
-    for kind in dict.fromkeys(value.dtype for value in values):
-        places = [place for place, value in enumerate(values) if value.dtype == kind]
-        flat = [tf.reshape(tf.convert_to_tensor(values[place]), [-1]) for place in places]
-        (total,) = step.sum_of_all([tf.concat(flat, 0)])
-        for place, value in zip(places, tf.split(total, [tf.size(each) for each in flat]), strict=True):
-            sums[place] = tf.reshape(value, values[place].shape)
-    return sums

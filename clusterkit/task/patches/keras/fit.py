@@ -14,7 +14,14 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "divided", "alone", "state")  # the files beside this one that patch every Keras 3
+REPAIRS = (
+    "rows",
+    "divided",
+    "metrics",
+    "gradients",
+    "alone",
+    "state",
+)  # the files beside this one that patch every Keras 3
 
 
 class ProbeCalled(Exception):

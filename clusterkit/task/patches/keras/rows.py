@@ -24,13 +24,13 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 def compute_whole(trainer: Any, load: Any) -> None:
     """Patch a model's steps to compute with the rows of all replicas."""
     model, tf, tree = trainer.TensorFlowTrainer, trainer.tf, trainer.tree
-    fit, steps, divided, state = (load(f"task/patches/keras/{name}") for name in ("fit", "step", "divided", "state"))
+    fit, steps, metrics, state = (load(f"task/patches/keras/{name}") for name in ("fit", "step", "metrics", "state"))
     make = model._make_function
 
     def with_all_rows(self: Any, step_function: Any) -> Any:
         def step(data: Any) -> Any:
             current, batch = begun(trainer, steps, data)
-            with steps.computing(current), divided.reading(trainer, current, self.metrics):
+            with steps.computing(current), metrics.reading(trainer, load, current, self.metrics):
                 outputs = tree.map_structure(partial(read, tf), step_function(batch))
             for notice in state.notices(current, self):
                 fit.say_once(notice)
@@ -133,9 +133,9 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
         def own(output: Any) -> Any:
             if not isinstance(output, tf.Tensor) or not output.shape.rank:
                 return output
-            part, piece = step.parts.get(output.ref()) or (None, step.piece_of(tf.shape(output)[0]))
-            part = step.split(output, piece) if part is None else part
-            return part[: piece.times(tf, tf.shape(part)[0]).size]
+            part, span = step.parts.get(output.ref()) or (None, step.span_of(tf.shape(output)[0]))
+            part = step.split(output, span) if part is None else part
+            return part[: span.times(tf, tf.shape(part)[0]).size]
 
         with steps.computing(step):
             return trainer.tree.map_structure(own, predict(self, batch))

@@ -49,7 +49,7 @@ def share_statistics(trainer: Any, load: Any) -> None:
             return moments(self, inputs, mask)
         if mask is None:
             return moments(self, inputs[: tf.where(step.rows > 0, tf.shape(inputs)[0], 0)], mask)
-        inputs, mask = step.join(inputs, step.piece), step.join(mask, step.piece)
+        inputs, mask = step.join(inputs, step.span), step.join(mask, step.span)
         with step.mode(local=False):  # Keras does not synchronize statistics of rows with a mask
             return tuple(map(step.shared, moments(self, inputs, mask)))
 

@@ -32,7 +32,7 @@ WIDER = {
 }
 
 
-class Piece:
+class RowSpan:
     """The rows of a tensor that belong to this replica: `size` rows from `start`, of `total` rows of all replicas.
 
     `length` is the number of rows that the replica computes: a replica without rows computes one, which is discarded.
@@ -44,10 +44,10 @@ class Piece:
         self.total = total
         self.length = tf.maximum(size, tf.minimum(total, 1))
 
-    def times(self, tf: Any, rows: Any) -> Piece:
-        """Return the piece of a tensor in which this replica computed `rows` rows, such as several for each row."""
+    def times(self, tf: Any, rows: Any) -> RowSpan:
+        """Return the span of a tensor in which this replica computed `rows` rows, such as several for each row."""
         times = rows // tf.maximum(self.length, 1)
-        return Piece(tf, self.start * times, self.size * times, self.total * times)
+        return RowSpan(tf, self.start * times, self.size * times, self.total * times)
 
 
 class Step:
@@ -66,10 +66,10 @@ class Step:
         self._counts = {self.graph: counts}
         self._kept = kept
         self.is_local = True  # False while the program computes with the whole batch
-        self.parts: dict[Any, tuple[Any, Piece]] = {}  # maps references to joined tensors to this replica's parts
+        self.parts: dict[Any, tuple[Any, RowSpan]] = {}  # maps references to joined tensors to this replica's parts
         self.undivided: dict[int, Any] = {}  # by id, data that can't be joined, such as text: each replica has its own
-        self.data: Piece | None = None  # this replica's rows of the batch
-        self.piece: Piece | None = None  # this replica's rows in the layer that is being called
+        self.data: RowSpan | None = None  # this replica's rows of the batch
+        self.span: RowSpan | None = None  # this replica's rows in the layer that is being called
         self.results: dict[int, list[Any]] = {}  # maps ids of metrics to their variables, added up over the replicas
 
     @property
@@ -94,12 +94,12 @@ class Step:
         counts = self.tf.cast(self.counts, self.tf.float32)
         return self.tf.math.divide_no_nan(counts[self.place], self.tf.reduce_sum(counts))
 
-    def piece_of(self, total: Any) -> Piece:
+    def span_of(self, total: Any) -> RowSpan:
         """Divide `total` rows among the replicas, in the ratio of their rows of the batch."""
         ends = self.tf.math.cumsum(self.tf.cast(self.counts, self.tf.int64))
         ends = self.tf.cast(self.tf.cast(total, self.tf.int64) * ends // self.tf.maximum(ends[-1], 1), self.tf.int32)
         start = ends[self.place - 1] if self.place else self.tf.zeros((), self.tf.int32)
-        return Piece(self.tf, start, ends[self.place] - start, total)
+        return RowSpan(self.tf, start, ends[self.place] - start, total)
 
     def sum_of_all(self, values: list[Any]) -> list[Any]:
         """Return each tensor's sum over all replicas. Gradients do not pass."""
@@ -138,31 +138,35 @@ class Step:
             if operation.type.startswith("Collective"):
                 droppable.add(operation)
 
-    def join(self, part: Any, piece: Piece) -> Any:
+    def join(self, part: Any, span: RowSpan) -> Any:
         """Concatenate the parts of all replicas in the order of the replicas, and remember this replica's part."""
-        rows = piece.times(self.tf, self.tf.shape(part)[0])
+        rows = span.times(self.tf, self.tf.shape(part)[0])
         with self.only_if_used():
             whole = self._joined(part, rows.start, rows.size, rows.total)
         whole.set_shape([None, *part.shape[1:]])
-        self.parts[whole.ref()] = part, piece
+        self.parts[whole.ref()] = part, span
         mask = getattr(part, "_keras_mask", None)
         if mask is not None:
-            whole._keras_mask = self.join(mask, piece)
+            whole._keras_mask = self.join(mask, span)
         return whole
 
-    def split(self, whole: Any, piece: Piece) -> Any:
+    def is_joined(self, value: Any) -> bool:
+        """Return whether `join` has returned this object, so that this replica's part is known."""
+        return isinstance(value, self.tf.Tensor) and value.ref() in self.parts
+
+    def split(self, whole: Any, span: RowSpan) -> Any:
         """Return this replica's part of a tensor; in a replica without rows, a row of another one."""
         tf = self.tf
 
         @tf.custom_gradient  # type: ignore[untyped-decorator]
         def split(whole: Any) -> Any:
-            start = tf.minimum(piece.start, tf.maximum(piece.total - 1, 0))
+            start = tf.minimum(span.start, tf.maximum(span.total - 1, 0))
 
             def grad(upstream: Any) -> Any:
                 upstream = tf.convert_to_tensor(upstream)
-                return self._joined(upstream, piece.start, piece.size, piece.total) / self._number(upstream)
+                return self._joined(upstream, span.start, span.size, span.total) / self._number(upstream)
 
-            return whole[start : start + piece.length], grad
+            return whole[start : start + span.length], grad
 
         part = split(whole)
         part.set_shape([None, *whole.shape[1:]])
@@ -334,5 +338,5 @@ def begin(tf: Any, rows: Any) -> Step:
     kept = _kept[context._replica_id]
     kept.assign(counts)
     step = Step(tf, counts, kept)
-    step.data = step.piece_of(tf.reduce_sum(counts))
+    step.data = step.span_of(tf.reduce_sum(counts))
     return step
