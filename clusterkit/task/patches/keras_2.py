@@ -7,8 +7,8 @@ from typing import Any
 
 NOTICE = (
     "fit of Keras 2 averages the loss of each worker over that worker's rows. If workers have different numbers of "
-    "rows (in a last batch that is not full, or with masks or sample weights), or if the loss is one number for the batch, "
-    "the model differs from that of one process. Keras 3 computes with the whole batch; up --verify compares."
+    "rows (in a last batch that is not full, or with masks or sample weights), or if the loss is one number for the "
+    "batch, the model differs from that of one process. Keras 3 computes with the whole batch; up --verify compares."
 )
 _said: list[str] = []
 
