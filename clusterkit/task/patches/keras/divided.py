@@ -153,8 +153,15 @@ def has_rows(output: Any) -> bool:
 
 
 def in_control_flow(tf: Any) -> bool:
-    """Return whether a branch or the body of a loop is being traced, where workers do not exchange rows."""
-    return not tf.executing_eagerly() and getattr(tf.compat.v1.get_default_graph(), "is_control_flow_graph", False)
+    """Return whether a branch, the body of a loop or a function for XLA is being traced.
+
+    There, workers do not exchange rows, and layers compute the whole batch.
+    """
+    if tf.executing_eagerly():
+        return False
+    graph = tf.compat.v1.get_default_graph()
+    contexts = sys.modules["tensorflow.python.ops.control_flow_util"]
+    return getattr(graph, "is_control_flow_graph", False) or bool(contexts.GraphOrParentsInXlaContext(graph))
 
 
 def name_of(layer: Any) -> str:

@@ -40,8 +40,8 @@ def divided_update(trainer: Any, load: Any, update: Any) -> Any:
         step = steps.whole()
         if step is None:
             return update(self, *args, **kwargs)
-        step.results.clear()
-        if not is_divided(divided, self) or divided.in_control_flow(tf):
+        step.results = {}
+        if not is_divided(divided, self):
             return update(self, *args, **kwargs)
         leaves, span = divided.parts(tf, step, trainer.tree.flatten((args, kwargs)))
         if span is None:
@@ -82,10 +82,10 @@ def flat(metrics: Any) -> Iterator[Any]:
 @contextmanager
 def reading(trainer: Any, load: Any, step: Any, metrics: Any) -> Iterator[None]:
     """Within the context, the metrics return their results for the rows of all replicas."""
-    tf, parts = trainer.tf, load("task/patches/keras/divided")
+    tf, keras = trainer.tf, load("task/patches/keras/divided")
     scope = sys.modules["keras.src.backend.common.stateless_scope"].StatelessScope
     every = list({id(metric): metric for metric in flat(metrics)}.values())
-    divided = [metric for metric in every if is_divided(parts, metric)]
+    divided = [metric for metric in every if is_divided(keras, metric)]
     first = tf.VariableAggregation.ONLY_FIRST_REPLICA
     for metric in every:
         for variable in metric.variables if metric not in divided else ():
@@ -94,13 +94,17 @@ def reading(trainer: Any, load: Any, step: Any, metrics: Any) -> Iterator[None]:
                 value._aggregation = first
 
     def read(metric: Any, plain: Any, *args: Any, **kwargs: Any) -> Any:
-        if step.is_local or parts.in_control_flow(tf):
+        if step.is_local:
             return plain(*args, **kwargs)
-        if not step.results:
+        is_outermost = step.graph is (None if tf.executing_eagerly() else tf.compat.v1.get_default_graph())
+        results = step.results if is_outermost else {}
+        if not results:
             variables = [variable for each in divided for variable in each.variables]
             sums = iter(sums_of_all(step, [variable.value for variable in variables]))
-            step.results.update({id(each): [next(sums) for _ in each.variables] for each in divided})
-        with scope(state_mapping=list(zip(metric.variables, step.results[id(metric)], strict=True))):
+            results = {id(each): [next(sums) for _ in each.variables] for each in divided}
+        if is_outermost:
+            step.results = results
+        with scope(state_mapping=list(zip(metric.variables, results[id(metric)], strict=True))):
             return plain(*args, **kwargs)
 
     for metric in divided:
