@@ -20,8 +20,10 @@ TOLERANCE = 1e-5  # relative and absolute; measured: 4e-6. Sums of 32-bit number
 SUBJECTS = {
     "losses": "losses, reductions, weights, masks",
     "metrics": "metrics, evaluation, single batches",
+    "goals": "losses, metrics and layers that look at a whole batch",
     "data": "kinds of data",
     "steps": "steps of a program's own",
+    "programs": "steps as guides and papers write them",
     "optimizers": "optimizers, precision",
     "layers": "layers",
     "compiled": "options of compile and fit, callbacks",
