@@ -139,7 +139,7 @@ def step_clipped_by_a_global_norm_in_the_logs():
 
 
 @case
-def step_clipped_to_the_size_of_the_weights():
+def step_clipped_to_the_size_of_its_variables():
     class Clipped(Step):
         def changed(self, gradients):
             return [self.clipped(*each) for each in zip(gradients, self.trainable_variables)]
@@ -289,15 +289,17 @@ def step_of_a_variational_autoencoder():
 class Gan(keras.Model):
     """Makes rows of noise, and tells them from the data's."""
 
+    criticisms = 1
+
     def __init__(self):
         super().__init__()
         self.maker, self.critic = network(4, 6), network(6)
         self.criticism, self.error = keras.metrics.Mean(name="criticism"), keras.metrics.Mean(name="error")
 
-    def compile(self):
+    def compile(self, rate):
         super().compile()
         self.loss_fn = keras.losses.BinaryCrossentropy(from_logits=True)
-        self.maker_optimizer, self.critic_optimizer = keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.2)
+        self.maker_optimizer, self.critic_optimizer = keras.optimizers.SGD(rate), keras.optimizers.SGD(2 * rate)
 
     @property
     def metrics(self):
@@ -312,10 +314,11 @@ class Gan(keras.Model):
 
     def train_step(self, data):
         x, noise = data
-        with tf.GradientTape() as tape:
-            criticism = self.criticized(x, noise)
         weights = self.critic.trainable_weights
-        self.critic_optimizer.apply_gradients(zip(tape.gradient(criticism, weights), weights))
+        for _ in range(self.criticisms):
+            with tf.GradientTape() as tape:
+                criticism = self.criticized(x, noise)
+            self.critic_optimizer.apply_gradients(zip(tape.gradient(criticism, weights), weights))
         with tf.GradientTape() as tape:
             error = self.mistaken(x, noise)
         weights = self.maker.trainable_weights
@@ -326,7 +329,9 @@ class Gan(keras.Model):
 
 
 class Wasserstein(Gan):
-    """With a penalty for gradients of the critic whose norm is not one, and several steps of the critic."""
+    """With a penalty for gradients of the critic whose norm is not one, and two steps of the critic."""
+
+    criticisms = 2
 
     def criticized(self, x, noise):
         made = self.maker(noise)
@@ -342,19 +347,19 @@ class Wasserstein(Gan):
         return -tf.reduce_mean(self.critic(self.maker(noise)))
 
 
-def of_noise(model):
-    model.compile()
+def of_noise(model, rate):
+    model.compile(rate)
     return fitted(model, y=NOISE, rows=LESS)
 
 
 @case
 def step_of_a_gan():
-    return of_noise(Gan())
+    return of_noise(Gan(), 0.1)
 
 
 @case
 def step_of_a_gradient_penalty():
-    return of_noise(Wasserstein())
+    return of_noise(Wasserstein(), 0.01)
 
 
 @case
