@@ -97,10 +97,10 @@ class Source:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 self.made[node.name] = node
             elif isinstance(node, ast.Assign):
-                self.made.update(
-                    (name.id, node.value) for name in ast.walk(node.targets[0]) if isinstance(name, ast.Name)
-                )
-        self.own = {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+                targets = ast.walk(node.targets[0])
+                self.made.update((name.id, node.value) for name in targets if isinstance(name, ast.Name))
+        own = {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        self.own = own - set(NAMES)  # a case is called by none
 
     def words(self, case: str) -> set[str]:
         """The identifiers and strings of a case, with the functions, classes and tables of the file that it uses."""
