@@ -2,7 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
-from keras_cases import BATCH, LESS, NUMBERS, ROWS, SIGNS, X, Y, dataset, fitted, keras, layers, table
+from keras_cases import BATCH, LESS, NUMBERS, ROWS, X, Y, fitted, keras, layers, table
 
 CASES, case = table()
 ops = keras.ops
@@ -14,6 +14,10 @@ SEEN = (X + 0.1 * np.random.default_rng(9).normal(size=X.shape)).astype("float32
 def network(features=6, units=1, **options):
     """A small network."""
     return keras.Sequential([keras.Input((features,)), layers.Dense(5, "tanh", **options), layers.Dense(units)])
+
+
+def number_of(rows):
+    return tf.cast(tf.shape(rows)[0], tf.float32)
 
 
 class Step(keras.Model):
@@ -163,13 +167,9 @@ def step_that_clips_each_row_by_a_jacobian():
             each = tape.jacobian(losses, self.trainable_variables)
             norms = tf.sqrt(tf.add_n([tf.reduce_sum(tf.reshape(one, [tf.shape(one)[0], -1]) ** 2, 1) for one in each]))
             clipped = tf.minimum(1.0, 0.5 / (norms + 1e-9))
-            return self.applied(tf.reduce_mean(losses), [tf.tensordot(clipped, one, 1) / len_of(x) for one in each])
+            return self.applied(tf.reduce_mean(losses), [tf.tensordot(clipped, one, 1) / number_of(x) for one in each])
 
     return learned(OfRows(), rate=0.2)
-
-
-def len_of(rows):
-    return tf.cast(tf.shape(rows)[0], tf.float32)
 
 
 @case
@@ -643,7 +643,7 @@ def step_of_sums_of_numbers():
         def train_step(self, data):
             x, y = data
             super().train_step(data)
-            self.rows.update_state(len_of(x))
+            self.rows.update_state(number_of(x))
             self.most.update_state(tf.reduce_max(tf.abs(y - self(x))))
             return {metric.name: metric.result() for metric in self.metrics}
 
@@ -757,7 +757,7 @@ def step_of_twins():
     class Twins(Step):
         def loss_of(self, x, y):
             one, other = self.scaled(self(x)), self.scaled(self(y))
-            correlations = ops.matmul(ops.transpose(one), other) / len_of(x)
+            correlations = ops.matmul(ops.transpose(one), other) / number_of(x)
             return ops.sum(ops.square(correlations - ops.eye(3)))
 
         def scaled(self, z):
@@ -797,7 +797,4 @@ def step_of_distillation():
             loss = super().compute_loss(x, y, y_pred, sample_weight, training)
             return 0.3 * loss + 0.7 * self.apart(self.teacher(x, training=False), y_pred)
 
-    model = Distilled()
-    model.compile(keras.optimizers.SGD(0.05), "mse", metrics=["mae"])
-    history = model.fit(dataset(X, NUMBERS, LESS), epochs=2, verbose=0).history
-    return model, {**history, "evaluated": model.evaluate(X, SIGNS, batch_size=BATCH, verbose=0)}
+    return learned(Distilled(), loss="mse", metrics=["mae"])
