@@ -43,7 +43,7 @@ MEANT = {
     r"pydataset": r"^PyDataset$",
     r"jacobian": r"jacobian$",
     r"batch jacobian": r"^batch_jacobian$",
-    r"gradient penalty": r"^watch$",
+    r"penalty": r"^watch$",
     r"gradient of its inputs|attacks its inputs|nested tapes": r"^watch$",
     r"persistent": r"^persistent$",
     r"replicas": r"^num_replicas_in_sync$",
