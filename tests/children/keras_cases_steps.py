@@ -89,14 +89,15 @@ class OfWeights(keras.Model):
 
 
 class OfClippedGradients(keras.Model):
-    """A step that clips what the optimizer gets by a value, and logs a learning rate."""
+    """A step that clips by value what the optimizer gets, and logs a learning rate."""
 
     def train_step(self, data):
         x, y = data
         with tf.GradientTape() as tape:
             y_pred = self(x, training=True)
             loss = self.compute_loss(x, y, y_pred)
-        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        gradients = [tf.clip_by_value(each, -0.2, 0.2) for each in tape.gradient(loss, self.trainable_variables)]
+        self.optimizer.apply(gradients, self.trainable_variables)
         logs = self.compute_metrics(x, y, y_pred)
         return {**logs, "loss": loss, "rate": self.optimizer.learning_rate}
 
@@ -196,7 +197,7 @@ def step_with_a_scaled_loss_of_its_own():
 
 
 class Unscaled(keras.Model):
-    """A loss without Keras's, as keras.io's variational autoencoder has it: the gradients are added up."""
+    """A loss without Keras's, as keras.io's variational autoencoder has it."""
 
     def train_step(self, data):
         x, y = data

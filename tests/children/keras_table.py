@@ -17,7 +17,7 @@ import keras_cases
 import numpy as np
 import tensorflow as tf
 
-MODULES = ("losses", "metrics", "data", "steps", "optimizers", "layers", "compiled")
+MODULES = ("losses", "metrics", "goals", "data", "steps", "programs", "optimizers", "layers", "compiled")
 IN_CLUSTER = "TF_CONFIG" in os.environ
 
 

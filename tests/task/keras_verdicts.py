@@ -20,8 +20,10 @@ TOLERANCE = 1e-5  # relative and absolute; measured: 4e-6. Sums of 32-bit number
 SUBJECTS = {
     "losses": "losses, reductions, weights, masks",
     "metrics": "metrics, evaluation, single batches",
+    "goals": "losses, metrics and layers that look at a whole batch",
     "data": "kinds of data",
     "steps": "steps of a program's own",
+    "programs": "steps as guides and papers write them",
     "optimizers": "optimizers, precision",
     "layers": "layers",
     "compiled": "options of compile and fit, callbacks",
@@ -60,31 +62,6 @@ LIMITS = {
     "layer_not_synchronized_after_a_logarithm": APART,
     "rows_of_a_dataset_that_is_not_sharded": Limit(
         "A dataset with AutoShardPolicy.OFF is read by every worker, in an order of its own."
-    ),
-    "layer_that_averages_its_own_rows": Limit(
-        "A variable that a layer of your own changes in its `call` belongs to each worker, and a notice names it, "
-        'unless the layer adds it up over the workers or `add_weight` has `aggregation="mean"` or `"sum"`.'
-    ),
-    "layer_that_adds_a_sum_to_the_loss": Limit(
-        "What a layer or model adds to the loss is taken for a mean over rows; a sum over the batch is too small."
-    ),
-    "loss_of_each_row_from_all_rows": Limit(
-        "A loss that has one number per row, made from other rows too (contrastive losses), sees this worker's rows "
-        "alone. One that returns one number sees the whole batch."
-    ),
-    "metric_class_that_keeps_a_maximum": Limit(
-        "The variables of a metric are added up over the workers; a metric class of your own whose variables are no "
-        "sums or counts is wrong, and a notice names it.",
-        ("most",),
-    ),
-    "metric_class_that_averages_batches": Limit(
-        "A metric class of your own that averages numbers of batches averages those of each worker's part of a batch. "
-        "A metric function that returns one number sees the whole batch.",
-        ("of_batches",),
-    ),
-    "step_with_an_unscaled_loss_of_its_own": Limit(
-        "In a `train_step` of your own, a loss that no Keras loss computes is not scaled: its gradients are added up "
-        "over the workers, and a notice names the line."
     ),
 }
 

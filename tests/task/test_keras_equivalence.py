@@ -115,8 +115,9 @@ def test_workers_learn_what_one_process_learns(
     assert wrong == []
     assert run.output.count("clusterkit: patched fit, evaluate and predict of Keras 3") == 1
     assert b"clusterkit: patched" in run.log("worker:0")
-    assert run.output.count("changes its variable") == names.count("layer_that_averages_its_own_rows")
-    assert run.output.count("The metric ") == names.count("metric_class_that_keeps_a_maximum")
+    assert "changes its variable" not in run.output  # such layers are called with the whole batch
+    apart = sum(name.startswith("layer_not_synchronized") for name in names)
+    assert run.output.count("clusterkit: BatchNormalization ") == apart
 
 
 @pytest.mark.parametrize("names", [ALONE, pytest.param(MORE_ALONE, marks=pytest.mark.long)], ids=["some", "others"])
