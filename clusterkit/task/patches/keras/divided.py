@@ -77,7 +77,7 @@ def divide_layers(trainer: Any, load: Any) -> None:
             if not isinstance(output, tf.Tensor) or output.dtype == tf.string:
                 step.undivided[id(output)] = output
                 return output
-            if has_rows(output):
+            if has_rows(output, span.length):
                 return step.join(output, span)
             say_once(ONE_NUMBER.format(name_of(self)))
             return step.weighed(output) if output.dtype.is_floating else output
@@ -91,7 +91,8 @@ def wholes(tf: Any, step: Any, leaves: list[Any]) -> list[Any]:
     """Return a call's arguments for the whole batch: in a layer, tensors of which this replica has its own rows."""
     if step.span is None:
         return leaves
-    are_rows = [isinstance(leaf, tf.Tensor) and leaf.dtype != tf.string and has_rows(leaf) for leaf in leaves]
+    length = step.span.length
+    are_rows = [isinstance(leaf, tf.Tensor) and leaf.dtype != tf.string and has_rows(leaf, length) for leaf in leaves]
     return [step.join(leaf, step.span) if joins else leaf for leaf, joins in zip(leaves, are_rows, strict=True)]
 
 
@@ -99,10 +100,10 @@ def back(tf: Any, step: Any, output: Any) -> Any:
     """Return this replica's part of what a layer has computed from the whole batch."""
     if step.is_joined(output):
         return step.parts[output.ref()][0]
-    if not isinstance(output, tf.Tensor) or not output.dtype.is_floating or step.span is None:
+    if not isinstance(output, tf.Tensor) or output.dtype == tf.string or step.span is None:
         return output
-    if not has_rows(output):
-        return step.shared(output)
+    if not has_rows(output, step.span.total):
+        return step.shared(output) if output.dtype.is_floating else output
     times = tf.shape(output)[0] // tf.maximum(step.span.total, 1)
     return step.split(output, step.span.times(tf, step.span.length * times))
 
@@ -148,8 +149,13 @@ def is_whole(tf: Any, step: Any, leaf: Any) -> bool:
     return leaf.shape[0] is None or (hasattr(leaf, "numpy") and bool(leaf.shape[0] == step.data.total))
 
 
-def has_rows(output: Any) -> bool:
-    return bool(output.shape.rank) and (output.shape[0] is None or hasattr(output, "numpy"))
+def has_rows(value: Any, rows: Any) -> bool:
+    """Return whether a tensor may have `rows` rows, or several for each. In a graph, such a number is unknown."""
+    if not value.shape.rank:
+        return False
+    if hasattr(value, "numpy"):
+        return bool(value.shape[0] % max(int(rows), 1) == 0)
+    return value.shape[0] is None
 
 
 def in_control_flow(tf: Any) -> bool:
@@ -185,8 +191,8 @@ def add_whole_losses(trainer: Any, load: Any) -> None:
             fit.say_once(ADDED.format(name_of(self)))
 
         def whole(value: Any) -> Any:
-            value = tf.convert_to_tensor(value)
-            return step.join(value, step.data) if has_rows(value) else step.weighed(value)
+            value, span = tf.convert_to_tensor(value), step.span or step.data
+            return step.join(value, span) if has_rows(value, span.length) else step.weighed(value)
 
         return add(self, trainer.tree.map_structure(whole, loss))
 
@@ -236,7 +242,7 @@ def divide_losses(trainer: Any, load: Any) -> None:
         if not running or not running[-1][0].is_local or steps.current() is not running[-1][0]:
             return reduce(values, sample_weight, mask, *args, **kw)
         step, span = running[-1]
-        if not has_rows(values):
+        if not has_rows(values, span.length):
             raise OneNumber
         with step.mode(local=False):
             mask = None if mask is None else step.join(mask, span)
