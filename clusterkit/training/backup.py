@@ -126,7 +126,7 @@ class Backup(ReportProgress):
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
         self._checkpointer = Checkpointer(
-            self._own_directory(), keep=self._keep, background=self._in_background, **named
+            self._directory_of_fit(), keep=self._keep, background=self._in_background, **named
         )
         # `partial`, since Keras creates the metrics only in the first step (and resets them in each epoch anyway).
         self._checkpointer.restore(partial=True)
@@ -177,7 +177,7 @@ class Backup(ReportProgress):
         _Fits.backed_up += self._directory is None
         _Fits.directories.add(self._checkpointer.directory)
 
-    def _own_directory(self) -> str | os.PathLike[str] | None:
+    def _directory_of_fit(self) -> str | os.PathLike[str] | None:
         """Return the directory of this `fit`. An interrupted `fit` has its directory until one is completed."""
         if self._directory is not None or not _Fits.backed_up:
             return self._directory

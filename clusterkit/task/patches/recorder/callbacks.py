@@ -47,7 +47,9 @@ def without_writers(callbacks: Iterable[Any]) -> list[Any]:
     for callback in callbacks:
         if not is_writer(callback):
             kept.append(callback)
-        elif directory := getattr(callback, "_own_directory", ""):  # set by task/patches/callbacks.py
+        elif isinstance(
+            directory := getattr(callback, "_own_directory", None), str
+        ):  # set by task/patches/callbacks.py
             with suppress(OSError):
                 os.rmdir(directory)
     return kept
