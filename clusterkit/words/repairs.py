@@ -40,13 +40,13 @@ REPAIRS = {
         "Shuffles without a seed get a seed from the run, which is the same in all workers.",
         "No order is promised without a seed. Shuffles with a seed are not patched, and data that is not sharded keeps "
         "another order in each worker.",
-        "shuffles without a seed, which would lose and double rows on several workers",
+        "shuffles without a seed",
     ),
     "callbacks-apart": Repair(
         "Keras's callbacks write this worker's files to a directory workertemp_N, which is removed after fit.",
         "Otherwise all workers would write to the same files. The leader's files stay at the paths that the program "
         "gives.",
-        "the paths of callbacks' files, which all workers would write to",
+        "the paths of callbacks' files",
     ),
     "backup-whole": Repair(
         "BackupAndRestore and ModelCheckpoint save beside their files, and then move the files to their place.",

@@ -97,7 +97,9 @@ def _run(prepared: Prepared, display: Display, lifeline: int | None, session: Wa
         owner = Lifeline()  # the warm server ends with this process
         lifeline = owner.end
     code = up(prepared, display, lifeline, session)
-    if is_own and display.level <= Level.INFO and is_screen(sys.stdout) and (told := hint(prepared.job)):
+    # After a failure, the report is what has to be read.
+    is_read = is_own and code == 0 and display.level <= Level.INFO and is_screen(sys.stdout)
+    if is_read and (told := hint(prepared.job)):
         say(told)
     return code
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-HOW = "; --no-patches leaves them as they are, clusterkit show --patches explains them"
+HOW = " (clusterkit show --patches)"
 _effects: set[str] = set()  # the repairs that this process has reported
 
 
