@@ -31,7 +31,7 @@ def patched(run: Up) -> dict[str, list[str]]:
 
 def lines(run: Up, task: str) -> set[str]:
     """What the task's log says that was patched."""
-    return set(re.findall(r"^clusterkit: patched (.*?)(?: of Keras|, which)", run.log(task).decode(), re.M))
+    return set(re.findall(r"^clusterkit: patched (.*?)(?: of Keras|, which| \()", run.log(task).decode(), re.M))
 
 
 def test_a_task_tells_what_was_patched_in_it(up: Callable[..., Up], home: Path, tmp_path: Path) -> None:
