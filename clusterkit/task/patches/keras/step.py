@@ -131,12 +131,13 @@ class Step:
     @contextmanager
     def only_if_used(self) -> Iterator[None]:
         """Within the context, a collective operation is left out of the step if nothing uses its result."""
-        graph = None if self.tf.executing_eagerly() else self.tf.compat.v1.get_default_graph()
-        before = len(graph.get_operations()) if graph is not None else 0
+        if self.tf.executing_eagerly():
+            yield
+            return
+        graph = self.tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
         yield
-        for operation in graph.get_operations()[before:] if graph is not None else ():
-            if operation.type.startswith("Collective"):
-                droppable.add(operation)
+        droppable.update(each for each in graph.get_operations()[before:] if each.type.startswith("Collective"))
 
     def join(self, part: Any, span: RowSpan) -> Any:
         """Concatenate the parts of all replicas in the order of the replicas, and remember this replica's part."""
