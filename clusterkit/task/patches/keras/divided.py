@@ -6,7 +6,7 @@ Whatever else a program computes in a step is computed by every worker from the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -128,18 +128,11 @@ def part(tf: Any, step: Any, leaf: Any, span: Any) -> Any:
         return step.parts[leaf.ref()][0]
     if not isinstance(leaf, tf.Tensor) or not is_whole(tf, step, leaf):
         return leaf
-    rows = tf.shape(leaf)[0]
-    own = type(span)(tf, *(tf.where(rows == span.total, one, other) for one, other in ends(span, rows)))
-    divided = step.split(leaf, own)
+    divided = step.split(leaf, span.of_rows(tf, tf.shape(leaf)[0]))
     mask = getattr(leaf, "_keras_mask", None)
     if mask is not None:
         divided._keras_mask = part(tf, step, mask, span)
     return divided
-
-
-def ends(span: Any, rows: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield start, size and total of the span, each with its value for a tensor that is used whole."""
-    return zip((span.start, span.size, span.total), (0, rows, rows), strict=True)
 
 
 def is_whole(tf: Any, step: Any, leaf: Any) -> bool:

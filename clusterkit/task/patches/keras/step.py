@@ -49,6 +49,11 @@ class RowSpan:
         times = rows // tf.maximum(self.length, 1)
         return RowSpan(tf, self.start * times, self.size * times, self.total * times)
 
+    def of_rows(self, tf: Any, rows: Any) -> RowSpan:
+        """Return this span for a tensor with `total` rows; for a tensor with other rows, the span of all of them."""
+        is_divided = rows == self.total
+        return RowSpan(tf, tf.where(is_divided, self.start, 0), tf.where(is_divided, self.size, rows), rows)
+
 
 class Step:
     """One replica's step. `place` is the replica's index, and `number` its index among those of this process."""
