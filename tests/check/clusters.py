@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.check.programs import CLUSTER, COORDINATOR, MADE, ONE, SERVED, TF, TWO, Row
+from tests.check.programs import CLUSTER, COORDINATOR, GANG, MADE, ONE, SERVED, TF, TWO, Row
 
 READ = f"{TF}config = json.loads(os.environ['TF_CONFIG'])\n"
 SET = f"{TF}os.environ['TF_CONFIG'] = json.dumps({CLUSTER})  # here\nstrategy = {MADE}\n"
@@ -99,6 +99,23 @@ CLUSTERS = [
             ("strategy = tf.distribute.MirroredStrategy()", ""),
         ),
         ONE,
+    ),
+    Row(
+        "division-by-no-rows",
+        f"{GANG}class Net(tf.keras.Model):\n    def train_step(self, data):\n"
+        "        return {'loss': tf.reduce_sum(self(data)) / tf.reduce_sum(data)}  # here\n"
+        "Net().fit(tf.data.Dataset.from_tensor_slices(rows).batch(64))\n",
+        (("batch(64)", "batch(64, drop_remainder=True)"),),
+        {**TWO, "patches": False},
+        (TWO,),  # with patches, a step of fit sees the whole batch
+    ),
+    Row(
+        "division-by-no-rows",
+        f"{GANG}def step(x):\n    return tf.reduce_sum(model(x)) / tf.reduce_sum(x)  # here\n"
+        "data = tf.data.Dataset.from_tensor_slices(rows).batch(64)\nstrategy.run(step, args=(x,))\n",
+        (("strategy.run(step", "print(step"),),
+        TWO,
+        (),
     ),
     Row(
         "cluster-without-the-chief",

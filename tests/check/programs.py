@@ -249,8 +249,8 @@ PROGRAMS = [
             ("self(data) ** 2)", "self(data) ** 2) / self.distribute_strategy.num_replicas_in_sync"),
             *(("def train_step", "def test_step"), ("tf.keras.Model", "tf.Module")),
         ),
-        TWO,
-        (ONE, SERVED),
+        {**TWO, "patches": False},
+        (ONE, SERVED, TWO),  # with patches, a step of fit sees the whole batch
     ),
     Row(
         "batch-per-replica",

@@ -203,6 +203,14 @@ SHARES = [
         ONE,
     ),
     Row(
+        "assigned-metric",
+        f"{GANG}class Rate(tf.keras.metrics.Metric):\n    def update_state(self, y, p, sample_weight=None):\n"
+        "        self.rate.assign(tf.reduce_mean(y))  # here\nmodel.fit(x, y)\n",
+        (("update_state", "reset_state"),),
+        {**TWO, "patches": False},
+        (TWO,),  # with patches, fit updates a metric of the program's own with the whole batch, once
+    ),
+    Row(
         "forks",
         f"{TF}from multiprocessing import Process\ndef work(rows):\n    return model.predict(rows)\n"
         "Process(target=work, args=(x,)).start()  # here\n",

@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
-from clusterkit.check.rules.replicas import MIRRORED, function_of, is_model, reached, replica_functions, replicas_of
+from clusterkit.check.rules.replicas import (
+    MIRRORED,
+    function_of,
+    has_whole_steps,
+    is_model,
+    reached,
+    replica_functions,
+    replicas_of,
+)
 from clusterkit.check.source import Source, argument
 
 _SCALE = "Scale the regularization losses: add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
@@ -28,7 +36,7 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
     if replicas is None or any(_is_scaled(node) for source in case.sources for node in source.nodes):
         return
     for source in case.sources:
-        for step in dict.fromkeys(replica_functions(source)):
+        for step in dict.fromkeys(replica_functions(case, source)):
             text = "\n".join(map(ast.unparse, reached(source, step)))
             mean = None if _SCALES.search(text) else _mean_under_tape(source, step, case.keras)
             added = None if mean or "scale_regularization" in text else _regularization(source, step)
@@ -78,7 +86,7 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
     if not mirrored or not batches or any(source.mentions(_FULL) or _drops(source) for source in case.sources):
         return
     for source in case.sources:
-        functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
+        functions = _functions_of_parts(case, source)
         for node in dict.fromkeys(node for function in functions for node in ast.walk(function)):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum(source, node.right):
                 what = (
@@ -90,6 +98,14 @@ def division_by_no_rows(case: Case) -> Iterator[Hit]:
                     "tf.math.divide_no_nan."
                 )
                 yield Hit(source.location(node), what, advice)
+
+
+def _functions_of_parts(case: Case, source: Source) -> list[ast.FunctionDef]:
+    """Return the file's functions that may be called with the rows of one replica."""
+    if not has_whole_steps(case):
+        return [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
+    steps = replica_functions(case, source)
+    return [function for step in steps for function in reached(source, step)]
 
 
 def _is_scaled(node: ast.AST) -> bool:

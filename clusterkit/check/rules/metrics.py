@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
-from clusterkit.check.rules.replicas import is_gang, reached, replica_functions, replicas_of
+from clusterkit.check.rules.replicas import has_whole_steps, is_gang, reached, replica_functions, replicas_of
 from clusterkit.check.source import argument
 
 _METRICS = {"keras.metrics.Metric", "keras.metrics.Mean"}
@@ -17,7 +17,7 @@ def metric_of_one_worker(case: Case) -> Iterator[Hit]:
     for source in case.sources if is_gang(case) else ():
         updated = {
             ast.unparse(call.func.value)
-            for step in replica_functions(source)
+            for step in replica_functions(case, source)
             for function in reached(source, step)
             for call in ast.walk(function)
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
@@ -40,6 +40,8 @@ def assigned_metric(case: Case) -> Iterator[Hit]:
     if replicas is None:
         return
     for source in case.sources:
+        if has_whole_steps(case) and not any(replica_functions(case, source)):
+            continue  # fit updates such a metric with the whole batch, once
         classes = [node for node in source.nodes if isinstance(node, ast.ClassDef)]
         for update in (
             method

@@ -52,9 +52,17 @@ def is_gang(case: Case) -> bool:
     return case.job.shape is Shape.MULTI_WORKER and case.is_distributed and bool(is_made)
 
 
-def replica_functions(source: Source) -> Iterator[ast.FunctionDef]:
-    """Yield the file's functions that the program or `fit` passes to `strategy.run`."""
-    for node in source.nodes:
+def has_whole_steps(case: Case) -> bool:
+    """Return whether each step of `fit` sees the whole batch in every worker, as the patches of Keras 3 make it."""
+    return is_gang(case) and case.keras == 3 and case.job.patches
+
+
+def replica_functions(case: Case, source: Source) -> Iterator[ast.FunctionDef]:
+    """Yield the file's functions in which a replica sees its own rows, since `strategy.run` is called with them.
+
+    `fit` calls it with the `train_step` of a model, unless this step sees the whole batch.
+    """
+    for node in source.nodes if not has_whole_steps(case) else ():
         if isinstance(node, ast.ClassDef) and is_model(source, node):
             yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "train_step")
     for _, call in source.calls():

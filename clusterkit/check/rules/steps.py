@@ -40,7 +40,7 @@ def mean_of_parts(case: Case) -> Iterator[Hit]:
                 what = "The loss is divided by the global batch size, and MEAN divides by the number of replicas, "
                 advice = "Add up the losses of the replicas with tf.distribute.ReduceOp.SUM."
                 yield Hit(source.location(call), what + smaller, advice)
-        for step in dict.fromkeys(replica_functions(source)):
+        for step in dict.fromkeys(replica_functions(case, source)):
             for metric, call in _updates(source, step):
                 if _is_divided(source, source.value(argument(call, 0, "values"))):
                     loss = ast.unparse(call.args[0]) if call.args else "loss"

@@ -196,7 +196,7 @@ ROWS: tuple[Row, ...] = (
         "Define a call method that takes a batch: def call(self, x): return self.discriminator(x). Begin the inner "
         "models with tf.keras.Input(shape=…), and build the optimizers of train_step in strategy.scope(): "
         "self.d_optimizer.build(self.discriminator.trainable_variables).",
-        example=_TWO,
+        example=(*_TWO, "--no-patches"),
     ),
     Row(
         "callback-of-another-keras",
