@@ -99,9 +99,90 @@ def layer_that_was_adapted():
     return with_layers(normalization, layers.Dense(4))
 
 
+several(
+    CASES,
+    "layer_of",
+    lambda make: with_layers(layers.Dense(16), make()),
+    dropout=lambda: layers.Dropout(0.5),
+    alpha_dropout=lambda: layers.AlphaDropout(0.3),
+    gaussian_dropout=lambda: layers.GaussianDropout(0.3),
+    gaussian_noise=lambda: layers.GaussianNoise(0.3),
+    dropout_alike_for_all_rows=lambda: layers.Dropout(0.5, noise_shape=(1, 16)),
+)
+
+
 @case
-def layer_of_dropout():
-    return with_layers(layers.Dense(16), layers.Dropout(0.5), rows=48)
+def layer_of_dropout_eagerly():
+    return with_layers(layers.Dense(16), layers.Dropout(0.5), rows=48, run_eagerly=True)
+
+
+@case
+def layer_of_dropout_with_rows_twice():
+    """In each row's two halves, as rows of their own."""
+    inputs = keras.Input((6,))
+    halves = layers.Lambda(lambda x: tf.reshape(x, (-1, 3)))(inputs)
+    halves = layers.Dropout(0.4)(layers.Dense(4, "tanh")(halves))
+    outputs = layers.Lambda(lambda x: tf.reshape(x, (-1, 8)))(halves)
+    return fitted(compiled(keras.Model(inputs, layers.Dense(3)(outputs))), rows=LESS)
+
+
+@case
+def layers_of_dropout_in_attention_and_recurrence():
+    words = keras.Input((7,), dtype="int32")
+    known = layers.SpatialDropout1D(0.2)(layers.Embedding(20, 8)(words))
+    seen = layers.MultiHeadAttention(2, 4, dropout=0.3)(known, known)
+    last = layers.GRU(4, dropout=0.3, recurrent_dropout=0.3)(seen)
+    return fitted(compiled(keras.Model(words, layers.Dense(3)(last))), WORDS, rows=LESS)
+
+
+@case
+def layers_of_random_images():
+    inputs = keras.Input((6, 6, 2))
+    turned = layers.RandomRotation(0.2)(layers.RandomFlip()(inputs))
+    moved = layers.RandomContrast(0.3)(layers.RandomTranslation(0.2, 0.2)(turned))
+    outputs = layers.Dense(3)(layers.Flatten()(moved))
+    return fitted(compiled(keras.Model(inputs, outputs)), IMAGES, rows=LESS)
+
+
+class Sampling(layers.Layer):
+    """Draws around what it gets, as the encoder of a variational autoencoder does."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.draw = draw
+        self.generator = keras.random.SeedGenerator(7)
+
+    def call(self, inputs):
+        shape = keras.ops.shape(inputs)
+        return inputs + 0.5 * self.draw((shape[0], shape[1]), self.generator)
+
+
+@tf.function
+def drawn_in_a_function(shape, generator):
+    return tf.random.stateless_uniform(shape, seed=(3, 4))
+
+
+several(
+    CASES,
+    "layer_that_samples",
+    lambda draw: with_layers(layers.Dense(5), Sampling(draw)),
+    with_keras=lambda shape, generator: keras.random.normal(shape, seed=generator),
+    whole_numbers=lambda shape, generator: tf.cast(keras.random.randint(shape, 0, 9, seed=generator), "float32"),
+    from_a_tail=lambda shape, generator: keras.random.truncated_normal(shape, seed=generator),
+    in_a_function=drawn_in_a_function,
+)
+several(
+    CASES,
+    "layer_that_samples_with_tensorflow",
+    lambda draw: with_layers(layers.Dense(5), Sampling(draw), rows=48),
+    a_normal_number=lambda shape, generator: tf.random.normal(shape),
+    a_uniform_number=lambda shape, generator: tf.random.uniform(shape, seed=5),
+)
+
+
+@case
+def layer_that_samples_with_tensorflow_until_a_short_batch():
+    return with_layers(layers.Dense(5), Sampling(lambda shape, generator: tf.random.normal(shape)), rows=LESS)
 
 
 @case

@@ -57,7 +57,10 @@ LIMITS = {
     "rows_of_a_generator": UNKNOWN,
     "rows_of_a_generator_dataset": UNKNOWN,
     "rows_of_sampled_datasets": UNKNOWN,
-    "layer_of_dropout": Limit("Dropout and other random layers draw alike in every replica, so the masks are others."),
+    "layer_that_samples_with_tensorflow_until_a_short_batch": Limit(
+        "`tf.random.normal` and its like in a layer begin their numbers anew when a step is traced again, as for a "
+        "shorter last batch; `keras.random.normal` with a `SeedGenerator` does not."
+    ),
     "layer_not_synchronized": APART,
     "layer_not_synchronized_after_a_logarithm": APART,
     "rows_of_a_dataset_that_is_not_sharded": Limit(

@@ -27,7 +27,7 @@ PROGRAM = CHILDREN / "keras_table.py"
 # Each was seen to be wrong before it was mended, or stands for a subject.
 SLICE = ("mask_of_words_where_a_worker_has_no_row", "rows_of_a_dataset_without_a_seed")
 MORE = (
-    *("metric_auc", "compile_several_steps"),
+    *("metric_auc", "compile_several_steps", "layers_of_dropout_in_attention_and_recurrence"),
     *("weights_by_weights", "rows_of_arrays_without_a_seed", "step_of_metrics", "loss_one_correlation"),
     *("mixed_float16_where_one_row_overflows", "predictions_of_files", "layer_synchronized_after_a_logarithm"),
 )

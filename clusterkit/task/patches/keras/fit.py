@@ -20,6 +20,7 @@ REPAIRS = (
     "metrics",
     "gradients",
     "alone",
+    "draws",
     "state",
 )  # the files beside this one that patch every Keras 3
 
