@@ -18,6 +18,7 @@ from clusterkit.text.durations import seconds
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import Limits
+from clusterkit.words.outcome import Reservation
 
 if TYPE_CHECKING:  # imported late at runtime, since most test sessions start no cluster
     from clusterkit.api import Cluster, Result
@@ -151,10 +152,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         leaks = _leaks(home)
     failed = request.node.stash.get(FAILED, False)
     missed, alone = ([], []) if failed else (_never_injected(clusters.started), _trained_alone(clusters.started))
+    others = [] if failed else _other_reservations(clusters.started)
     for doubt in dict.fromkeys(str(doubt) for result in _succeeded(clusters.started) for doubt in result.doubts):
         request.node.warn(pytest.PytestWarning(f"The job did not train as meant: {doubt}"))
     different = [] if failed else _not_equal(clusters.started)
-    if not (keep or leaks or missed or alone or different or request.node.stash.get(FAILED, False)):
+    if not (keep or leaks or missed or alone or different or others or request.node.stash.get(FAILED, False)):
         shutil.rmtree(home, ignore_errors=True)
     if leaks:
         pytest.fail("\n".join(["The test left the following behind; it has been cleaned up.", *leaks]), pytrace=False)
@@ -164,6 +166,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.fail("\n".join(["The training was not distributed.", *alone]), pytrace=False)
     if different:
         pytest.fail("\n".join(["The workers do not compute what one process does.", *different]), pytrace=False)
+    if others:
+        pytest.fail("\n".join(["The job ended well, but not as asked.", *others]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -207,13 +211,13 @@ def _defaults(request: pytest.FixtureRequest) -> Keywords:
 
 def _never_injected(started: list[Cluster]) -> list[str]:
     """Describe the faults that were never injected, for runs that succeeded. Runs that the test ended are left out."""
-    done = _succeeded(started)
+    done = _held_against(started, Reservation.FAULTS)
     return [f"{one.fault}: {one.why}. The run: {result.directory}" for result in done for one in result.not_injected]
 
 
 def _trained_alone(started: list[Cluster]) -> list[str]:
     """Return a text for each job that succeeded although its tasks trained independently."""
-    found = [(result.undistributed, result.directory) for result in _succeeded(started)]
+    found = [(result.undistributed, result.directory) for result in _held_against(started, Reservation.ALONE)]
     return [
         "\n".join([f"{one} The run: {directory}. The program needs:", *(f"    {line}" for line in one.mend)])
         for one, directory in found
@@ -223,10 +227,22 @@ def _trained_alone(started: list[Cluster]) -> list[str]:
 
 def _not_equal(started: list[Cluster]) -> list[str]:
     """Return a text for each job whose first steps differ from those of one process, as --verify has found."""
-    found = [(result.verification, result.directory) for result in _succeeded(started)]
+    found = [(result.verification, result.directory) for result in _held_against(started, Reservation.VERIFY)]
+    return ["\n".join([*one.lines, f"The run: {directory}"]) for one, directory in found if one is not None]
+
+
+def _other_reservations(started: list[Cluster]) -> list[str]:
+    """Return a text for each job that succeeded although a worker had not finished, or the loss is not a number."""
+    others = Reservation.UNFINISHED, Reservation.NAN
     return [
-        "\n".join([*one.lines, f"The run: {directory}"]) for one, directory in found if one is not None and one.differs
+        f"{result.reason}. The run: {result.directory}. A test that means this has allow={[*map(str, others)]}."
+        for result in _held_against(started, *others)
     ]
+
+
+def _held_against(started: list[Cluster], *reservations: Reservation) -> list[Result]:
+    """Return the results of the jobs that succeeded with one of these reservations."""
+    return [result for result in _succeeded(started) if not set(reservations).isdisjoint(result.reservations)]
 
 
 def _succeeded(started: list[Cluster]) -> list[Result]:

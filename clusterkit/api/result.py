@@ -45,7 +45,7 @@ class Result(RunResult):
 
     @property
     def ok(self) -> bool:
-        """True if the job succeeded, even if a fault was never injected (see `not_injected`)."""
+        """True if the job succeeded, even if not as it was asked to (see `reservations`)."""
         return self.state is RunState.SUCCEEDED
 
     @classmethod

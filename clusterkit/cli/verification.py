@@ -10,7 +10,7 @@ from clusterkit.cli.terminal import say
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Shape
-from clusterkit.words.outcome import PROVED_NOTHING
+from clusterkit.words.outcome import NOT_AS_ASKED
 from clusterkit.words.verification import Equality, parse_request
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ HINT = (
 class NotVerified(ClusterkitError):
     """The job does not begin, since --verify required and its first steps differ or can't be compared."""
 
-    exit_code = PROVED_NOTHING
+    exit_code = NOT_AS_ASKED
 
 
 class VerifiedJob(NamedTuple):

@@ -32,7 +32,7 @@ SEED = 1  # the seed of both runs if the job has none
 OMITTED = (
     *("fault", "run_id", "watch", "watch_fresh", "min_workers", "restart", "restart_budget", "pcap", "network"),
     *("dashboard", "dashboard_control", "tensorboard", "on_failure", "on_recovery", "on_stall", "on_end"),
-    *("pdb", "debugpy", "debugpy_wait", "evaluator", "strict"),
+    *("pdb", "debugpy", "debugpy_wait", "evaluator", "allow"),
 )
 VERSIONS = ("python", "tensorflow", "keras", "tf_keras", "numpy")
 LIBRARIES = ("TF_", "KERAS_", "XLA_", "JAX_")  # the variables of the shell on which a verdict depends

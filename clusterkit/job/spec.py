@@ -18,6 +18,7 @@ from clusterkit.words import wire
 from clusterkit.words.faults import Fault
 from clusterkit.words.job import Hook, HostRequest, JobSpec, Network, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
+from clusterkit.words.outcome import Reservation
 
 # Characters that can't be in an argument or variable: NUL, and surrogates that do not stand for undecodable bytes.
 UNFIT_CHARACTERS = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -171,6 +172,10 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
                 yield f"{where}env: {name} is set by clusterkit in every task and can't be given."
             elif not name or "=" in name or UNFIT_CHARACTERS.search(name + value):
                 yield f"{where}env: {name!r} can't be the name of an environment variable with that value."
+    known = [str(each) for each in Reservation]
+    for name in job.allow:
+        if name not in known:
+            yield f"--allow {name!r} is none of these: {', '.join(known)}."
     yield from preload_problems(job.preload)
     if job.preload and job.start is StartMode.COLD:
         yield "--preload is for warm starts; with --start cold nothing is imported beforehand."

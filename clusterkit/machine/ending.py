@@ -18,12 +18,13 @@ from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import Task, TaskState, TaskType
 from clusterkit.words.outcome import (
     CRASHED,
-    PROVED_NOTHING,
+    NOT_AS_ASKED,
     SUSPENDED,
     Asked,
     Blame,
     Failure,
     NotInjected,
+    Reservation,
     RunResult,
     RunState,
     diverged,
@@ -43,6 +44,7 @@ class Verdict:
     repeated: bool = False
     usage_error: bool = False
     lost: bool = False
+    reservations: tuple[Reservation, ...] = ()
 
 
 @dataclass(slots=True)
@@ -205,27 +207,32 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _qualified(self, verdict: Verdict) -> Verdict:
-        """Return the verdict. Qualify a success if, for example, tasks trained alone or a fault was not injected."""
-        count = len(self.not_injected())
+        """Return the verdict. A success that is not what was asked for has an exit code of its own, and says why."""
         if verdict.state is not RunState.SUCCEEDED:
             return verdict
-        if self.state.job.strict and (found := self.undistributed()):
-            reason = f"{verdict.reason}, but {found.clause} (--strict)"
-            return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
-        if self.diverged_at is not None:
-            reason = f"{verdict.reason}, but the loss is not a number, first at step {self.diverged_at}"
-            verdict = replace(verdict, reason=reason)
-        if self.unfinished:
-            unfinished = listed([failure.task for failure in self.unfinished])
-            verdict = replace(verdict, reason=f"{verdict.reason}, but {unfinished} had not finished")
-        if self.verification is not None and self.verification.differs:
-            reason = f"{verdict.reason}, but its first steps are not equal to those of one process"
-            verdict = replace(verdict, exit_code=PROVED_NOTHING, reason=reason)
-        if not count:
+        found = self._reservations()
+        if not found:
             return verdict
-        what = "a fault that was" if count == 1 else f"{count} faults that were"
-        reason = f"{verdict.reason}, but {what} asked for {'was' if count == 1 else 'were'} never injected"
-        return replace(verdict, exit_code=PROVED_NOTHING, reason=reason)
+        reason = f"{verdict.reason}, but {listed(list(found.values()))}"
+        return replace(verdict, exit_code=NOT_AS_ASKED, reason=reason, reservations=tuple(found))
+
+    def _reservations(self) -> dict[Reservation, str]:
+        """Map each reservation about a success to a clause, leaving out those that --allow names."""
+        found = dict[Reservation, str]()
+        alone, faults = self.undistributed(), len(self.not_injected())
+        if alone is not None:
+            found[Reservation.ALONE] = alone.clause
+        if self.unfinished:
+            tasks = listed([failure.task for failure in self.unfinished])
+            found[Reservation.UNFINISHED] = f"{tasks} had not finished"
+        if self.diverged_at is not None:
+            found[Reservation.NAN] = f"the loss is not a number, first at step {self.diverged_at}"
+        if self.verification is not None and self.verification.differs:
+            found[Reservation.VERIFY] = "its first steps are not equal to those of one process"
+        if faults:
+            what = "a fault that was asked for was" if faults == 1 else f"{faults} faults that were asked for were"
+            found[Reservation.FAULTS] = f"{what} never injected"
+        return {kind: clause for kind, clause in found.items() if kind not in self.state.job.allow}
 
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         attempts = [self.state.attempts[key] for key in sorted(self.state.attempts)]
@@ -257,6 +264,7 @@ class Ending:
             loop=report is not None and report.training is Training.LOOP,
             short=short and verdict.state is RunState.SUCCEEDED,
             verification=self.verification,
+            reservations=verdict.reservations,
         )
 
 

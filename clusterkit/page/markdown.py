@@ -133,7 +133,7 @@ def campaign_markdown(record: CampaignRecord) -> str:
 def _headline(told: RunFacts) -> str:
     run = told.run
     state = run.state or run.phase
-    good = run.exit_code == 0
+    good = run.state == RunState.SUCCEEDED
     is_doubtful = good and told.result is not None and not told.result.fine
     mark = "!" if is_doubtful else "✔" if good else "✘" if run.state else "–"
     steps = "" if run.step is None else f", step {run.step}"

@@ -215,7 +215,7 @@ class JobSpec:
     patches: bool = True  # True to patch Keras where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
     hosts: HostRequest = field(default_factory=HostRequest)
-    strict: bool = False  # True if the job counts as failed when its tasks trained alone
+    allow: tuple[str, ...] = ()  # the reservations (words/outcome.py) with which a success still has exit code 0
     verify: str = "no"  # the value of --verify, such as "yes", "20" or "required:20"
     tensorboard: bool = False  # True to run TensorBoard during the job
     dashboard: bool = False  # True to run the dashboard during the job

@@ -157,7 +157,14 @@ class LibraryOptions(TypedDict, total=False):
         ),
     ]
     keras: Annotated[Literal[2, 3], Option("The version of Keras behind tf.keras.", "keras", default="TensorFlow's, 3")]
-    strict: Annotated[bool, Option("Exit with code 1 if each task trained on its own.", "strict")]
+    allow: Annotated[
+        Sequence[str],
+        Option(
+            "Exit with code 0, not 3, although tasks train alone, a worker has not finished, the loss is NaN …",
+            "allow",
+            "alone|unfinished|nan|faults|verify",
+        ),
+    ]
     verify: Annotated[
         bool | int | str,
         Option(

@@ -13,9 +13,7 @@ from clusterkit.words.model import AttemptEvent, Task
 from clusterkit.words.verification import Verification
 
 CRASHED = 70  # exit code if clusterkit itself failed; EX_SOFTWARE in sysexits.h
-PROVED_NOTHING = (
-    3  # exit code of `up` if the job succeeded, but a fault was never injected, or --verify found a difference
-)
+NOT_AS_ASKED = 3  # exit code of `up` if the job succeeded, but with a reservation: see Reservation
 SUSPENDED = 75  # exit code of `up` if the run continues in another allocation; EX_TEMPFAIL in sysexits.h
 PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler, after a checkpoint, to request a restart
 REFUSED = 78  # exit code of a task whose program can't work as it is configured; EX_CONFIG in sysexits.h
@@ -180,6 +178,23 @@ class RunState(enum.StrEnum):
     SUSPENDED = "suspended"  # the run ended with its allocation, and continues in another one
 
 
+class Reservation(enum.StrEnum):
+    """Why a run that succeeded is not what was asked for. `--allow` takes the values; `text` explains one to people."""
+
+    text: str
+
+    def __new__(cls, value: str, text: str) -> Self:
+        reservation = str.__new__(cls, value)
+        reservation._value_, reservation.text = value, text
+        return reservation
+
+    ALONE = "alone", "each task trained by itself, although it has peers"
+    UNFINISHED = "unfinished", "a worker failed or still trained when the first worker had ended"
+    NAN = "nan", "the last loss is NaN or infinite"
+    FAULTS = "faults", "a fault that was asked for was never injected"
+    VERIFY = "verify", "the first steps differ from those of one process"
+
+
 @dataclass(frozen=True, slots=True)
 class NotInjected:
     """A requested fault that was never injected. `why` is the reason, as a clause."""
@@ -197,7 +212,8 @@ class RunResult:
     | same | other tasks' independent failures with the same error as the cause |
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
     | usage_error | True if a restart is useless: the program, an argument, a path or the configuration is wrong |
-    | not_injected | requested faults that were never injected; if the job succeeded, `exit_code` is 3 |
+    | reservations | why the success is not what was asked for, so that `exit_code` is 3; without what --allow names |
+    | not_injected | requested faults that were never injected |
     | explanations | why the run failed, or did not train as intended, and what to do |
     | finding | the first of the explanations, as text |
     | lost | True if the run was cut off, as when its supervisor was killed; `--continue` may continue the run |
@@ -207,7 +223,7 @@ class RunResult:
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     | diverged_at | the step of the first loss that was NaN or infinite; None if the last loss is a number |
     | short | True if the run succeeded with fewer steps than the leader had announced |
-    | verification | the verdict of --verify; if the first steps differ and the job succeeded, `exit_code` is 3 |
+    | verification | the verdict of --verify |
     | loop | True if the program has its own training loop instead of Keras' `fit` |
     """
 
@@ -237,6 +253,7 @@ class RunResult:
     diverged_at: int | None = None
     short: bool = False
     verification: Verification | None = None
+    reservations: tuple[Reservation, ...] = ()
 
     def last_attempt(self, task: Task) -> AttemptEnded | None:
         """Return the task's last attempt, or None if the task was never started."""
@@ -244,9 +261,8 @@ class RunResult:
 
     @property
     def fine(self) -> bool:
-        """Return whether the run succeeded without reservations, such as a fault that was never injected."""
-        proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
-        return proved and self.diverged_at is None and not self.doubts
+        """Return whether the run succeeded without reservations and without doubts."""
+        return self.exit_code == 0 and not self.doubts
 
     @property
     def overcome(self) -> tuple[AttemptEnded, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clusterkit.words import events as ev
+from clusterkit.words.outcome import Reservation
 from tests.histories import History, job, task
 
 
@@ -25,3 +28,13 @@ def test_the_warning_and_the_result_have_the_same_step() -> None:
     run.after(20)
     assert run.warnings == ["The loss is not a number, first at step 10."]
     assert run.result.reason.endswith("but the loss is not a number, first at step 10")
+    assert run.result.reservations == (Reservation.NAN,)
+
+
+def test_a_loss_that_may_be_nan_is_told_and_no_reservation() -> None:
+    """With --allow nan, the exit code is 0."""
+    run = History(replace(job(workers=1), allow=("nan",))).begin()
+    run.send(ev.Progressed(task("worker:0"), 1, 7, {"loss": None}))
+    run.exits("worker:0", code=0)
+    run.after(20)
+    assert (run.result.exit_code, run.result.diverged_at, run.result.reservations) == (0, 7, ())

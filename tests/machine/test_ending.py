@@ -7,7 +7,7 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
 from clusterkit.words.job import JobSpec, Limits
-from clusterkit.words.outcome import Asked, Exit, RunState
+from clusterkit.words.outcome import Asked, Exit, Reservation, RunState
 from tests.histories import BEGAN, SIGINT, SIGKILL, SIGTERM, History, job, task
 
 
@@ -55,7 +55,7 @@ def test_a_loss_that_is_not_a_number_casts_doubt_on_the_success(
     run.exits("worker:0", code=0)
     run.after(20)
     assert run.result.diverged_at == since
-    assert run.result.exit_code == 0
+    assert run.result.exit_code == (0 if since is None else 3)
     assert run.result.fine is (since is None)
     assert ("not a number, first at step" in run.result.reason) is (since is not None)
     assert sum("not a number" in warning for warning in run.warnings) == warnings
@@ -116,12 +116,13 @@ def test_training_tasks_that_have_ended_are_not_waited_for() -> None:
 
 
 def test_failures_after_success_are_no_failures() -> None:
-    """A peer that dies of the leader's absence neither restarts nor spoils the result."""
+    """A peer that dies of the leader's absence is not restarted, and is no cause; but it had something left to do."""
     run = History(job(workers=3)).begin()
     run.exits("worker:0", code=0)
     run.exits("worker:1", exception="UnavailableError: Socket closed")
     run.exits("worker:2", signal=6)
-    assert (run.result.exit_code, run.result.cause, run.result.collateral) == (0, None, ())
+    assert (run.result.state, run.result.cause, run.result.collateral) == (RunState.SUCCEEDED, None, ())
+    assert (run.result.exit_code, run.result.reservations) == (3, (Reservation.UNFINISHED,))
     assert run.failures == []
     assert set(run.attempts.values()) == {1}
 

@@ -12,7 +12,7 @@ from clusterkit.words.actions import Inspect, Record
 from clusterkit.words.distribution import Training, Undistributed, WhyAlone
 from clusterkit.words.job import Convention, JobSpec, RestartRules, RestartScope
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import RunState
+from clusterkit.words.outcome import Reservation, RunState
 from tests.histories import SIGKILL, History, faults, job, task
 
 GANG, PS_JOB = job(workers=2), job(workers=2, ps=1)
@@ -50,8 +50,10 @@ def succeeded(run: History) -> Undistributed | None:
     run.exits(str(run.job.leader), code=0)
     run.after(50)
     assert run.result.state is RunState.SUCCEEDED
-    assert run.result.exit_code == 0
-    return run.result.undistributed
+    found = run.result.undistributed
+    assert (Reservation.ALONE in run.result.reservations) is (found is not None)
+    assert run.result.exit_code == (3 if run.result.reservations else 0)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -208,25 +210,37 @@ def test_a_main_that_nothing_calls(spec: JobSpec) -> None:
     assert alive.decided(ev.TrainAlone) == []
 
 
-@pytest.mark.parametrize(("strict", "how", "code"), [(True, {}, 1), (True, {"distributed": True}, 0), (False, {}, 0)])
-def test_strict_makes_it_a_failure(strict: bool, how: dict[str, Any], code: int) -> None:
-    """The reason says why."""
-    run = trained(replace(GANG, strict=strict), **how)
+@pytest.mark.parametrize(
+    ("allow", "how", "code"), [((), {}, 3), ((), {"distributed": True}, 0), (("alone",), {}, 0), (("nan",), {}, 3)]
+)
+def test_a_success_of_tasks_that_trained_alone_has_its_own_exit_code(
+    allow: tuple[str, ...], how: dict[str, Any], code: int
+) -> None:
+    """The reason says why; --allow alone is for tasks that are meant to."""
+    run = trained(replace(GANG, allow=allow), **how)
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=0)
     assert run.result.exit_code == code
-    assert (run.result.state is RunState.FAILED) is (code == 1)
-    if code:
-        said = "worker:0 exited with code 0, but worker:0 and worker:1 each trained alone (--strict)"
-        assert run.result.reason == said
+    assert run.result.state is RunState.SUCCEEDED
+    assert run.result.fine is (code == 0)
+    assert run.result.reservations == ((Reservation.ALONE,) if code else ())
+    said = ", but worker:0 and worker:1 each trained alone" if code else ""
+    assert run.result.reason == f"worker:0 exited with code 0{said}"
 
 
-def test_strict_comes_before_a_fault_that_was_not_injected() -> None:
-    """Both are true; the one that failed is the job."""
-    run = trained(replace(GANG, strict=True, faults=faults("kill worker:1 @ step=1000")))
+def test_all_reservations_are_told() -> None:
+    """Each may be allowed by itself."""
+    spec = replace(GANG, faults=faults("kill worker:1 @ step=1000"))
+    run = trained(spec)
     run.exits("worker:0", code=0)
     run.exits("worker:1", code=0)
-    assert run.result.exit_code == 1
+    assert run.result.reservations == (Reservation.ALONE, Reservation.FAULTS)
+    assert run.result.reason.endswith(" each trained alone and a fault that was asked for was never injected")
+    allowed = trained(replace(spec, allow=("alone", "faults")))
+    allowed.exits("worker:0", code=0)
+    allowed.exits("worker:1", code=0)
+    assert allowed.result.exit_code == 0
+    assert len(allowed.result.not_injected) == 1
 
 
 @pytest.mark.parametrize("training", Training)

@@ -123,7 +123,7 @@ class Walk:
         """The end, once, with a result that says what was."""
         assert not any(self.lives(p) for p in self.processes.values()), "the end came before every exit"
         assert set(result.given_up) == self.given_up
-        proved = 3 if result.not_injected else 0
+        proved = 3 if result.reservations else 0
         assert (result.exit_code == proved) == (result.state is RunState.SUCCEEDED)
         if self.done and result.state is RunState.FAILED and (cause := result.cause):
             beside = self.spec.shape is Shape.MULTI_WORKER and cause.task != self.spec.leader

@@ -67,7 +67,7 @@ def outside(text: str) -> str:
 
 def test_a_success_in_which_a_worker_had_not_finished_is_no_plain_success() -> None:
     """It has no check mark, and says which one."""
-    result = RunResult(RunState.SUCCEEDED, 0, "but worker:0 had not finished", unfinished=(failure("x"),))
+    result = RunResult(RunState.SUCCEEDED, 3, "but worker:0 had not finished", unfinished=(failure("x"),))
     text = run_markdown(told(result=result))
     assert "\n## ! `ps_train.py` succeeded" in text
     assert "### Reason" in text

@@ -29,7 +29,7 @@ def test_a_fault_that_was_never_injected_has_a_line() -> None:
 def test_training_that_was_not_distributed_has_no_check_mark() -> None:
     """What was wrong, and the code that mends it."""
     found = Undistributed((task("worker:0"), task("worker:1")), WhyAlone.NEVER_CONNECTED)
-    text = lines(replace(SUCCESS, undistributed=found))
+    text = lines(replace(SUCCESS, exit_code=3, undistributed=found))
     assert text[0].startswith("! run r-1 succeeded after")
     assert text[1:5] == [
         "  worker:0 and worker:1 never connected: each trained alone. The program creates no tf.distribute strategy. "
@@ -126,9 +126,10 @@ def test_steps_that_no_checkpoint_kept_are_counted(lost: int, last: int, told: b
 
 def test_a_loss_that_is_not_a_number_is_a_warning() -> None:
     """The run succeeded, and its model is worth nothing."""
-    text = lines(replace(SUCCESS, diverged_at=40))
+    text = lines(replace(SUCCESS, exit_code=3, diverged_at=40))
     assert text[0].startswith("! run ")
     assert "  ! The loss is not a number, first at step 40." in text
+    assert "  ! The loss is not a number, first at step 40." in lines(replace(SUCCESS, diverged_at=40))  # --allow nan
 
 
 def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:

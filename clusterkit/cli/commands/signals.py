@@ -132,9 +132,13 @@ def wait(run: str | None, as_json: bool) -> None:
     state = "lost" if result is None else result.word
     if as_json:
         missed = [] if result is None else wire.encode(result.not_injected)
-        echo_json({"run_id": chosen.run_id, "state": state, "exit_code": code, "not_injected": missed})
+        held = [] if result is None else wire.encode(result.reservations)
+        about = {"run_id": chosen.run_id, "state": state, "exit_code": code}
+        echo_json({**about, "reservations": held, "not_injected": missed})
     else:
         echo(f"The run {chosen.run_id} {'was lost' if state == 'lost' else state} (exit code {code}).")
+        if result is not None and result.reservations:
+            echo(printable(f"{result.reason}."))
         for one in () if result is None else result.not_injected:
             echo(printable(f"Never injected: {one.fault}: {one.why}."))
     sys.exit(code)

@@ -22,7 +22,7 @@ from clusterkit.engines.kubernetes.manifest import (
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
-from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
+from clusterkit.words.outcome import CRASHED, NOT_AS_ASKED
 from clusterkit.words.secrets import has_credentials
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from yaml.nodes import ScalarNode
 
 
-FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 129, 130, 143)  # exit codes of `up` after which the run is over
+FINAL = (1, 2, NOT_AS_ASKED, CRASHED, 124, 129, 130, 143)  # exit codes of `up` after which the run is over
 KILLS = 20  # how often a killed supervisor is replaced; evictions and lost nodes are not counted
 SIZE = "10Gi"  # the default size of the shared volume
 # Strings that are written without quotes. All other strings are quoted, since parsers disagree on which of them are

@@ -11,6 +11,7 @@ from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, 
 from clusterkit.words.events import Look, TrainAlone, TrainsWith
 from clusterkit.words.job import Convention, RestartScope
 from clusterkit.words.model import Shape, TaskType
+from clusterkit.words.outcome import Reservation
 
 PATIENCE = 5.0  # seconds from a task's first step to the inspection of the tasks' ports
 
@@ -20,8 +21,8 @@ class LoneTraining:
     """Warns once about tasks that train alone, and reports at the end whether any task trained alone.
 
     The evidence is what the tasks' runtimes report; a program that does not train with TensorFlow reports nothing. A
-    task with an open port is not regarded as training alone. Jobs whose tasks restart alone are not examined: their
-    tasks are meant to be independent.
+    task with an open port is not regarded as training alone. Jobs whose tasks restart alone, and jobs with --allow
+    alone, are not examined: their tasks are meant to be independent.
     """
 
     state: ClusterState
@@ -67,7 +68,7 @@ class LoneTraining:
     def _applies(self) -> bool:
         job = self.state.job
         other = job.convention is not Convention.TENSORFLOW or job.restart.scope is RestartScope.TASK
-        return job.shape is not Shape.SINGLE and not other
+        return job.shape is not Shape.SINGLE and not other and Reservation.ALONE not in job.allow
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
         """Return the tasks that train alone; None unless all training tasks, including the leader, train alone.
