@@ -29,8 +29,8 @@ def rss(pid: int) -> float:
 
 def cpu(pid: int) -> float | None:
     """Seconds of processor time of a process itself; None when it is gone."""
-    used = procfs.cpu_and_memory(pid)
-    return None if used is None else used[0]
+    used = procfs.usage(pid)
+    return None if used is None else used.cpu
 
 
 def count_named(pid: int, name: str, known: set[int]) -> int:

@@ -17,7 +17,7 @@ from clusterkit.views.situations import ending, told
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
-    from clusterkit.system.procfs import Meter
+    from clusterkit.system.meter import Meter
     from clusterkit.views.guidance import Guidance
 
 PLAIN_STATES = ("starting", "training", "stopping", "over")  # states in which the user has nothing to do

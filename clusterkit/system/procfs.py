@@ -11,12 +11,11 @@ import ipaddress
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.words.errors import CannotLook
-from clusterkit.words.model import Task
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 STARTS_WITHIN, RETRY_EVERY = 1.0, 0.001  # seconds; the longest wait for an environment, and the time between two reads
@@ -68,15 +67,24 @@ def start_of(pid: int) -> int | None:
     return None if fields is None else int(fields[STARTTIME])
 
 
-def cpu_and_memory(pid: int) -> tuple[float, int, float] | None:
-    """Return a process's CPU seconds, memory (RSS) in bytes and age in seconds; None if it is gone."""
+class Usage(NamedTuple):
+    """What a process has used: CPU seconds, memory (RSS) in bytes. `age` is in seconds, `start` as of `start_of`."""
+
+    cpu: float
+    memory: int
+    age: float
+    start: int
+
+
+def usage(pid: int) -> Usage | None:
+    """Return what a process has used until now; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     if fields is None:
         return None
     tick = 1 / os.sysconf("SC_CLK_TCK")
-    cpu = (int(fields[UTIME]) + int(fields[STIME])) * tick
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[STARTTIME]) * tick
-    return cpu, int(fields[RSS]) * os.sysconf("SC_PAGE_SIZE"), age
+    cpu, start = (int(fields[UTIME]) + int(fields[STIME])) * tick, int(fields[STARTTIME])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - start * tick
+    return Usage(cpu, int(fields[RSS]) * os.sysconf("SC_PAGE_SIZE"), age, start)
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
@@ -122,6 +130,17 @@ def _is_empty_for_good(pid: int) -> bool:
 
 def argv_of(pid: int) -> list[str]:
     return (_read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
+
+
+def newest_pid() -> int | None:
+    """Return the pid of the process or thread that was started last in this pid namespace; None if it is unknown."""
+    fields = (_read("/proc/loadavg") or b"").split()
+    return int(fields[4]) if len(fields) == 5 else None
+
+
+def is_thread(pid: int) -> bool:
+    """Return whether this is the number of a thread beside the first thread of its process. /proc opens it, too."""
+    return status_of(pid, "Tgid") != str(pid)
 
 
 def all_pids() -> Iterator[int]:
@@ -221,29 +240,6 @@ def _link(path: str) -> str:
     except OSError as error:
         _check(error)
         return ""
-
-
-class Meter:
-    """Samples the CPU and memory use of tasks. CPU use is averaged since the last sample or the task's start."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, tuple[float, float]] = {}  # the last sample's time and CPU seconds, by the task's pid
-
-    def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
-        """Return the CPU use (in percent of one core) and memory use (RSS, in bytes) of each task with a process."""
-        found = {task: self._tree(pid) for task, pid in pids.items()}
-        return {task: use for task, use in found.items() if use is not None}
-
-    def _tree(self, pid: int) -> tuple[float, int] | None:
-        seen = stat(pid)
-        if seen is None or seen[2] != pid:  # the pid has been reused: a task would lead its own session
-            return None
-        uses = [used for member in (pid, *descendants(pid)) if (used := cpu_and_memory(member)) is not None]
-        now, cpu, memory = time.monotonic(), sum(used[0] for used in uses), sum(used[1] for used in uses)
-        age = max((used[2] for used in uses), default=0.0)  # the task's first process is the oldest
-        since, until_then = self._before.get(pid, (now - age, 0.0))
-        self._before[pid] = (now, cpu)
-        return 100 * max(0.0, cpu - until_then) / max(now - since, 0.01), memory
 
 
 class TcpConnection(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
-from clusterkit.system.procfs import Meter
+from clusterkit.system.meter import Meter
 from clusterkit.task.peers import is_own
 from clusterkit.words.events import Event, Exited, Progressed
 from clusterkit.words.job import JobSpec

@@ -61,12 +61,13 @@ def test_what_a_process_uses_is_what_psutil_says() -> None:
     try:
         other = psutil.Process(child.pid)
         wait_until(lambda: other.status() == psutil.STATUS_SLEEPING and other.cpu_times().user > 0.01, 20, "it waits")
-        seen = procfs.cpu_and_memory(child.pid)
+        seen = procfs.usage(child.pid)
         assert seen is not None
-        cpu, memory, age = seen
+        cpu, memory, age, start = seen
+        assert start == procfs.start_of(child.pid)
         assert cpu == pytest.approx(other.cpu_times().user + other.cpu_times().system)
         assert memory == pytest.approx(other.memory_info().rss, rel=0.1)
         assert age == pytest.approx(time.time() - other.create_time(), abs=2)
     finally:
         child.communicate(b"\n", timeout=20)
-    assert procfs.cpu_and_memory(child.pid) is None
+    assert procfs.usage(child.pid) is None

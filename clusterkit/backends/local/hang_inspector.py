@@ -19,8 +19,9 @@ from clusterkit.machine.monitors.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.meter import Meter
 from clusterkit.system.process import AttemptChild
-from clusterkit.system.procfs import Meter, TcpConnection, established
+from clusterkit.system.procfs import TcpConnection, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task

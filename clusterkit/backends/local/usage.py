@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from clusterkit.store.usage import UsageSample, Use, interval
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.gpus import Gpus
-from clusterkit.system.procfs import Meter
+from clusterkit.system.meter import Meter
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task

@@ -16,7 +16,7 @@ from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.cli.terminal import clear_screen, echo, echo_json, show_frame, terminal_width
 from clusterkit.store.journal import follow
 from clusterkit.store.store import RunStore, newest_first
-from clusterkit.system.procfs import Meter
+from clusterkit.system.meter import Meter
 from clusterkit.text.printable import at_words, fitted
 from clusterkit.views.listing import campaign_row, campaigns_table, runs_table, tasks_table
 from clusterkit.words.errors import RunDirectoryError
