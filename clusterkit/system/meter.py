@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from clusterkit.system import procfs
 from clusterkit.words.model import Task
 
-# If more processes and threads were started since the last sample, searching for descendants anew is cheaper.
-MOST_NEW = 100
+# If more processes and threads for each task were started since the last sample, searching anew is cheaper.
+MOST_NEW = 60
 
 
 class Meter:
@@ -34,7 +34,7 @@ class Meter:
         before, self._newest = self._newest, procfs.newest_pid()
         kept = (root for root in roots & self._trees.keys() if procfs.start_of(root) == self._trees[root].get(root))
         self._trees = {root: self._trees[root] for root in kept}
-        if before is None or self._newest is None or not 0 <= self._newest - before <= MOST_NEW:
+        if before is None or self._newest is None or not 0 <= self._newest - before <= MOST_NEW * len(roots):
             self._trees.clear()  # pids have begun again from the smallest, or there are too many new ones
         else:
             for pid in range(before + 1, self._newest + 1):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -58,7 +60,8 @@ def parent() -> Iterator[Parent]:
         yield made
     finally:
         for pid in procfs.descendants(made.pid):
-            subprocess.run(["kill", "-9", str(pid)], check=False)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         made.process.kill()
         made.process.communicate()
 
@@ -76,11 +79,16 @@ def test_processes_that_come_and_go_are_counted(monkeypatch: pytest.MonkeyPatch)
     """As many as a search would find, but there is one search only, and threads are not counted as processes."""
     searches: list[int] = []
     search = procfs.descendants
+
+    def counted(pid: int) -> list[int]:
+        searches.append(pid)
+        return search(pid)
+
     monkeypatch.setattr(measuring, "MOST_NEW", 100_000)  # other tests start processes, too
     with parent() as made:
         made.tell("child")
         meter = Meter()
-        monkeypatch.setattr(procfs, "descendants", lambda pid: searches.append(pid) or search(pid))
+        monkeypatch.setattr(procfs, "descendants", counted)
         for word in ("thread", "child", "thread", "child", "end", "end", "child"):
             before = memory(meter, made.pid)
             made.tell(word)
@@ -93,9 +101,7 @@ def test_processes_that_come_and_go_are_counted(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("newest", [None, 3, 1 << 40])
-def test_where_new_processes_are_not_known_there_is_a_search(
-    monkeypatch: pytest.MonkeyPatch, newest: int | None
-) -> None:
+def test_unless_new_processes_are_known_there_is_a_search(monkeypatch: pytest.MonkeyPatch, newest: int | None) -> None:
     """If pids have begun again, if there are many, or if the kernel does not say which one is the newest."""
     with parent() as made:
         meter = Meter()
