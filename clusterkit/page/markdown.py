@@ -133,9 +133,8 @@ def campaign_markdown(record: CampaignRecord) -> str:
 def _headline(told: RunFacts) -> str:
     run = told.run
     state = run.state or run.phase
-    good = run.state == RunState.SUCCEEDED
-    is_doubtful = good and told.result is not None and not told.result.fine
-    mark = "!" if is_doubtful else "✔" if good else "✘" if run.state else "–"
+    without_result = "✘" if run.state else "–"  # a run that is over without a result was lost
+    mark = without_result if told.result is None else told.result.mark
     steps = "" if run.step is None else f", step {run.step}"
     restarts = f", {number_of('restart', run.restarts)}" if run.restarts else ""
     name = PurePath(run.program).name or run.id

@@ -17,9 +17,10 @@ from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
 from clusterkit.words.account import Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import SIGKILL, RunResult, RunState, diverged, signal_name
+from clusterkit.words.outcome import CRASHED, SIGKILL, RunResult, RunState, diverged, signal_name
 
 FEW = 2  # the maximum number of causes that a sentence names
+REPORT_IT = "Read crash.txt in the run directory. Unless the machine lacked something, please report it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ def _mend(result: RunResult, place: str) -> str:
     """Return advice about a failure that has no explanation."""
     cause = result.cause
     if cause is None:
-        return "Fix that, and start it again."
+        return REPORT_IT if result.exit_code == CRASHED else "Fix that."
     if cause.exception is None:
         return f"The reason may be at the end of {cause.task}'s log."
     where = f"Fix the program, at {place} or before it" if place else "Fix the program"

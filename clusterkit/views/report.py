@@ -121,11 +121,9 @@ def _styled(text: str, style: _Style, color: bool) -> str:
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     good = result.state is RunState.SUCCEEDED
-    mark = "✔" if result.fine else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {number_of('restart', result.restarts)}" if result.restarts else ""
-    how = "was lost" if result.lost else result.state
-    text = f"{mark} run {run_id} {how} after {shown(result.duration)}{steps}{restarts}"
+    text = f"{result.mark} run {run_id} {result.ended} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.fine else _RED,))]
 

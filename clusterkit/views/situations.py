@@ -136,11 +136,10 @@ def ending(result: RunResult | None) -> str:
     if result is None:
         return "The run was lost: its supervisor ended without writing a result. Its journal is shown."
     after = f" after {shown(result.duration)}" if result.duration else ""
-    how = "was lost" if result.lost else result.state.value
     if result.state is RunState.SUCCEEDED and result.restarts:
         after += f", with {number_of('restart', result.restarts)}"
     without = f" It continued without {listed(result.given_up)}." if result.given_up else ""
     metrics = measured(result.metrics, FEW) if result.state is RunState.SUCCEEDED else ""
     parts = [] if result.fine else [reason_of(result)]  # omit the usual reason, an exit with code 0
     parts += [metrics] if metrics else []
-    return f"The run {how}{after}{': ' * bool(parts)}{'; '.join(parts)}.{without}"
+    return f"The run {result.ended}{after}{': ' * bool(parts)}{'; '.join(parts)}.{without}"

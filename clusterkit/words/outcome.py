@@ -286,6 +286,18 @@ class RunResult:
         return "lost" if self.lost else self.state.value
 
     @property
+    def ended(self) -> str:
+        """Return how the run ended, as the predicate of a sentence: `failed`, `was lost`."""
+        return f"was {self.word}" if self.lost or self.state is RunState.SUSPENDED else self.word
+
+    @property
+    def mark(self) -> str:
+        """Return one character for how the run ended. It depends on nothing else, so that all doors show the same."""
+        if self.state is RunState.SUCCEEDED:
+            return "✔" if self.fine else "!"
+        return "–" if self.state is RunState.SUSPENDED else "✘"
+
+    @property
     def final(self) -> bool:
         """Return whether the run is over for good, so that `--continue` can't continue it."""
         return not self.lost and self.state is not RunState.SUSPENDED

@@ -51,7 +51,7 @@ FIX = Explanation("row", task("worker:1"), "The rate is negative.", "Use a posit
          "Fix the program: a restart fails the same way. Read the log:", ("clusterkit logs r worker:1",)),
         (replace(FAILED, explanations=(FIX,)), RESUME, FIX.means, f"{FIX.advice} Read the log, then resume the run:",
          ("clusterkit logs r worker:1", RESUME)),
-        (replace(FAILED, cause=None), None, "worker:1 exited with code 1.", "Fix that, and start it again.", ()),
+        (replace(FAILED, cause=None), None, "worker:1 exited with code 1.", "Fix that.", ()),
         (replace(FAILED, state=RunState.STOPPED), RESUME, "worker:1 exited with code 1.", "Continue it:", (RESUME,)),
         (replace(FAILED, state=RunState.TIMED_OUT), None, "worker:1 exited with code 1.", "Start it again.", ()),
         (replace(FAILED, lost=True), RESUME,
