@@ -12,7 +12,7 @@ from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.clipping import cut_off, last_common
-from clusterkit.exam.equality import draws, equality, other_order
+from clusterkit.exam.equality import equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.pace import PART, StepPace, announcement, pace_of, runs_at_once
 from clusterkit.exam.plan import (
@@ -223,7 +223,7 @@ class Examiner:
             case WorkerComparison(workers):
                 several = made[1] if len(made) > 1 else state.again
                 assert several is not None
-                notes = [NO_DROPOUT] if draws(state.unbroken.tasks) else []
+                notes = [NO_DROPOUT] if state.unbroken.draws else []
                 if runs.last is None or not runs.is_synchronous:
                     yield _compare(runs, experiment.cells[0], made[0], several, workers, notes)
                 else:
@@ -371,7 +371,7 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
         case Repetition():
             return (runs.run(f"again{more}", {}),)
         case WorkerComparison(workers):
-            words = ["no-dropout"] if draws(unbroken.tasks) else []
+            words = ["no-dropout"] if unbroken.draws else []
             made = [
                 runs.shared(
                     f"one-worker{more}", lambda: runs.run(f"one-worker{more}", with_workers(job, 1), words=words)

@@ -107,11 +107,12 @@ def recorded_end(point: int, recorded: Collection[int], last: int | None, pace: 
 def runs_at_once(cores: int, memory: float, used_cores: float, used_memory: float) -> int:
     """Return how many runs fit side by side on a machine, given what one run uses; at least one.
 
-    `cores` is the number of cores that may be used, `used_cores` how many of them a run keeps busy. Memory is in bytes.
+    `cores` is the number of cores that may be used, `used_cores` how many of them a run keeps busy. Memory is in bytes;
+    it is infinite if nobody knows how much there is.
     """
     by_cores = min(cores, round(SPARE * cores / max(used_cores, 0.01)))
-    by_memory = int(MEMORY_SHARE * memory / max(used_memory, 1.0))
-    return max(1, min(by_cores, by_memory))
+    by_memory = MEMORY_SHARE * memory / max(used_memory, 1.0)
+    return max(1, int(min(by_cores, by_memory)))
 
 
 def announcement(pace: StepPace, seconds: Sequence[float], cells: Sequence[int], left: float, slots: int,

@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline, Timed
 from clusterkit.chaos.trial import NEVER_FAULT, During, FinishedRun, Trials
 from clusterkit.exam.breaking import FirstRunWatcher, Interrupter, Interruption
+from clusterkit.exam.equality import draws
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.pace import FirstRun, shortened
 from clusterkit.exam.recording import Recording
@@ -56,6 +57,11 @@ class ExaminedRun(FinishedRun):
         """Return the phases that a task has reached in an attempt. None stands for any task or any attempt."""
         reached = (event for _, event in self.events if isinstance(event, PhaseReached))
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
+
+    @property
+    def draws(self) -> bool:
+        """Whether the program draws random numbers in training, judging by its last recorded states."""
+        return draws([replace(one, end=one.end or one.states.get(max(one.states, default=-1))) for one in self.tasks])
 
     def used(self) -> tuple[float, float]:
         """Return how many cores the run kept busy on average, and the most bytes of memory that its tasks used.
@@ -115,8 +121,6 @@ class ExamRuns:
         if not watcher.has_ended_it:
             return examined
         self.last = min(recording.last_step or 0 for recording in examined.tasks)
-        for recording in examined.tasks:
-            recording.end = recording.end or recording.states[max(recording.states)]
         return examined
 
     def run(
