@@ -192,16 +192,16 @@ class Examiner:
                 self.report.add(CellResult(cell, Grade.SKIPPED, reason=why))
             return
         results = list(self._judge(runs, state, experiment, made))
-        found = _codes(results)
-        if not done.was_alone and not found <= self._confirmed:
+        is_doubtful = not _codes(results) <= self._confirmed or _is_unreached_by_failure(results, made)
+        if is_doubtful and not done.was_alone:
+            beside = results
             made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, "-alone"))
             results = list(self._judge(runs, state, experiment, made))
-            if not _codes(results):
+            if _are_better(results, beside):
                 scheduler.slots = 1
                 results = [replace(one, notes=(*one.notes, DISTURBED)) for one in results]
+        if is_doubtful:
             self._confirmed |= _codes(results)
-        elif done.was_alone:
-            self._confirmed |= found
         state.judged.update(experiment.cells)
         yield from map(self.report.add, results)
 
@@ -340,6 +340,18 @@ def _codes(results: Sequence[CellResult]) -> set[str]:
     return {finding.code for one in results for finding in one.findings}
 
 
+def _is_unreached_by_failure(results: Sequence[CellResult], made: Runs) -> bool:
+    """Return whether a cell was not reached although it might be, since a run failed before."""
+    is_unreached = any(one.grade is Grade.NOT_REACHED for one in results)
+    return is_unreached and any(run.state is RunState.FAILED for run in made)
+
+
+def _are_better(alone: Sequence[CellResult], beside: Sequence[CellResult]) -> bool:
+    """Return whether the results of runs alone have nothing to report, unlike those beside other runs."""
+    passed = [sum(one.grade is Grade.PASSED for one in results) for results in (alone, beside)]
+    return not _codes(alone) and passed[0] > passed[1]
+
+
 def _possible(
     plan: Sequence[Experiment], why_not: Callable[[Experiment, Cell], str]
 ) -> tuple[list[Experiment], list[CellResult]]:
@@ -390,7 +402,7 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
             changes = {} if workers is None else with_workers(job, workers)
             return broken, runs.run(f"{name}-resumed", {**changes, "resume": broken.run_id}, last=one.last)
         case SurvivalCell(breaks=interruptions, fault=fault):
-            restarts = runs.trials.restart_budget(len(interruptions) + bool(fault) + SPARE_RESTARTS)
+            restarts = runs.restarts(len(interruptions) + bool(fault) + SPARE_RESTARTS)
             return (runs.run(name, restarts, *interruptions, fault=fault, last=one.last),)
 
 

@@ -17,7 +17,10 @@ STARTUP = 2.0  # seconds; how long an attempt takes until its first step, if no 
 # run, from its first step on, may take this part of the budget.
 PART = 6.0
 LEAST_STEPS = 3  # the least number of steps that a first run makes, however long they take
-AFTER_A_SAVE = 2  # the number of steps after a checkpoint that a first run makes, so that it can be interrupted there
+# The number of steps after a checkpoint that a first run makes, so that later ones can be interrupted between them. A
+# worker may be a step behind the others when the run is ended.
+AFTER_A_SAVE = 3
+AFTER_A_BREAK = 2  # the least number of steps that a run makes after the step of its interruption
 WORTH = 0.5  # seconds; a run is only ended early if that saves as much
 SPARE = 1.25  # tasks wait for each other, so the runs side by side may use more CPU time than there is, by this factor
 MEMORY_SHARE = 0.7  # the share of the available memory that the runs side by side may use
@@ -100,7 +103,7 @@ def recorded_end(point: int, recorded: Collection[int], last: int | None, pace: 
     """
     if last is None:
         return None
-    found = min((step for step in recorded if point + AFTER_A_SAVE <= step < last), default=None)
+    found = min((step for step in recorded if point + AFTER_A_BREAK <= step < last), default=None)
     return None if found is None or (last - found) * pace.step < WORTH else found
 
 

@@ -31,6 +31,7 @@ STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tas
 MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints
 WIDTH = 200  # columns; longer lines of an error message are shortened
 USUAL_MEMORY = 800e6  # bytes; what a task with TensorFlow uses if it was not measured
+BACKOFF = 0.1  # seconds; the backoff of a task that has died before its first step
 SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference between two uninterrupted runs
 
 
@@ -177,6 +178,15 @@ class ExamRuns:
         """Return whether the tasks that train have recorded at least two steps, and the states after some of them."""
         tasks = by_task(recordings(run.recorded))
         return bool(tasks) and all(one.states and (one.last_step or 0) > 1 for one in tasks)
+
+    def restarts(self, number: int) -> Options:
+        """Return options that allow this number of restarts, with a short backoff, unless the user has set these.
+
+        A longer backoff would only cost time: nothing else on this machine has to recover.
+        """
+        options = self.trials.template.options
+        own: Options = {} if "restart_backoff" in options else {"restart_backoff": BACKOFF}
+        return {**own, **self.trials.restart_budget(number)}
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Use an uninterrupted run as the baseline for later runs."""

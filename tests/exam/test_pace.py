@@ -49,17 +49,17 @@ def test_a_program_with_one_step_or_none_has_a_pace(count: int) -> None:
 @pytest.mark.parametrize(
     ("seconds", "count", "total", "saved", "enough"),
     [
-        (3.0, 7, 320, 5, True),  # 16 minutes: after the first checkpoint and two steps, there is nothing to wait for
-        (3.0, 6, 320, 5, False),  # one step later
+        (3.0, 8, 320, 5, True),  # 16 minutes: after the first checkpoint and three steps, there is nothing to wait for
+        (3.0, 7, 320, 5, False),  # one step later
         (3.0, 10, 320, None, False),  # there may be a checkpoint yet
         (3.0, 23, 320, None, True),  # there was none in twice the time
-        (3.0, 7, 10, 5, False),  # it ends soon
-        (3.0, 7, None, 5, False),  # nobody knows when it ends
+        (3.0, 8, 10, 5, False),  # it ends soon
+        (3.0, 8, None, 5, False),  # nobody knows when it ends
         (3.0, 12, None, 5, True),
         (0.01, 300, 320, 5, False),
-        (60.0, 2, 320, 1, False),  # two steps say too little, however long they take
-        (60.0, 3, 320, 1, True),
-        (3.0, 7, 320, 0, False),  # the checkpoint of step 0 holds nothing that was learned
+        (60.0, 2, 320, None, False),  # two steps say too little, however long they take
+        (60.0, 4, 320, 1, True),
+        (3.0, 8, 320, 0, False),  # the checkpoint of step 0 holds nothing that was learned
     ],
 )
 def test_a_first_run_that_takes_too_long_is_ended_when_it_has_shown_enough(
