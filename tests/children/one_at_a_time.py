@@ -9,7 +9,8 @@ from pathlib import Path
 
 from clusterkit import training
 
-if len(sys.argv) > 1 and os.environ["CLUSTERKIT_TASK"] == "worker:0":
+is_first = os.environ["CLUSTERKIT_TASK"] == "worker:0"
+if len(sys.argv) > 1 and is_first:
     own = Path(sys.argv[1]).open("w")
     try:
         fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -22,7 +23,7 @@ done = json.loads(saved.read_text()) if saved.exists() else 0
 for step in range(done + 1, 21):
     time.sleep(0.02)
     training.report(step=step, loss=1.0 / step)
-    if step % 5 == 0:
+    if step % 5 == 0 and is_first:
         new = directory / "new.json"
         with new.open("w") as file:
             file.write(json.dumps(step))
