@@ -20,6 +20,7 @@ LEAST_STEPS = 3  # the least number of steps that a first run makes, however lon
 # The number of steps after a checkpoint that a first run makes, so that later ones can be interrupted between them. A
 # worker may be a step behind the others when the run is ended.
 AFTER_A_SAVE = 3
+NEARLY_DONE = 0.5  # a first run that would end within this part of its allowance is not ended
 AFTER_A_BREAK = 2  # the least number of steps that a run makes after the step of its interruption
 WORTH = 0.5  # seconds; a run is only ended early if that saves as much
 SPARE = 1.25  # tasks wait for each other, so the runs side by side may use more CPU time than there is, by this factor
@@ -77,8 +78,12 @@ class FirstRun:
         if self.began is None or self.step < LEAST_STEPS:
             return False
         seconds = self.now - self.began
-        expected = seconds * max(1.0, self.total / self.step) if self.total else seconds
-        if expected <= self.allowance:
+        if self.total is None:
+            is_long = seconds > self.allowance
+        else:
+            expected = seconds * self.total / self.step
+            is_long = expected > self.allowance and expected - seconds > NEARLY_DONE * self.allowance
+        if not is_long:
             return False
         is_resumable = self.saved is not None and self.step >= self.saved + AFTER_A_SAVE
         return is_resumable or seconds > 2 * self.allowance

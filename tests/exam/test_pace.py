@@ -54,6 +54,9 @@ def test_a_program_with_one_step_or_none_has_a_pace(count: int) -> None:
         (3.0, 10, 320, None, False),  # there may be a checkpoint yet
         (3.0, 23, 320, None, True),  # there was none in twice the time
         (3.0, 8, 10, 5, False),  # it ends soon
+        (3.0, 15, 16, 5, False),  # it has taken long, but is nearly done
+        (3.0, 16, 16, 5, False),
+        (3.0, 12, 24, 5, True),
         (3.0, 8, None, 5, False),  # nobody knows when it ends
         (3.0, 12, None, 5, True),
         (0.01, 300, 320, 5, False),
