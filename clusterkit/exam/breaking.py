@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from clusterkit.api.supervisor import PUSH, Supervisor
+from clusterkit.exam.pace import FirstRun
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader, parse_line, read_from
@@ -17,6 +18,7 @@ from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
 CHECK_EVERY = 0.02  # seconds between checks whether a task waits; a task waits for much longer than this
+LOOK_EVERY = 0.2  # seconds between looks at the first run
 MARK = b'{"kind": "held", '  # the first bytes of the line that a task writes before the task waits
 LONGEST = 4096  # bytes; longer lines of a recording are ignored
 
@@ -74,6 +76,30 @@ class Interrupter:
         except ClusterkitError as error:
             self.missed_breaks = str(error).rstrip(".")
         return not self.missed_breaks
+
+
+@dataclass(slots=True)
+class FirstRunWatcher:
+    """Ends the first run of an exam as soon as it has shown enough, if a run to its end would take too long.
+
+    `is_recorded` returns whether the tasks of a run record their steps; without a recording, no later run could be
+    ended after the same step.
+    """
+
+    first: FirstRun
+    grace: float
+    is_recorded: Callable[[RunDirectory], bool]
+    has_ended_it: bool = False  # True if the run was ended
+
+    def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
+        journal = JournalReader(run)
+        while not supervisor.wait(LOOK_EVERY):
+            for at, event in journal.events():
+                self.first.add(at, event)
+            if self.first.is_enough() and self.is_recorded(run):
+                self.has_ended_it = True
+                supervisor.end(self.grace + PUSH)
+                return
 
 
 @dataclass(slots=True)

@@ -1,42 +1,62 @@
-"""Runs the job for each cell of an exam, chapter by chapter, and yields the result of each cell."""
+"""Examines a program: runs the job for each experiment of the plan, and yields the result of each cell."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 from clusterkit.chaos.invariants import began_anew, violations
-from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
-from clusterkit.exam.breaking import Interruption
-from clusterkit.exam.equality import draws, equality, other_order
+from clusterkit.exam.clipping import cut_off, last_common
+from clusterkit.exam.equality import equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
+from clusterkit.exam.pace import PART, StepPace, announcement, pace_of, runs_at_once
+from clusterkit.exam.plan import (
+    KILLED,
+    REPEAT,
+    Experiment,
+    Reading,
+    Repetition,
+    StopAndResume,
+    WorkerComparison,
+    breadth_first,
+    breaks,
+    comparisons,
+    quick_cells,
+    readings,
+    resumptions,
+    wanted,
+)
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
+from clusterkit.exam.scheduler import Done, Runs, Scheduler
 from clusterkit.exam.survival import (
-    EXPORT,
     POWER,
     SurvivalCell,
-    middle_step,
     old_checkpoint_findings,
-    other_step,
     power_failure_findings,
     survival_cells,
     survival_findings,
     torn_export_findings,
     why_unreachable,
 )
+from clusterkit.exam.verdict import verdict
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
+from clusterkit.system.memory import available_memory
 from clusterkit.text.durations import compact
 from clusterkit.words.faults import FaultAction, Phase
-from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunState
+from clusterkit.words.verification import Equality
 
 SAVES_NOTHING = "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
+SAVED_TOO_LATE = "the program saves no checkpoint until step {}, after which the runs are ended to keep to the budget"
+ENDED_EARLY = "the runs are ended after step {}, to keep to the budget of {}"
 IN_FIT, IN_A_LOOP = "callbacks=[training.Backup()] in fit", "training.Checkpointer(model=model) in a loop"
 NO_STEPS = (
     "no steps were seen: the program runs none, or clusterkit can't observe them. One line reports them: "
@@ -47,9 +67,11 @@ NO_STEPS = (
 TOO_LONG = (
     "it did not end within {:g} s. Have it train for fewer steps, or give the exam more time, as by --budget 30m."
 )
+NO_DROPOUT = "dropout was switched off, since several workers drop something else than one does"
 HANGS = (
     "without memory the task hangs instead of failing, as Python may: https://github.com/python/cpython/issues/140746"
 )
+DISTURBED = "runs of this program disturb each other side by side; it was run alone, and so are the runs after it"
 
 
 @dataclass(slots=True)
@@ -61,42 +83,181 @@ class Examiner:
     until: float  # the monotonic time after which no more cells are examined
     longest: float = 0.0  # the timeout of the first run, in seconds; 0 stands for the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phase_limit: Sequence[str] | None = None  # the phases in which faults are injected; None stands for all phases
+    quick: bool = False  # True to inject one fault in each phase
     disk: bool = False  # True if this machine can simulate a full disk
     wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
+    parallel: int | None = None  # the number of runs at the same time; None stands for as many as the machine allows
+    announce: Callable[[str], None] = lambda text: None  # called with a sentence about what will be examined
+    _confirmed: set[str] = field(
+        default_factory=set
+    )  # the codes of findings in runs that had the machine to themselves
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
-        runs = ExamRuns(self.trials, self.report.name, self.report.seed)
+        runs = ExamRuns(self.trials, self.report.name, self.report.seed, self.report.durations)
         try:
-            yield from self._chapters(runs)
+            yield from self._examine(runs)
         finally:
             if not self.trials.keep:
                 self._remove(runs.started)
 
-    def _chapters(self, runs: ExamRuns) -> Iterator[CellResult]:
-        unbroken = runs.run("unbroken", {"timeout": self.longest} if self.longest else {})
-        if not unbroken.has_succeeded:
-            self.report.invalid_reason = f"it fails even without interruptions: {unbroken.failure_text}."
-            if self.longest and unbroken.state is RunState.TIMED_OUT:
-                self.report.invalid_reason = TOO_LONG.format(self.longest)
+    def _examine(self, runs: ExamRuns) -> Iterator[CellResult]:
+        allowance = self.report.budget / PART if runs.is_synchronous else float("inf")
+        unbroken = runs.first({"timeout": self.longest} if self.longest else {}, allowance)
+        why = self._why_unfit(runs, unbroken)
+        if why:
+            self.report.invalid_reason = why
             return
         runs.set_baseline(unbroken)
         leader = runs.leader(unbroken)
         if not runs.baseline.last_step and (leader is None or not leader.last_step):
             self.report.invalid_reason = f"{NO_STEPS}."
             return
-        again = runs.run("again", {})
-        yield self.report.add(self._repeat(runs, unbroken, again))
-        if again.has_succeeded:
-            is_exact = self.report.passed(Chapter.REPEAT) and runs.is_synchronous
-            yield from self._equality(runs, again)
-            yield from self._resume(runs, again, again if is_exact else None)
-            yield from self._survival(runs, again, again if is_exact else None)
-            for name in sorted(self.chosen - {str(one.cell) for one in self.report.results}):
-                chapter, _, rest = name.partition("/")
-                cell = Cell(Chapter(chapter), rest)
-                yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
+        pace = pace_of(unbroken.events)
+        repetition = Experiment((REPEAT,), Repetition(), seconds=pace.seconds(runs.baseline.last_step or 0))
+        plan = wanted(self._plan(runs, unbroken, pace), self._is_chosen)
+        possible, unreached = _possible(plan, lambda one, cell: self._why_not(runs, unbroken, one, cell))
+        experiments = [repetition, *possible]
+        slots = self.parallel or _usual_slots(unbroken)
+        self._announce(runs, experiments, pace, slots)
+        yield from self._carry_out(runs, unbroken, experiments, unreached, slots)
+        for name in sorted(self.chosen - {str(one.cell) for one in self.report.results}):
+            chapter, _, rest = name.partition("/")
+            yield self.report.add(
+                not_reached(Cell(Chapter(chapter), rest), "the exam of this program has no such cell")
+            )
+
+    def _why_unfit(self, runs: ExamRuns, unbroken: ExaminedRun) -> str:
+        """Return why the program can't be examined, judging by the first run; "" if it can be."""
+        if runs.last is not None or unbroken.has_succeeded:
+            return ""
+        if self.longest and unbroken.state is RunState.TIMED_OUT:
+            return TOO_LONG.format(self.longest)
+        return f"it fails even without interruptions: {unbroken.failure_text}."
+
+    def _announce(self, runs: ExamRuns, experiments: Sequence[Experiment], pace: StepPace, slots: int) -> None:
+        left = float("inf") if self.chosen else self.until - time.monotonic()
+        costs, cells = [one.seconds for one in experiments], [len(one.cells) for one in experiments]
+        self.announce(announcement(pace, costs, cells, left, slots, runs.last))
+
+    def _plan(self, runs: ExamRuns, unbroken: ExaminedRun, pace: StepPace) -> list[Experiment]:
+        """Return the experiments after the repetition, in order. Report the cells that the program can't reach."""
+        job, baseline, recorded = runs.job, runs.baseline, runs.recorded_steps()
+        workers, exact = workers_of(job), runs.is_synchronous
+        cells = survival_cells(job, baseline, self.disk)
+        saves = Phase.SAVING in unbroken.phases()
+        if self.quick and not self.chosen:
+            cells = quick_cells(cells, job.leader, unbroken.phases, saves)
+        sizes = [workers, *([2 * workers] if self.wide else [])]
+        return breadth_first(
+            readings(any(task.renamed for task in unbroken.tasks), Phase.EXPORTING in unbroken.phases()),
+            comparisons(sizes, pace, baseline.last_step or 0),
+            resumptions(job, baseline, workers, recorded, pace, exact),
+            list(breaks(cells, baseline, recorded, pace, exact)),
+        )
+
+    def _carry_out(
+        self,
+        runs: ExamRuns,
+        unbroken: ExaminedRun,
+        experiments: Sequence[Experiment],
+        unreached: Sequence[CellResult],
+        slots: int,
+    ) -> Iterator[CellResult]:
+        """Make the runs of the experiments, and yield the results of their cells and those of `unreached` cells."""
+        state, waiting = _State(unbroken, _cells_of(experiments)), list[Done]()
+        free = [one for one in experiments if isinstance(one.subject, Reading)]
+        costly = [one for one in experiments if one not in free]
+        until = float("inf") if self.chosen else self.until
+        scheduler = Scheduler(lambda one: _make_runs(runs, one, unbroken), slots, until, self.trials.stop)
+        with closing(scheduler.run(costly)) as ended:
+            for done in ended:
+                waiting.append(done)
+                for one in _ready(waiting, state):
+                    yield from self._results(runs, scheduler, state, one)
+                    if state.again is not None and not state.again.has_succeeded:
+                        return  # there is nothing to compare with
+                    if REPEAT in one.experiment.cells:
+                        for each in free:
+                            yield from self._results(runs, scheduler, state, Done(each, ()))
+                        yield from map(self.report.add, unreached)
+
+    def _results(self, runs: ExamRuns, scheduler: Scheduler, state: _State, done: Done) -> Iterator[CellResult]:
+        """Judge an experiment. If it fails beside other runs, it is repeated alone before the program is accused."""
+        experiment, made = done.experiment, done.runs
+        if made is None:
+            state.judged.update(experiment.cells)
+            for cell in experiment.cells:
+                why = f"the budget of {compact(self.report.budget)} was spent"
+                self.report.add(CellResult(cell, Grade.SKIPPED, reason=why))
+            return
+        results = list(self._judge(runs, state, experiment, made))
+        is_doubtful = not _codes(results) <= self._confirmed or _is_unreached_by_failure(results, made)
+        if is_doubtful and not done.was_alone:
+            beside = results
+            made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, "-alone"))
+            results = list(self._judge(runs, state, experiment, made))
+            if _are_better(results, beside):
+                scheduler.slots = 1
+                results = [replace(one, notes=(*one.notes, DISTURBED)) for one in results]
+        if is_doubtful:
+            self._confirmed |= _codes(results)
+        state.judged.update(experiment.cells)
+        yield from map(self.report.add, results)
+
+    def _judge(self, runs: ExamRuns, state: _State, experiment: Experiment, made: Runs) -> Iterator[CellResult]:
+        """Yield the results of an experiment's cells, given the runs that it has made."""
+        end = experiment.last or runs.last
+        match experiment.subject:
+            case Reading():
+                recorded = state.again or state.unbroken
+                for cell in experiment.cells:
+                    findings = power_failure_findings if cell == POWER else torn_export_findings
+                    yield judge(cell, findings(recorded.tasks), recorded.run_id)
+            case Repetition():
+                state.again, state.exact = made[0], None
+                result = self._repeat(runs, state.unbroken, made[0])
+                if result.grade is Grade.PASSED and runs.is_synchronous:
+                    state.exact = made[0]
+                yield result
+            case WorkerComparison(workers):
+                several = made[1] if len(made) > 1 else state.again
+                assert several is not None
+                notes = [NO_DROPOUT] if state.unbroken.draws else []
+                if runs.last is None or not runs.is_synchronous:
+                    yield _compare(runs, experiment.cells[0], made[0], several, workers, notes)
+                else:
+                    yield _compare_first_steps(runs, experiment.cells[0], made[0], several, workers, notes)
+            case StopAndResume() as stop:
+                # If the results depend on the number of workers, runs with different numbers can't be compared.
+                compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
+                by_others = stop.workers is not None
+                how = _Resumption(experiment.cells[0], stop.interruption.step, end, by_others, compares)
+                yield _resume_result(runs, how, made, state.exact)
+            case SurvivalCell() as one:
+                compared = state.exact if self.report.passed(Chapter.RESUME) else None
+                if KILLED in experiment.cells:
+                    result = _resume_result(runs, _Resumption(KILLED, one.breaks[0].step, end), made, state.exact)
+                    yield result
+                    failed = result.grade is not Grade.PASSED or self.report.count(Grade.FAILED, Chapter.RESUME)
+                    compared = None if failed else state.exact
+                if one.cell in experiment.cells:
+                    yield _break_result(runs, one, made[0], compared, end)
+
+    def _why_not(self, runs: ExamRuns, unbroken: ExaminedRun, one: Experiment, cell: Cell) -> str:
+        """Return why a cell can't be reached, judging by an unbroken run; "" if it can be."""
+        subject, reached = one.subject, ""
+        if cell.chapter is Chapter.RESUME or getattr(subject, "phase", "") == Phase.RESTORING:
+            return _saves_nothing(unbroken, runs.last)
+        if isinstance(subject, SurvivalCell):
+            reached = why_unreachable(subject, unbroken.phases(subject.task))
+            is_at_the_end = subject.phase in ("last-step", Phase.ENDING)
+            if runs.last is not None and (reached or is_at_the_end):
+                return ENDED_EARLY.format(runs.last, compact(self.report.budget))
+        return reached
+
+    def _is_chosen(self, cell: Cell) -> bool:
+        return not self.chosen or str(cell) in self.chosen
 
     def replay(self, cell: Cell) -> str:
         template = self.trials.template.with_changes({"seed": self.report.seed}, "run_id", "timeout")
@@ -122,9 +283,10 @@ class Examiner:
         if not runs.is_synchronous:
             notes = (*notes, "parameter servers take updates as they come: runs are compared by their metric")
             return judge(cell, runs.metric(again), *ids, notes=notes)
-        if first is None or second is None or first.end is None or second.end is None:
+        compared = None if first is None or second is None else last_common(first, second)
+        if compared is None:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
-        kinds = differing_kinds(first.end, second.end)
+        kinds = differing_kinds(*compared)
         findings = [
             ExamFinding(
                 "not-deterministic",
@@ -136,55 +298,112 @@ class Examiner:
         ]
         return judge(cell, findings, *ids, notes=notes)
 
-    def _equality(self, runs: ExamRuns, again: ExaminedRun) -> Iterator[CellResult]:
-        job, workers = runs.job, workers_of(runs.job)
-        sizes = [workers, *([2 * workers] if self.wide else [])]
-        cells = {number: Cell(Chapter.EQUALITY, f"1-against-{number}") for number in sizes if number > 1}
-        wanted = {number: cell for number, cell in cells.items() if self._is_wanted(cell)}
-        if not wanted:
-            return
-        words, notes = list[str](), list[str]()
-        if draws(again.tasks):
-            words.append("no-dropout")
-            again = runs.run("without-dropout", {}, words=words)
-            notes.append("dropout was switched off, since several workers drop something else than one does")
-        alone = runs.run("one-worker", with_workers(job, 1), words=words)
-        for number, cell in wanted.items():
-            several = (
-                again if number == workers else runs.run(f"{number}-workers", with_workers(job, number), words=words)
-            )
-            yield self.report.add(_compare(runs, cell, alone, several, number, notes))
 
-    def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        # If the results depend on the number of workers, runs with different numbers of workers can't be compared.
-        compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
-        for plan in _interruption_plans(runs.job, runs.baseline, compares):
-            if self._is_wanted(plan.cell):
-                why = _saves_nothing(again)
-                yield self.report.add(not_reached(plan.cell, why) if why else _resume_result(runs, plan, exact))
+@dataclass(slots=True)
+class _State:
+    """What the judgement of an experiment may need: the unbroken runs, and which cells have been judged."""
 
-    def _survival(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        compared = exact if self.report.passed(Chapter.RESUME) else None
-        if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
-            yield self.report.add(judge(POWER, power_failure_findings(again.tasks), again.run_id))
-        if Phase.EXPORTING in again.phases() and self._is_wanted(EXPORT):
-            yield self.report.add(judge(EXPORT, torn_export_findings(again.tasks), again.run_id))
-        for one in survival_cells(runs.job, runs.baseline, self.disk):
-            if (self.phase_limit is None or one.phase in self.phase_limit or self.chosen) and self._is_wanted(one.cell):
-                why = why_unreachable(one, again.phases(one.task))
-                if one.phase == Phase.RESTORING:
-                    why = _saves_nothing(again)
-                yield self.report.add(not_reached(one.cell, why) if why else _break_result(runs, one, compared))
+    unbroken: ExaminedRun
+    cells: frozenset[Cell]  # all cells of the exam
+    again: ExaminedRun | None = None
+    exact: ExaminedRun | None = None  # the second unbroken run, if other runs have to equal it bit by bit
+    judged: set[Cell] = field(default_factory=set)
 
-    def _is_wanted(self, cell: Cell) -> bool:
-        if self.chosen:
-            return str(cell) in self.chosen
-        if time.monotonic() < self.until:
+    def is_ready(self, done: Done) -> bool:
+        """Return whether all that the judgement of an experiment depends on has been judged.
+
+        What a fault does to the result is compared only if a killed job resumes where it was.
+        """
+        if done.runs is None or REPEAT in done.experiment.cells:
             return True
-        self.report.add(
-            CellResult(cell, Grade.SKIPPED, reason=f"the budget of {compact(self.report.budget)} was spent")
-        )
-        return False
+        needed = {REPEAT}
+        if isinstance(done.experiment.subject, SurvivalCell) and KILLED not in done.experiment.cells:
+            needed |= {KILLED} & self.cells
+        return needed <= self.judged
+
+
+def _ready(waiting: list[Done], state: _State) -> Iterator[Done]:
+    """Take the experiments that can be judged from a list, one after the other."""
+    while True:
+        one = next((done for done in waiting if state.is_ready(done)), None)
+        if one is None:
+            return
+        waiting.remove(one)
+        yield one
+
+
+def _cells_of(experiments: Sequence[Experiment]) -> frozenset[Cell]:
+    return frozenset(cell for one in experiments for cell in one.cells)
+
+
+def _codes(results: Sequence[CellResult]) -> set[str]:
+    return {finding.code for one in results for finding in one.findings}
+
+
+def _is_unreached_by_failure(results: Sequence[CellResult], made: Runs) -> bool:
+    """Return whether a cell was not reached although it might be, since a run failed before."""
+    is_unreached = any(one.grade is Grade.NOT_REACHED for one in results)
+    return is_unreached and any(run.state is RunState.FAILED for run in made)
+
+
+def _are_better(alone: Sequence[CellResult], beside: Sequence[CellResult]) -> bool:
+    """Return whether the results of runs alone have nothing to report, unlike those beside other runs."""
+    passed = [sum(one.grade is Grade.PASSED for one in results) for results in (alone, beside)]
+    return not _codes(alone) and passed[0] > passed[1]
+
+
+def _possible(
+    plan: Sequence[Experiment], why_not: Callable[[Experiment, Cell], str]
+) -> tuple[list[Experiment], list[CellResult]]:
+    """Return the experiments with the cells that can be reached, and the results of the other cells."""
+    possible, results = list[Experiment](), list[CellResult]()
+    for one in plan:
+        reasons = {cell: why_not(one, cell) for cell in one.cells}
+        results += [not_reached(cell, reason) for cell, reason in reasons.items() if reason]
+        left = tuple(cell for cell, reason in reasons.items() if not reason)
+        if left:
+            possible.append(replace(one, cells=left))
+    return possible, results
+
+
+def _usual_slots(unbroken: ExaminedRun) -> int:
+    """Return how many runs of the job this machine can make side by side, judging by what one run has used."""
+    cores = len(os.sched_getaffinity(0))
+    memory = available_memory()
+    used_cores, used_memory = unbroken.used()
+    return runs_at_once(cores, float("inf") if memory is None else memory, used_cores, used_memory)
+
+
+def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str = "") -> Runs:
+    """Make the runs of an experiment. `more` is added to their names."""
+    job, name = runs.job, f"{one.name}{more}"
+    match one.subject:
+        case Reading():
+            return ()
+        case Repetition():
+            return (runs.run(f"again{more}", {}),)
+        case WorkerComparison(workers):
+            words = ["no-dropout"] if unbroken.draws else []
+            made = [
+                runs.shared(
+                    f"one-worker{more}", lambda: runs.run(f"one-worker{more}", with_workers(job, 1), words=words)
+                )
+            ]
+            if workers != workers_of(job):
+                made.append(runs.run(f"{workers}-workers{more}", with_workers(job, workers), words=words))
+            elif words:
+                made.append(runs.run(f"without-dropout{more}", {}, words=words))
+            return made
+        case StopAndResume(interruption, workers) as stop:
+            stopped = f"{stop.stopped}{more}"
+            broken = runs.shared(stopped, lambda: runs.run(stopped, {}, interruption))
+            if broken.has_succeeded or broken.missed_breaks:
+                return (broken,)
+            changes = {} if workers is None else with_workers(job, workers)
+            return broken, runs.run(f"{name}-resumed", {**changes, "resume": broken.run_id}, last=one.last)
+        case SurvivalCell(breaks=interruptions, fault=fault):
+            restarts = runs.restarts(len(interruptions) + bool(fault) + SPARE_RESTARTS)
+            return (runs.run(name, restarts, *interruptions, fault=fault, last=one.last),)
 
 
 def _compare(
@@ -206,77 +425,94 @@ def _compare(
     return judge(cell, findings, *ids, notes=(*notes, *uncounted))
 
 
-def _saves_nothing(unbroken: ExaminedRun) -> str:
-    """If no task saved a checkpoint in the uninterrupted run, return a clause that says so; otherwise, return ""."""
+def _compare_first_steps(
+    runs: ExamRuns, cell: Cell, alone: ExaminedRun, several: ExaminedRun, workers: int, notes: Sequence[str]
+) -> CellResult:
+    """Compare runs that were ended early, so that their rows are not those of whole epochs."""
+    ids = (alone.run_id, several.run_id)
+    for run, number in ((alone, 1), (several, workers)):
+        if not run.has_succeeded:
+            return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.failure_text}", *ids)
+    tasks = sorted(several.tasks, key=lambda one: one.task != runs.job.leader)
+    found = verdict(runs.leader(alone), tasks, workers, runs.last or 0)
+    if found.equality is Equality.NOT_COMPARABLE:
+        return not_reached(cell, found.text, *ids)
+    findings = [ExamFinding("differs", found.text, found.remedy)] if found.equality is Equality.DIFFERENT else []
+    return judge(cell, findings, *ids, notes=notes)
+
+
+def _saves_nothing(unbroken: ExaminedRun, last: int | None) -> str:
+    """If no task saved a checkpoint in the unbroken run, return a clause that says so; otherwise, return "".
+
+    `last` is the step after which the run was ended early; None if it was not.
+    """
     if Phase.SAVING in unbroken.phases():
         return ""
+    if last is not None:
+        return SAVED_TOO_LATE.format(last)
     return SAVES_NOTHING + (IN_FIT if any(task.logs for task in unbroken.tasks) else IN_A_LOOP)
 
 
 @dataclass(frozen=True, slots=True)
-class _InterruptionPlan:
-    """A plan to interrupt and resume a run."""
+class _Resumption:
+    """How a run was interrupted after the step `step`, and continued.
+
+    The runs were ended after the step `end`; None stands for the program's own end. `by_others` says whether another
+    number of workers continued. If `compares` is False, the final metrics are not compared.
+    """
 
     cell: Cell
-    one: Interruption
-    workers: int | None = None  # the number of workers in the resumed run; None stands for an unchanged number
-    compares: bool = True  # False if the final metric can't be compared with that of an uninterrupted run
+    step: int
+    end: int | None = None
+    by_others: bool = False
+    compares: bool = True
 
 
-def _interruption_plans(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_InterruptionPlan]:
-    middle, leader = middle_step(baseline), job.leader
-    if middle is None:
-        return
-    yield _InterruptionPlan(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Interruption(leader, middle))
-    kill = Interruption(leader, middle, f"{FaultAction.KILL} {leader}")
-    yield _InterruptionPlan(Cell(Chapter.RESUME, "killed-between-checkpoints"), kill)
-    if (saved := other_step(baseline, middle)) is not None:
-        yield _InterruptionPlan(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Interruption(leader, saved))
-    if workers := workers_of(job):
-        others = workers - 1 or 2
-        cell = Cell(Chapter.RESUME, f"continued-by-{number_of('worker', others).replace(' ', '-')}")
-        yield _InterruptionPlan(cell, Interruption(leader, middle), others, compares)
+def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: ExaminedRun | None) -> CellResult:
+    """Compare an interrupted and continued run with an unbroken run.
 
-
-def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun | None) -> CellResult:
-    """Interrupt a run, resume the run if it was stopped, and compare the result with that of an uninterrupted run."""
-    broken = last = runs.run(plan.cell.name, {}, plan.one)
-    ids = [broken.run_id]
+    `made` is the interrupted run and, unless that restarted itself, the run that continues it.
+    """
+    broken, last = made[0], made[-1]
+    ids = [run.run_id for run in made]
     if broken.missed_breaks:
-        return not_reached(plan.cell, broken.missed_breaks, *ids)
+        return not_reached(how.cell, broken.missed_breaks, *ids)
     if broken.has_succeeded and all(recording.attempt == 1 for recording in broken.tasks):
-        return not_reached(plan.cell, "the training ended before it was stopped", *ids)
+        return not_reached(how.cell, "the training ended before it was stopped", *ids)
     if Phase.SAVED not in broken.phases(attempt=1):
-        return not_reached(plan.cell, f"nothing had been saved at step {plan.one.step}, where it was interrupted", *ids)
-    if not plan.one.fault and not broken.has_succeeded:
-        changes = {} if plan.workers is None else with_workers(runs.job, plan.workers)
-        last = runs.run(f"{plan.cell.name}-resumed", {**changes, "resume": broken.run_id})
-        ids.append(last.run_id)
+        return not_reached(how.cell, f"nothing had been saved at step {how.step}, where it was interrupted", *ids)
     if not last.has_succeeded:
-        return judge(plan.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
+        return judge(how.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
     reference, continued = None if exact is None else runs.leader(exact), runs.leader(last)
+    if how.end is not None and reference is not None and continued is not None:
+        reference, continued = cut_off(reference, how.end), cut_off(continued, how.end)
     findings = list[ExamFinding]()
     if reference is not None and continued is not None:
-        findings = (
-            resumption(reference, continued) if plan.workers is None else resumption_by_others(reference, continued)
-        )
-    if not findings and plan.compares and (reference is None or continued is None or plan.workers is not None):
-        findings = list(runs.metric(last))
-    return judge(plan.cell, findings, *ids)
+        findings = resumption_by_others(reference, continued) if how.by_others else resumption(reference, continued)
+    if not findings and how.compares and (reference is None or continued is None or how.by_others):
+        findings = list(runs.metric(last, how.end))
+    return judge(how.cell, findings, *ids)
 
 
-def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) -> CellResult:
-    """Run the job with the cell's faults, and check the conditions that must hold after every fault."""
-    job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE_RESTARTS)
-    broken = runs.run(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
+def _break_result(
+    runs: ExamRuns, one: SurvivalCell, broken: ExaminedRun, exact: ExaminedRun | None, end: int | None
+) -> CellResult:
+    """Check the conditions that must hold after every fault, given the run with the cell's faults.
+
+    The run was ended after the step `end`; None stands for the program's own end.
+    """
+    job, baseline = runs.job, runs.baseline
     if broken.missed_breaks:
         return not_reached(one.cell, broken.missed_breaks, broken.run_id)
     if one.action is FaultAction.MEMORY and broken.state is RunState.TIMED_OUT:
         return not_reached(one.cell, HANGS, broken.run_id)
     leaks = find_leaks(runs.trials.store, broken.run_id).sentences
-    violated = violations(job, runs.baseline, broken.result, broken.events, leaks)
-    differing = ""
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(broken)
+    if end is not None and theirs is not None and (theirs.last_step or 0) >= end:
+        baseline = runs.baseline_until(None if broken.result is None else broken.result.last_step)
+        mine, theirs = None if mine is None else cut_off(mine, end), cut_off(theirs, end)
+    violated = violations(job, baseline, broken.result, broken.events, leaks)
+    differing = ""
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
         differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
     starts_anew = began_anew(job, broken.events)

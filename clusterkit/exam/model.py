@@ -52,7 +52,8 @@ class CellResult:
     """The result of a cell.
 
     `runs` contains the ids of the cell's runs. `reason` explains why the cell was not reached or was skipped. `seconds`
-    is the duration of the longest recovery, and `lost` is the number of steps that had to be computed again.
+    is the duration of the longest recovery, and `lost` is the number of steps that had to be computed again. `duration`
+    is the number of seconds that the runs took, without those that belong to an earlier cell, too.
     """
 
     cell: Cell
@@ -63,6 +64,7 @@ class CellResult:
     runs: tuple[str, ...] = ()
     seconds: float | None = None
     lost: int | None = None
+    duration: float = 0.0
 
 
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
@@ -89,6 +91,7 @@ class Report:
     results: list[CellResult] = field(default_factory=list)
     invalid_reason: str = ""
     budget: float = 0.0
+    durations: dict[str, float] = field(default_factory=dict)  # the seconds of each run that no cell counts yet
 
     def results_of(self, chapter: Chapter) -> list[CellResult]:
         return [result for result in self.results if result.cell.chapter is chapter]
@@ -125,7 +128,8 @@ class Report:
         """
         earlier = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
         shortened = tuple(replace(one, remedy="") if one.text in earlier else one for one in result.findings)
-        self.results.append(replace(result, findings=shortened))
+        duration = sum(self.durations.pop(run, 0.0) for run in result.runs)
+        self.results.append(replace(result, findings=shortened, duration=duration))
         return self.results[-1]
 
     def verdict(self) -> str:

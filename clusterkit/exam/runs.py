@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
-from clusterkit.chaos.model import Baseline
-from clusterkit.chaos.trial import NEVER_FAULT, FinishedRun, Trials
-from clusterkit.exam.breaking import Interrupter, Interruption
+from clusterkit.chaos.model import Baseline, Timed
+from clusterkit.chaos.trial import NEVER_FAULT, During, FinishedRun, Trials
+from clusterkit.exam.breaking import FirstRunWatcher, Interrupter, Interruption
+from clusterkit.exam.equality import draws
 from clusterkit.exam.model import ExamFinding
+from clusterkit.exam.pace import FirstRun, shortened
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.usage import UsageReader
 from clusterkit.text.printable import printable
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.job import JobSpec
@@ -23,6 +30,8 @@ from clusterkit.words.reports import PhaseReached
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
 MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints
 WIDTH = 200  # columns; longer lines of an error message are shortened
+USUAL_MEMORY = 800e6  # bytes; what a task with TensorFlow uses if it was not measured
+BACKOFF = 0.1  # seconds; the backoff of a task that has died before its first step
 SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference between two uninterrupted runs
 
 
@@ -51,6 +60,23 @@ class ExaminedRun(FinishedRun):
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
+    def draws(self) -> bool:
+        """Whether the program draws random numbers in training, judging by its last recorded states."""
+        return draws([replace(one, end=one.end or one.states.get(max(one.states, default=-1))) for one in self.tasks])
+
+    def used(self) -> tuple[float, float]:
+        """Return how many cores the run kept busy on average, and the most bytes of memory that its tasks used.
+
+        A run that ended before its use was measured counts with half a core and USUAL_MEMORY bytes for each task.
+        """
+        samples = UsageReader(self.run.usage).new()
+        if not samples:
+            return len(self.tasks) / 2, len(self.tasks) * USUAL_MEMORY
+        cores = [sum(percent for percent, _ in sample.tasks.values()) / 100 for sample in samples]
+        memory = [sum(used for _, used in sample.tasks.values()) for sample in samples]
+        return sum(cores) / len(cores), max(memory)
+
+    @property
     def failure_text(self) -> str:
         """The reason for the failure, an explanation or the last line of the error, and the path of the task's log."""
         result = self.result
@@ -66,10 +92,15 @@ class ExaminedRun(FinishedRun):
 class ExamRuns:
     """Runs the job for an exam, each time with the same seed."""
 
-    def __init__(self, trials: Trials, name: str, seed: int) -> None:
+    def __init__(self, trials: Trials, name: str, seed: int, durations: dict[str, float]) -> None:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
+        self.last: int | None = None  # the step after which all runs are ended; None stands for the program's own end
         self.started: list[str] = []  # the ids of the exam's runs
+        self._durations = durations  # the wall seconds that each run took, by its id
+        self._unbroken: Timed = ()  # the events of an uninterrupted run
+        self._shared: dict[str, Future[ExaminedRun]] = {}  # the runs that `shared` has started, by name
+        self._lock = threading.Lock()
         self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
 
     @property
@@ -81,33 +112,98 @@ class ExamRuns:
         """Whether two runs can end with equal values. Asynchronous training with parameter servers prevents this."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
+    def first(self, changes: Options, allowance: float) -> ExaminedRun:
+        """Run the job without an interruption. From its first step on, it may train for `allowance` seconds.
+
+        If a run to its end would take too long, the run is ended as soon as it has shown enough, and `last` is set.
+        """
+        watcher = FirstRunWatcher(FirstRun(allowance), self.job.limits.grace, self._is_recorded)
+        examined = self._run("unbroken", {**self._options(self._steps()), **changes}, watcher)
+        if not watcher.has_ended_it:
+            return examined
+        self.last = min(recording.last_step or 0 for recording in examined.tasks)
+        return examined
+
     def run(
-        self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
+        self,
+        name: str,
+        changes: Options,
+        *breaks: Interruption,
+        fault: str = "",
+        words: Sequence[str] = (),
+        last: int | None = None,
     ) -> ExaminedRun:
-        """Run the job with the interruptions `breaks` and the fault `fault`. The list `words` is added to --record."""
-        recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
+        """Run the job with the interruptions `breaks` and the fault `fault`. The list `words` is added to --record.
+
+        If `last` is given, the run is ended after this step.
+        """
+        ends = [step for step in (last, self.last) if step is not None]
+        recorded = [*self._steps(), *words, *(one.hold for one in breaks), *(f"until={min(ends)}" for _ in ends[:1])]
+        options = self._options(recorded, *([fault] if fault else []))
+        breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
+        examined = self._run(name, {**options, **changes}, breaking)
+        examined.missed_breaks = breaking.missed_breaks
+        for one in () if examined.result is None else examined.result.not_injected:
+            examined.missed_breaks = examined.missed_breaks or (one.why if one.fault == fault else "")
+        return examined
+
+    def shared(self, name: str, run: Callable[[], ExaminedRun]) -> ExaminedRun:
+        """Return the run with this name. The first caller runs it with `run`; others wait until that run has ended."""
+        with self._lock:
+            known = self._shared.get(name)
+            future = self._shared.setdefault(name, Future())
+        if known is None:
+            try:
+                future.set_result(run())
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+        return future.result()
+
+    def _options(self, recorded: Sequence[str], *faults: str) -> Options:
         # While a fault is waiting for a step, tasks report every step immediately. NEVER_FAULT is never injected, so
         # tasks do this for the whole run.
-        faults = [NEVER_FAULT, *([fault] if fault else [])]
-        common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
-        self.started.append(f"{self.name}-{name}")
-        breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
-        run = self.trials.run_job(f"{self.name}-{name}", {**common, **changes}, breaking)
-        missed = breaking.missed_breaks
-        for one in () if run.result is None else run.result.not_injected:
-            missed = missed or (one.why if one.fault in faults[1:] else "")
+        return {"record": ",".join(recorded), "seed": self.seed, "fault": [NEVER_FAULT, *faults]}
+
+    def _run(self, name: str, options: Options, during: During) -> ExaminedRun:
+        run_id = f"{self.name}-{name}"
+        self.started.append(run_id)
+        began = time.monotonic()
+        run = self.trials.run_job(run_id, options, during)
+        self._durations[run_id] = time.monotonic() - began
         tasks = by_task(recordings(run.run.recorded))
-        return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
+        return ExaminedRun(run.run, run.result, run.events, run.problems, tasks)
+
+    def _is_recorded(self, run: RunDirectory) -> bool:
+        """Return whether the tasks that train have recorded at least two steps, and the states after some of them."""
+        tasks = by_task(recordings(run.recorded))
+        return bool(tasks) and all(one.states and (one.last_step or 0) > 1 for one in tasks)
+
+    def restarts(self, number: int) -> Options:
+        """Return options that allow this number of restarts, with a short backoff, unless the user has set these.
+
+        A longer backoff would only cost time: nothing else on this machine has to recover.
+        """
+        options = self.trials.template.options
+        own: Options = {} if "restart_backoff" in options else {"restart_backoff": BACKOFF}
+        return {**own, **self.trials.restart_budget(number)}
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Use an uninterrupted run as the baseline for later runs."""
         assert unbroken.result is not None
+        self._unbroken = unbroken.events
         self.baseline = baseline_of(unbroken.result, unbroken.events)
+        if self.last is not None:
+            self.baseline = shortened(self.baseline, unbroken.events, self.last)
         self.trials.limit(self.baseline.duration)
+
+    def baseline_until(self, last: int | None) -> Baseline:
+        """Return the baseline of a run that is ended after the step `last`; None stands for the program's own end."""
+        return self.baseline if last is None else shortened(self.baseline, self._unbroken, last)
 
     def allow_variation(self, again: ExaminedRun) -> None:
         """Use a second uninterrupted run to determine how much metrics may differ."""
-        self._spread = self._metric_distance(again) or 0.0
+        self._spread = _metric_distance(self.baseline, again) or 0.0
 
     def leader(self, examined: ExaminedRun) -> Recording | None:
         """Return the recording of the leader or, if there is no such recording, that of the first task.
@@ -116,25 +212,37 @@ class ExamRuns:
         """
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
-    def metric(self, examined: ExaminedRun) -> Iterator[ExamFinding]:
-        """Yield a finding if a run's metric differs too much from the baseline's metric."""
-        name, apart = Measure().metric_in(self.baseline), self._metric_distance(examined)
+    def metric(self, examined: ExaminedRun, last: int | None = None) -> Iterator[ExamFinding]:
+        """Yield a finding if a run's metric differs too much from the baseline's metric.
+
+        If `last` is given, the run was ended after this step, and the baseline's metric is that after its last step.
+        """
+        baseline = self.baseline
+        if last is not None and examined.result is not None:
+            baseline = self.baseline_until(examined.result.last_step)
+        name, apart = Measure().metric_in(baseline), _metric_distance(baseline, examined)
         if name is None or apart is None:
             return
-        expected = self.baseline.metrics[name]
+        expected = baseline.metrics[name]
         allowed = max(Measure().allowed(name, expected), SPREAD * self._spread)
         if apart > allowed:
             away = f"{apart:.4g} away from the unbroken run's {expected:.4g}"
             yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
-    def _metric_distance(self, examined: ExaminedRun) -> float | None:
-        """Return how much a run's metric differs from the baseline's metric; None if one of the metrics is unknown."""
-        name = Measure().metric_in(self.baseline)
-        value = None if name is None else last_metrics(examined.events).get(name)
-        return None if name is None or value is None else abs(value - self.baseline.metrics[name])
+    def recorded_steps(self) -> list[int]:
+        """Return the steps after which the tasks of later runs record their state."""
+        last = [] if self.last is None else [self.last]
+        return sorted({*STEPS, *self.baseline.checkpoints[:MOST_CHECKPOINTS], *last})
 
     def _steps(self) -> list[str]:
-        return [*map(str, sorted({*STEPS, *self.baseline.checkpoints[:MOST_CHECKPOINTS]}))]
+        return [*map(str, self.recorded_steps())]
+
+
+def _metric_distance(baseline: Baseline, examined: ExaminedRun) -> float | None:
+    """Return how much a run's metric differs from the baseline's metric; None if one of the metrics is unknown."""
+    name = Measure().metric_in(baseline)
+    value = None if name is None else last_metrics(examined.events).get(name)
+    return None if name is None or value is None else abs(value - baseline.metrics[name])
 
 
 def workers_of(job: JobSpec) -> int:

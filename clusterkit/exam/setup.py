@@ -12,7 +12,6 @@ from clusterkit.api.options import Keywords, check_names, gathered
 from clusterkit.chaos.trial import Trials, campaign_name, template_from
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
-from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
@@ -35,10 +34,9 @@ def make_examiner(
     budget = budget or (QUICK_BUDGET if quick else BUDGET)
     trials = Trials(asked.with_changes({}, "fault", "seed", "run_id"), name, keep, kind="exam")
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
-    phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)
     report, until = Report(name, seed, budget=budget), time.monotonic() + budget
-    return Examiner(trials, report, until, longest, frozenset(cells), phases, can_fill, wide), warnings
+    return Examiner(trials, report, until, longest, frozenset(cells), quick, can_fill, wide), warnings
 
 
 def examine_program(program: object, quick: bool, cleanup: ExitStack, **options: Unpack[Keywords]) -> Report:

@@ -31,7 +31,6 @@ PHASES = (
     *(Phase.SAVING_OPEN, Phase.SAVING_WRITE, Phase.SAVING_SYNC, Phase.SAVING_RENAME, Phase.SAVED),
     *(Phase.RESTORING, Phase.EVALUATING, Phase.EXPORTING, "last-step", Phase.ENDING),
 )
-QUICK = (Phase.STARTING, "step", Phase.SAVING_RENAME, Phase.SAVED, Phase.RESTORING, Phase.ENDING)
 _SERVER_PHASES = ("step", "last-step")  # the phases in which faults are injected into servers
 _IN_PHASES = {
     **dict.fromkeys((FaultAction.KILL, FaultAction.TERM, FaultAction.STOP), PHASES),
@@ -65,7 +64,7 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
         if action is not FaultAction.PARTITION or is_virtual:
             for task in _victims(job):
                 for phase in [one for one in phases if one in _SERVER_PHASES or not job.is_server(task)]:
-                    cells.append(_cell(job, baseline, action, task, phase))
+                    cells.append(survival_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
         full = f"{FaultAction.DISK_FULL} for={DISK_SECONDS}s @ phase={Phase.SAVING_OPEN}"
@@ -81,7 +80,11 @@ def _victims(job: JobSpec) -> Iterator[Task]:
     yield from (kind[-1] for kind in (others, servers) if kind)
 
 
-def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
+def survival_cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
+    """Return the cell for a fault of one kind in one task and one phase.
+
+    It has neither breaks nor a fault if the program has too few steps for it.
+    """
     seconds = PARTITION_SECONDS if phase == "step" else PAUSE_SECONDS
     fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING_FAULTS else "")
     middle, last = middle_step(baseline), baseline.last_step
@@ -97,6 +100,15 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
             breaks = () if middle is None else (Interruption(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
             waiting = waiting if breaks else ""
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), action, task, phase, breaks, waiting)
+
+
+def lasting_seconds(one: SurvivalCell) -> float:
+    """Return how long the fault of a cell lasts; 0 for a fault without a duration."""
+    if one.action is FaultAction.DISK_FULL:
+        return DISK_SECONDS
+    if one.action not in _LASTING_FAULTS:
+        return 0.0
+    return PARTITION_SECONDS if one.phase == "step" else PAUSE_SECONDS
 
 
 def old_checkpoint_findings(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFinding]:

@@ -29,16 +29,17 @@ def title(chapter: Chapter) -> str:
     return f"{chapter}: {_TITLES[chapter]}"
 
 
-def cell_lines(report: Report, result: CellResult, seconds: float, replay: Replay) -> list[str]:
+def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
     """Format a finished cell: a line with the result, then findings and remedies.
 
     The last line of a failed cell is the command that repeats the cell. A reason is omitted if an earlier cell of the
     chapter has the same reason.
     """
-    head = f"  {MARKS[result.grade]} {result.cell.name}"
+    head = f"  {MARKS[result.grade]} {result.cell}"
     is_first = report.is_first(result)
+    took = [shown(result.duration)] if result.duration else []
     grade = [] if is_first else [f"{result.grade} for the same reason"]
-    lines = [f"{head:<50} {', '.join([shown(seconds), *recovery_of(result), *grade])}"]
+    lines = [f"{head:<50} {', '.join([*took, *recovery_of(result), *grade])}".rstrip()]
     if result.reason and is_first:
         lines.append(f"      {result.grade}: {result.reason}")
     for finding in result.findings:

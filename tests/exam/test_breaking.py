@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
+from typing import cast
 
-from clusterkit.exam.breaking import Interruption, _HoldReader
+import pytest
+
+from clusterkit.api.supervisor import Supervisor
+from clusterkit.exam.breaking import FirstRunWatcher, Interruption, _HoldReader
+from clusterkit.exam.pace import FirstRun
 from clusterkit.store.directory import RunDirectory
+from clusterkit.words import wire
+from clusterkit.words.events import Checkpointed, Event, Progressed
 from clusterkit.words.model import Task, TaskType
 
+SAVED = Checkpointed(Task(TaskType.WORKER, 0), 1, 5, "ckpt-5")
 LINE = b'{"kind": "held", "step": 50}\n'
 
 
@@ -53,3 +62,39 @@ def test_random_bytes_between_lines(tmp_path: Path) -> None:
         with file.open("ab") as written:
             written.write(noise.replace(b"50", b"") + b"\n" + LINE)
         assert watch.is_reached()
+
+
+class EndedRun:
+    """A supervisor whose run goes on until it is ended, or for so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks, self.patience = looks, 0.0
+
+    def wait(self, seconds: float) -> bool:
+        """The run ends by itself after so many looks."""
+        self.looks -= 1
+        return self.looks < 0
+
+    def end(self, patience: float) -> None:
+        """As `clusterkit down` does."""
+        self.patience = patience
+
+
+@pytest.mark.parametrize(("is_recorded", "steps", "ended"), [(True, 8, True), (False, 8, False), (True, 5, False)])
+def test_a_first_run_is_ended_when_it_has_shown_enough(
+    is_recorded: bool, steps: int, ended: bool, tmp_path: Path
+) -> None:
+    """Unless its tasks do not record their steps, since then no later run could be ended after the same one."""
+    run = RunDirectory(tmp_path / "run")
+    task = Task(TaskType.WORKER, 0)
+    events: list[tuple[float, Event]] = [
+        (10.0 + 3 * step, Progressed(task, 1, step, {}, 320)) for step in range(1, steps + 1)
+    ]
+    run.path.mkdir()
+    lines = [json.dumps({"t": at, **wire.encode_event(event)}) for at, event in [*events, (25.0, SAVED)]]
+    run.journal.write_text("".join(f"{line}\n" for line in lines))
+    supervisor = EndedRun(3)
+    watcher = FirstRunWatcher(FirstRun(30.0), 2.0, lambda run: is_recorded)
+    watcher(cast("Supervisor", supervisor), run)
+    assert watcher.has_ended_it is ended
+    assert (supervisor.patience > 2.0) is ended

@@ -207,7 +207,7 @@ def test_a_reason_is_given_once_in_a_chapter() -> None:
     report = Report("exam-1", 7)
     cells = [Cell(chapter, name) for chapter in (Chapter.RESUME, Chapter.SURVIVAL) for name in ("a", "b")]
     results = [report.add(not_reached(cell, "the program saves no checkpoint")) for cell in cells]
-    lines = [cell_lines(report, result, 1.0, str) for result in results]
+    lines = [cell_lines(report, result, str) for result in results]
     assert [len(each) for each in lines] == [2, 1, 2, 1]
     assert lines[1][0].endswith("not reached for the same reason")
 
@@ -246,13 +246,13 @@ def test_an_exam_as_text() -> None:
     found = ExamFinding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
     failed = report.add(judge(cell, [found], "exam-1-one-worker"))
     report.add(not_reached(Cell(Chapter.RESUME, "killed"), "the program saves no checkpoint"))
-    lines = cell_lines(report, failed, 3.0, lambda cell: f"clusterkit exam --cell={cell}")
+    lines = cell_lines(report, failed, lambda cell: f"clusterkit exam --cell={cell}")
     assert [line.strip() for line in lines[1:]] == [
         "The gradients are 2 times too large.",
         "→ Divide by the global batch.",
         "clusterkit exam --cell=equality/1-against-2",
     ]
-    assert lines[0].startswith("  ✘ 1-against-2")
+    assert lines[0].startswith("  ✘ equality/1-against-2")
     text = summary(report)
     assert "0 of 2 cells passed, 1 failed; 1 not reached, among them all of resume." in text
     assert document(report, str)["cells"][0]["findings"][0]["code"] == "loss-summed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from clusterkit.task.patches.recorder import output as recorder_output
 from clusterkit.task.patches.recorder import rows as recorder_rows
 from clusterkit.task.patches.recorder.callbacks import without_writers
-from clusterkit.task.patches.recorder.output import RecordOutput, gang_of, steps_of, stop_of
+from clusterkit.task.patches.recorder.output import RecordOutput, gang_of, held_of, last_of, steps_of, stop_of
 from clusterkit.task.patches.recorder.recorder import Recorder
 from clusterkit.task.patches.recorder.state import Registry
 from tests.support import load
@@ -192,6 +193,63 @@ def test_a_program_without_steps_still_has_rows_and_an_end(made: Recorder, tmp_p
 def test_the_last_step_is_read_leniently(text: str, step: int | None) -> None:
     """Without one, the program runs to its own end."""
     assert stop_of(text) == step
+    assert last_of(text.replace("stop=", "until=")) == step
+    assert last_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "attempt", "steps"), [("worker-1", "1", {7}), ("worker-0", "1", set()), ("worker-1", "2", set())]
+)
+def test_only_the_first_attempt_is_held(task: str, attempt: str, steps: set[int]) -> None:
+    """A later one began after the fault, and a pause would only cost time."""
+    assert held_of("0,1,hold=worker-1/7,no-dropout", task, attempt) == steps
+
+
+def ended_after(made: Recorder, last: int) -> list[int]:
+    """Let a program end after a step; return the steps at which it would have ended, since it goes on."""
+    ends = list[int]()
+    made.last = last
+    made.first_steps.end_program = lambda recorder: ends.append(recorder.step)
+    return ends
+
+
+def test_a_run_that_has_shown_enough_ends_after_the_step(made: Recorder) -> None:
+    """Of a loop that reports nothing."""
+    ends, count = ended_after(made, 3), made.count  # type: ignore[attr-defined]
+    for now in (1, 2, 3):
+        made.outermost(partial(count.__setitem__, 0, now))
+    assert ends == [3]
+
+
+def test_a_program_that_reports_ends_after_the_report(made: Recorder) -> None:
+    """So that the supervisor has seen the step, and the checkpoints of the steps before it."""
+    ends, count = ended_after(made, 3), made.count  # type: ignore[attr-defined]
+    for now in (1, 2, 3):
+        made.outermost(partial(count.__setitem__, 0, now))
+        assert ends == []
+        made.report(now)
+    assert ends == [3]
+
+
+def test_a_fit_ends_after_the_callbacks_of_the_batch(made: Recorder, tmp_path: Path) -> None:
+    """What they keep is recorded before."""
+    ends, count = ended_after(made, 2), made.count  # type: ignore[attr-defined]
+    made.due = frozenset({0, 2})
+    callbacks = SimpleNamespace(model=SimpleNamespace(optimizer=Plain()), callbacks=[Own()])
+    made.begin_fit(callbacks)
+    for batch in range(2):
+        count[0] += 1
+        made.end_batch(callbacks, batch)
+    assert ends == [2]
+    assert recorded(tmp_path)[-1] == ("callbacks", 2)
+
+
+def test_a_coordinator_is_never_ended_by_a_step(made: Recorder) -> None:
+    """Other tasks compute its steps, and would go on."""
+    ends = ended_after(made, 1)
+    made.coordinate()
+    made.report(5)
+    assert ends == []
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
+from clusterkit.cli.commands.chaos import MOST_SIDE_BY_SIDE
 from clusterkit.cli.help import DURATION, Parsed, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import echo, echo_json, say
@@ -46,6 +46,13 @@ def _cell(text: str) -> str:
     help="Start no new cell after this time.",
     show_default="6m, or 1m with --quick",
 )
+@option(
+    "--parallel",
+    type=click.IntRange(1, MOST_SIDE_BY_SIDE),
+    metavar="N",
+    help="Make N runs at the same time.",
+    show_default="as many as cores and memory allow",
+)
 @option("--wide", is_flag=True, help="Also compare one worker with twice the requested number of workers.")
 @option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine only this cell.")
 @option("-o", "--output", metavar="FILE", help="Also write the exam as an HTML page, and its runs to another file.")
@@ -57,6 +64,7 @@ def _cell(text: str) -> str:
 def command(
     quick: bool,
     budget: float | None,
+    parallel: int | None,
     wide: bool,
     cells: tuple[str, ...],
     output: str | None,
@@ -84,6 +92,7 @@ def command(
     if output is not None:
         check_output(output, force)
     examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
+    examiner.parallel = parallel
     for warning in warnings:
         say(warning)
     met_first(examiner.trials.template.job)
@@ -115,23 +124,19 @@ def _beside(path: Path) -> Path:
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     """Run the exam, print the result of each cell, and return the exit code. `pages` collects the cells' runs."""
     from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
-    from clusterkit.exam.text import cell_lines, document, summary, title
+    from clusterkit.exam.text import cell_lines, document, summary
     from clusterkit.words.errors import ClusterkitError
 
-    report, chapter, began, code = examiner.report, None, time.monotonic(), 0
+    report, code = examiner.report, 0
     echo(f"exam {report.name}, seed {report.seed}", err=as_json)
+    examiner.announce = lambda text: echo(text, err=as_json)
     try:
         with stopping_on_signals():
             for result in examiner.examine():
-                if result.cell.chapter is not chapter:
-                    chapter = result.cell.chapter
-                    echo(f"\n{title(chapter)}", err=as_json)
-                now = time.monotonic()
-                echo("\n".join(cell_lines(report, result, now - began, examiner.replay)), err=as_json)
+                echo("\n".join(cell_lines(report, result, examiner.replay)), err=as_json)
                 if pages is not None:
                     for run in result.runs:
                         pages.add(examiner.trials.store.run(run))
-                began = now
     except Stopped as stopped:
         code = 128 + stopped.number
     except ClusterkitError as error:

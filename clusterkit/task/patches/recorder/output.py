@@ -24,8 +24,13 @@ def steps_of(text: str) -> frozenset[int]:
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
-def held_of(text: str, task: str) -> frozenset[int]:
-    """Return the steps after which `task` has to pause: `hold=worker-1/7` in `text` means after step 7 of worker-1."""
+def held_of(text: str, task: str, attempt: str = "1") -> frozenset[int]:
+    """Return the steps after which `task` has to pause: `hold=worker-1/7` in `text` means after step 7 of worker-1.
+
+    Only the first attempt pauses: a later one has been started after the fault, and would only lose the time.
+    """
+    if attempt != "1":
+        return frozenset()
     words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
     return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
 
@@ -33,6 +38,15 @@ def held_of(text: str, task: str) -> frozenset[int]:
 def stop_of(text: str) -> int | None:
     """Return the step after which the task has to end: `stop=5` in `text`; None if there is no such word."""
     words = [word.removeprefix("stop=") for word in text.split(",") if word.startswith("stop=")]
+    return next((int(word) for word in words if word.isdecimal()), None)
+
+
+def last_of(text: str) -> int | None:
+    """Return the step after which a run of an exam has shown enough: `until=50` in `text`; None if it has no end.
+
+    Unlike after `stop`, which --verify uses, the callbacks that write files are kept: the run may have to save.
+    """
+    words = [word.removeprefix("until=") for word in text.split(",") if word.startswith("until=")]
     return next((int(word) for word in words if word.isdecimal()), None)
 
 
@@ -53,6 +67,7 @@ class RecordOutput:
         self.directory = env.get("CLUSTERKIT_RECORD", "")
         task, attempt = env.get("CLUSTERKIT_TASK", "alone"), env.get("CLUSTERKIT_ATTEMPT", "1")
         self.task = task.replace(":", "-")
+        self.attempt = attempt
         self.name = f"{self.task}.{attempt}"
         self.notes: set[str] = set()
         self.states = 0
@@ -75,12 +90,16 @@ class RecordOutput:
         """Wait, for a limited time, until all tasks with these names have called this method."""
         with suppress(OSError):
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
-            with open(os.path.join(self.directory, f"{self.task}.stopped"), "w", encoding="utf-8"):
+            with open(self.mark_of(self.task), "w", encoding="utf-8"):
                 pass
         until = time.monotonic() + PATIENCE
-        paths = [os.path.join(self.directory, f"{name}.stopped") for name in names]
+        paths = [self.mark_of(name) for name in names]
         while not all(map(os.path.exists, paths)) and time.monotonic() < until:
             time.sleep(NAP)
+
+    def mark_of(self, task: str) -> str:
+        """Return the path of the file with which a task says that it has made the last step."""
+        return os.path.join(self.directory, f"{task}.stopped")
 
     def note(self, text: str) -> None:
         """Add a note to the record about missing data and the reason, unless the record already has this note."""

@@ -30,8 +30,9 @@ class Recorder:
         self.first_steps = load("task/patches/recorder/first_steps").FirstSteps(self.output_file, load)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
-        self.held = self.output_file.held_of(steps, self.output.task)
+        self.held = self.output_file.held_of(steps, self.output.task, self.output.attempt)
         self.stop = self.output_file.stop_of(steps)
+        self.last = self.output_file.last_of(steps)
         self.step = 0  # the newest step
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
@@ -82,6 +83,8 @@ class Recorder:
             elif 0 in self.due:
                 self.output.note("The variables before the first step are not recorded: they did not exist before it.")
         self.advance(now)
+        if not self.reported:
+            self.finish()
 
     def advance(self, now: int) -> None:
         """Record every step after the newest recorded step, up to the step `now`."""
@@ -96,6 +99,14 @@ class Recorder:
             self.first_steps.end_program(self)
         if not self.reported:
             self.hold(now)
+
+    def finish(self) -> None:
+        """End the program if the run has shown all that the exam compares.
+
+        A program that reports its steps ends after the report, so that the supervisor has seen the step, too.
+        """
+        if self.last is not None and self.step >= self.last:
+            self.first_steps.end_program(self)
 
     def hold(self, now: int) -> None:
         """Pause if the exam has requested a pause after a step up to `now`, so that the exam's signal arrives in time.
@@ -166,6 +177,7 @@ class Recorder:
         self.advance(self.base + count if count else before + batches)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
+        self.finish()
 
     def end_epoch(self, epoch: int, logs: Any) -> None:
         self.output.write("logs", epoch=epoch, step=self.step, values=self.callbacks.numbers(dict(logs or {})))
@@ -182,6 +194,8 @@ class Recorder:
             self.step = int(step)  # if there is an optimizer, `join` and `record_end` set its count instead
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
+        if not self.coordinates and not self.fits:
+            self.finish()
 
     def coordinate(self) -> None:
         self.coordinates = True
