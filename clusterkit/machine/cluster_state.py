@@ -243,7 +243,7 @@ class ClusterState:
             self.signal(record, SIGKILL)
         elif record.state is TaskState.STOPPING:  # the task already has a grace period, maybe a longer one
             if was_kept:
-                self.signal(record, SIGTERM)
+                self.signal(record, SIGTERM, grace)
             self.timers.bring_forward(Timer.KILL, self.now + grace, record.task)
 
     def end_for_edit(self, tasks: Iterable[Task]) -> None:

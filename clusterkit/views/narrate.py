@@ -265,7 +265,7 @@ def _planned(event: ev.RestartPlanned) -> str:
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."
     charge = f"restart {event.charged} of {event.budget}"
-    if event.cause.exit.preempted or not event.charged:
+    if event.free or not event.charged:
         charge = "not charged to the restart budget"
     alike = {event.cause.task, *(failure.task for failure in event.same)}  # tasks whose failure was already shown
     how, origin = f"{event.cause.task} {event.cause.exit}", because(event.cause)

@@ -55,7 +55,7 @@ class RestartPlanned(Tagged):
 
     If `cause` is None, the restart was requested, a `host` is about to leave, or `files` of the program changed. If
     files changed, `step` is the step of the newest checkpoint, or 0 to train from the start; otherwise, `step` is None.
-    `same` are other tasks' independent failures with the same error.
+    `same` are other tasks' independent failures with the same error. `free` is True if this restart is not charged.
     """
 
     tasks: tuple[Task, ...]
@@ -68,6 +68,7 @@ class RestartPlanned(Tagged):
     files: tuple[str, ...] = ()
     step: int | None = None
     host: str | None = None
+    free: bool = False
 
 
 class EditTrains(Tagged):
