@@ -37,7 +37,7 @@ class OpenRecovery:
     respawn_at: float | None = None  # None until the restart is decided
     key: str = ""
     uncharged: bool = False
-    preempted: bool = False  # True if the cause is an exit code that requests a restart
+    preempted: bool = False  # True if the exit code of the cause requests a restart, or reports success
     requested: bool = False  # True for a requested restart, which has no backoff and is not charged
     shrinks: bool = False  # True if workers are given up; the restart is then not charged
     edit: Edit | None = None  # the change to the program that caused the restart
@@ -50,7 +50,7 @@ class OpenRecovery:
             return "edited"
         if self.requested and self.host is None:
             return "asked"
-        return "preempted" if self.requested or self.uncharged or self.preempted else "failure"
+        return "preempted" if self.requested or self.preempted else "failure"
 
     def explains(self, failure: Failure) -> bool:
         """Return whether the failure is collateral of this recovery's failures, and its task will restart anyway.

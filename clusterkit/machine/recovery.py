@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import looks_collateral
-from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import ON_REQUEST, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending, end_in_order
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.open_recovery import Edit, OpenRecovery, RestartBudget, reason
@@ -148,9 +149,10 @@ class Recoveries:
         rules = self.state.job.restart
         recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
         budget = self._budget(recovery.key)
-        recovery.preempted = cause.exit.preempted
-        recovery.uncharged = was_preempted(self.state, budget.cause, cause, recovery.tasks)
-        recovery.uncharged |= cause.exit.ok and not is_needed(self.state.job, cause.task)
+        ended_well = cause.exit.ok and not is_needed(self.state.job, cause.task)
+        recovery.preempted = cause.exit.preempted or ended_well
+        recovery.uncharged = ended_well or was_preempted(self.state, budget.cause, cause, recovery.tasks)
+        recovery.uncharged |= self._is_paused(cause.paused)  # somebody paused a peer until it seemed lost
         repeated, budget.cause = was_useless(self.state, budget.cause, cause), cause
         cant_start = cause.exit.error is not None and not cause.exit.unfit
         hopeless = rules.policy is RestartPolicy.NEVER or cant_start or bool(self.state.program_problem)
@@ -168,6 +170,10 @@ class Recoveries:
             self._extend_to_cluster(recovery)
             blamed = blamed_for(self.state, recovery.failures)
         self._plan_restart(recovery, blamed, budget, budget.used + (not recovery.uncharged))
+
+    def _is_paused(self, tasks: Iterable[Task]) -> bool:
+        """Return whether a user has paused one of the tasks."""
+        return any(ON_REQUEST in self.state.records[task].paused_by for task in tasks)
 
     def _plan_restart(self, recovery: OpenRecovery, blamed: Blame, budget: RestartBudget, charged: int) -> None:
         rules, now = self.state.job.restart, self.state.now

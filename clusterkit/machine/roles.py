@@ -8,7 +8,7 @@ from dataclasses import replace
 from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_bug, is_usage_error, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
-from clusterkit.words.model import TaskType
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import REFUSED, SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 SHORT_WINDOW = 0.05  # seconds to wait for further tasks that were killed together with the first one

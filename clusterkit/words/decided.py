@@ -121,9 +121,13 @@ class RequestRefused(Tagged):
 
 
 class Paused(AttemptEvent):
-    """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT."""
+    """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT.
+
+    `terminal` is True if the reason is that the user's terminal has stopped or continued the whole run.
+    """
 
     paused: bool
+    terminal: bool = False
 
 
 class FaultInjected(Tagged):

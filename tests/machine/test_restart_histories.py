@@ -187,7 +187,7 @@ def test_exit_code_42_is_free_after_progress_or_a_notice(before: Callable[[Histo
 
 
 def test_a_notice_to_one_worker_is_one_to_its_gang() -> None:
-    """TensorFlow tells the others, which save and exit, too; the first one to exit need not be the one that was told."""
+    """TensorFlow tells the others, which save and exit, too; the first one to exit need not be the one told."""
     run = History(job(workers=2, restart=RestartRules(budget=0)), stubborn={"worker:0", "worker:1"}).begin()
     run.send(ev.Requested(7, ev.Verb.KILL, (task("worker:1"),), signal=SIGTERM))
     run.exits("worker:0", code=42)
