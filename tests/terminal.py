@@ -156,10 +156,20 @@ def on_terminal(
     home: Path, *args: str | Path, columns: int = 80, cwd: Path = ROOT, **variables: str
 ) -> Iterator[OnTerminal]:
     """Run clusterkit on a terminal of that width."""
+    command = [sys.executable, "-m", "clusterkit", *map(str, args)]
+    with program_on_terminal(home, command, columns, cwd, **variables) as started:
+        yield started
+
+
+@contextmanager
+def program_on_terminal(
+    home: Path, command: list[str], columns: int = 80, cwd: Path = ROOT, **variables: str
+) -> Iterator[OnTerminal]:
+    """Run a program, such as a shell, on a terminal of that width."""
     master, slave = pty.openpty()
     resize(slave, columns)
     process = subprocess.Popen(
-        [sys.executable, "-m", "clusterkit", *map(str, args)],
+        command,
         stdin=slave, stdout=slave, stderr=slave, cwd=cwd, start_new_session=True,
         env={**clean_environment(home), "TERM": "xterm", "NO_COLOR": "", "FORCE_COLOR": "", **variables},
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),

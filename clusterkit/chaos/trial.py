@@ -145,7 +145,7 @@ class Trials:
         """Remove a run's directory, checkpoints and packet capture."""
         places = self._own_paths(run_id)
         with suppress(ClusterkitError, OSError):
-            remove(self.store.run(run_id))
+            remove(self.store.run(run_id), force=True)
         if "checkpoint_dir" in places:
             shutil.rmtree(places["checkpoint_dir"], ignore_errors=True)
         if "pcap" in places:

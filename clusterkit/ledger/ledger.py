@@ -157,7 +157,8 @@ class Ledger:
             case ev.SpawnFailed():
                 self.startup.exited(task, attempt)
                 self.attempts.exited(now, task, attempt, Exit(error=event.error))
-                self.time.exited(task, ok=False)
+                # If a restart was requested before the process existed, nothing has failed.
+                self.time.exited(task, ok=self.run.is_restart_planned(task))
             case ev.Exited():
                 self.startup.exited(task, attempt)
                 self.attempts.exited(now, task, attempt, event.exit)
@@ -190,6 +191,8 @@ class Ledger:
             if event.attempt > status.attempt:
                 status.begin(event.attempt)
             status.state, status.end_request = event.state, event.asked
+        if event.state in (TaskState.WAITING, TaskState.HELD, TaskState.STARTING):
+            self.run.restarting(event.task)
         if event.state is TaskState.STARTING:
             self.attempts.begin(now, event.task, event.attempt).start_recorded = True
             self.startup.reach(now, event.task, event.attempt, Stage.BEGUN)
@@ -198,6 +201,7 @@ class Ledger:
 
     def _spawned(self, now: float, wall: float, event: ev.Spawned) -> None:
         task, attempt, reached = event.task, event.attempt, None
+        self.run.restarting(task)
         if (status := self.run.current(task, attempt)) is not None:
             if attempt > status.attempt:
                 status.begin(attempt)
@@ -250,7 +254,7 @@ class Ledger:
             case ev.Continued():
                 self._continued(now, previous, event.allocation)
             case ev.RestartPlanned():
-                self.run.restart()
+                self.run.plan_restart(event.tasks)
                 self.incidents.planned(now, event)
                 self.time.planned(event.tasks)
             case ev.Shrunk():

@@ -118,7 +118,8 @@ class RunStatus:
         self.phase = RunPhase.STARTING
         self.reason = ""
         self.allocations = 0  # the number of supervisors that began or continued the run
-        self.restarts = 0
+        self.restarts = 0  # how often tasks were started again, together
+        self._planned_restarts: list[frozenset[Task]] = []  # the tasks of each restart that has not begun
         self.checkpoint: tuple[int, str] | None = None
         self.resumed_checkpoint: tuple[int, str] | None = None  # the first checkpoint from which an attempt resumed
         self.saved_at: float | None = None  # when `checkpoint` was complete, in seconds since the run began
@@ -178,14 +179,28 @@ class RunStatus:
         """Note that the run continues in another allocation; forget the run's previous end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
         self.awaited_tasks, self.grace = (), 0.0
+        self._planned_restarts.clear()
         self.allocations += 1
         for status in self.tasks.values():
             status.lost()
 
-    def restart(self) -> None:
-        self.restarts += 1
+    def plan_restart(self, tasks: Iterable[Task]) -> None:
+        """Note that tasks are about to restart. A plan replaces earlier plans for the same tasks."""
+        planned = frozenset(tasks)
+        self._planned_restarts = [one for one in self._planned_restarts if one.isdisjoint(planned)]
+        self._planned_restarts.append(planned)
         if self.phase is RunPhase.WAITING:
             self.phase, self.reason = RunPhase.RUNNING, ""
+
+    def is_restart_planned(self, task: Task) -> bool:
+        """Return whether the restart of a task was decided, and has not begun."""
+        return any(task in planned for planned in self._planned_restarts)
+
+    def restarting(self, task: Task) -> None:
+        """Count a planned restart, now that the first of its tasks starts again."""
+        begun = [one for one in self._planned_restarts if task in one]
+        self.restarts += len(begun)
+        self._planned_restarts = [one for one in self._planned_restarts if task not in one]
 
     def succeed(self, task: Task) -> None:
         """Note that the leader exited with code 0."""

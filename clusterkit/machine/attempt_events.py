@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from clusterkit.machine.cluster_state import KILL_TIMEOUT, SIGKILL, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import BY_TERMINAL, KILL_TIMEOUT, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending, end_kept_server
 from clusterkit.machine.exits import Exits
 from clusterkit.machine.fault_schedule import FaultSchedule
 from clusterkit.machine.monitors.lone_training import LoneTraining
 from clusterkit.machine.monitors.progress_monitor import ProgressMonitor
 from clusterkit.machine.recovery import Recoveries
-from clusterkit.machine.timers import Timer
+from clusterkit.machine.timers import HoldReason, Timer
 from clusterkit.words import events as ev
 from clusterkit.words.actions import CloseOutput, Sweep
 from clusterkit.words.model import TaskState, number_of
@@ -101,6 +101,8 @@ class AttemptEvents:
         self.progress.spawned(record, event)
         if record.end_request is not None:
             self.state.end(record, record.end_request, record.grace)
+        elif self.state.terminal_stopped:
+            self.state.pause(record, BY_TERMINAL)
 
     def _spawn_failed(self, record: TaskRecord, event: ev.SpawnFailed) -> None:
         exit_ = Exit(error=event.error, unfit=event.unfit, unreached=event.unreached, crowded=event.crowded)
@@ -123,6 +125,8 @@ class AttemptEvents:
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP, Timer.EXIT):
             self.state.timers.clear(timer, record.task)
         record.paused_by.clear()
+        for reason in (HoldReason.PAUSE, HoldReason.TERMINAL):
+            self.state.release_hold(record, reason)
         self.state.kept_servers.pop(record.task, None)
         if record.task == self.state.job.leader:
             for task in list(self.state.kept_servers):  # servers that were kept running for this task

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from clusterkit.machine.blame import looks_collateral
 from clusterkit.machine.census import Census
 from clusterkit.machine.history import RunHistory
-from clusterkit.machine.timers import DebuggerHolds, Timer, Timers
+from clusterkit.machine.timers import HoldReason, Holds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, TrainsWith, Warned
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import ALIVE, SETTLED, TRANSITIONS, Task, TaskState
+from clusterkit.words.model import ALIVE, SETTLED, TRANSITIONS, Task, TaskState, TaskType
 from clusterkit.words.outcome import Asked, Exit, Failure
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
@@ -22,7 +22,9 @@ UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handl
 EDIT_GRACE = 1.0  # seconds; the grace period after an edit: short, since the edited program trains again
 KILL_TIMEOUT = 10.0  # seconds; the time limit for a process to die after SIGKILL
 HEAD_START = 0  # stands for HeadStart in `held_by`; all other numbers are faults' numbers, which begin at 1
-ON_REQUEST = 0  # stands for a user's request in `paused_by`; all other numbers are faults' numbers
+ON_REQUEST = 0  # stands for a user's request in `paused_by`; all positive numbers are faults' numbers
+BY_TERMINAL = -1  # stands for a stopped terminal in `paused_by`
+_HOLDS = {ON_REQUEST: HoldReason.PAUSE, BY_TERMINAL: HoldReason.TERMINAL}  # the pauses that are no stall
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class TaskRecord:
     process_name: str = ""  # the backend's name for the process
     forked: bool = False
     started: float = 0.0
-    suspended_before: float = 0.0  # the total time that tasks had spent in the debugger when the attempt started
+    suspended_before: float = 0.0  # the total time that tasks had been held when the attempt started
     spawned: float | None = None  # when the process was created
     exit: Exit | None = None
     exited: float = 0.0
@@ -55,7 +57,9 @@ class TaskRecord:
     port_was_open: bool = False  # True once the task's port was seen open
     trains_with: TrainsWith | None = None  # the latest report on how the task trains
     phases: dict[str, float] = field(default_factory=dict)  # the current phases without steps, and when each began
-    paused_by: set[int] = field(default_factory=set)  # the reasons for pausing the task: numbers of faults, ON_REQUEST
+    paused_by: set[int] = field(
+        default_factory=set
+    )  # the reasons for pausing the task: faults, ON_REQUEST, BY_TERMINAL
     first_step: int | None = None
     last_step: int | None = None
     steps_total: int | None = None  # the total number of steps of the training, if the program reports it
@@ -96,10 +100,12 @@ class ClusterState:
         self.placement: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_hosts: set[str] = set()  # disconnected hosts, which may reconnect or be lost
         self.kept_servers: dict[Task, float] = {}  # deadlines of servers that stay up until the coordinator is down
+        self.terminal_stopped = False  # True while the terminal has stopped the run's command
         self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
         self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short periods
         self.timers = Timers()
-        self.debugger_holds = DebuggerHolds()
+        self.full_holds = Holds()  # those that also suspend the job's own deadline: not pauses on request
+        self.holds = Holds()  # the tasks that are held for any reason
         self.actions: list[Action] = []
         self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(history.finished)  # finished attempts
         self.progress_at: float | None = None
@@ -209,7 +215,7 @@ class ClusterState:
 
     def _start(self, record: TaskRecord) -> None:
         fresh = TaskRecord(
-            record.task, record.state, record.attempt + 1, started=self.now, suspended_before=self.timers.suspended
+            record.task, record.state, record.attempt + 1, started=self.now, suspended_before=self.timers.held
         )
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
@@ -243,7 +249,7 @@ class ClusterState:
             self.signal(record, SIGKILL)
         elif record.state is TaskState.STOPPING:  # the task already has a grace period, maybe a longer one
             if was_kept:
-                self.signal(record, SIGTERM)
+                self.signal(record, SIGTERM, grace)
             self.timers.bring_forward(Timer.KILL, self.now + grace, record.task)
 
     def end_for_edit(self, tasks: Iterable[Task]) -> None:
@@ -279,17 +285,34 @@ class ClusterState:
         """Pause a task until every fault or request that paused it has ended."""
         if not record.paused_by:
             self.signal(record, SIGSTOP)
-            self.record(Paused(record.task, record.attempt, True))
+            self.record(Paused(record.task, record.attempt, True, cause == BY_TERMINAL))
         record.paused_by.add(cause)
         self.paused.add(record.task)
+        # Training does not wait for the evaluator.
+        if cause in _HOLDS and record.task.type is not TaskType.EVALUATOR:
+            self.hold(record, _HOLDS[cause])
 
     def unpause(self, record: TaskRecord, *causes: int) -> None:
         """Remove these reasons for pausing the task, and let the task continue if none is left."""
         if record.paused_by.intersection(causes):
             record.paused_by.difference_update(causes)
+            for cause in causes:
+                if cause in _HOLDS:
+                    self.release_hold(record, _HOLDS[cause])
             if not record.paused_by:
                 self.signal(record, SIGCONT)
-                self.record(Paused(record.task, record.attempt, False))
+                self.record(Paused(record.task, record.attempt, False, BY_TERMINAL in causes))
+
+    def hold(self, record: TaskRecord, reason: HoldReason) -> None:
+        """Expect no progress until the task is released: whoever debugs or pauses a task knows that it stands still."""
+        self.holds.enter((reason, record.task), self.now)
+        if reason is not HoldReason.PAUSE:
+            self.full_holds.enter((reason, record.task), self.now)
+
+    def release_hold(self, record: TaskRecord, reason: HoldReason) -> bool:
+        """Return True if the task was held for this reason, and no task is held for any reason any more."""
+        self.full_holds.leave((reason, record.task), self.now)
+        return self.holds.leave((reason, record.task), self.now)
 
     def signal(self, record: TaskRecord, signal: int, grace: float = 0.0) -> None:
         """Send a signal to a task's process. With `grace`, the process group has that many seconds to end."""

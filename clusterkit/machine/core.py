@@ -67,7 +67,8 @@ class Machine:
         comes last, when nothing else can add work.
         """
         self.state.now, self.state.actions = now, []
-        self.state.timers.suspended = self.state.debugger_holds.seconds(now)
+        self.state.timers.halted = self.state.full_holds.seconds(now)
+        self.state.timers.held = self.state.holds.seconds(now)
         self._dispatch(event)
         self.recoveries.settle()
         self.faults.settle()

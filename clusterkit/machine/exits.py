@@ -68,7 +68,8 @@ class Exits:
         left, now = self._current_early(), self.state.now
         if not left or self.ending.begun or self.state.awaits_change:
             return
-        since = max(*(record.exited for record in left), self.state.progress_at or 0.0, self.stalls.phase_ended_at)
+        excused = max(self.stalls.phase_ended_at, self.state.holds.ended_at)
+        since = max(*(record.exited for record in left), self.state.progress_at or 0.0, excused)
         if now < since + self._limit() or self._is_excused():
             self._set_timer(since if now < since + self._limit() else now)
         elif self.requested_at is None:

@@ -8,7 +8,7 @@ from clusterkit.machine.blame import blame
 from clusterkit.text.durations import shown
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Asked, Blame, Failure
+from clusterkit.words.outcome import PREEMPTED, Asked, Blame, Failure
 
 SAVE_PAUSE = 0.1  # seconds without another save, after which the tasks start with the changed program
 LONGEST_SAVES = 1.0  # seconds; the maximum wait for further saves, from the first save on
@@ -37,6 +37,7 @@ class OpenRecovery:
     respawn_at: float | None = None  # None until the restart is decided
     key: str = ""
     uncharged: bool = False
+    preempted: bool = False  # True if the exit code of the cause requests a restart, or reports success
     requested: bool = False  # True for a requested restart, which has no backoff and is not charged
     shrinks: bool = False  # True if workers are given up; the restart is then not charged
     edit: Edit | None = None  # the change to the program that caused the restart
@@ -49,7 +50,7 @@ class OpenRecovery:
             return "edited"
         if self.requested and self.host is None:
             return "asked"
-        return "preempted" if self.requested or self.uncharged else "failure"
+        return "preempted" if self.requested or self.preempted else "failure"
 
     def explains(self, failure: Failure) -> bool:
         """Return whether the failure is collateral of this recovery's failures, and its task will restart anyway.
@@ -104,6 +105,8 @@ def reason(blamed: Blame, now: float, repeated: bool, budget: RestartBudget, rul
         why += ", as the attempt before it did" + ("" if cause.exit.ok else f", {error}{progress}")
     elif budget.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
         why += f", and its restart budget is used up ({budget.used} of {rules.budget})"
+    if cause.exit.preempted:
+        advice = f". Exit code {PREEMPTED} is free only after SIGTERM or progress: a newer checkpoint, or more steps"
     return why + advice
 
 

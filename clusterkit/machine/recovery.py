@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import looks_collateral
-from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import ON_REQUEST, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending, end_in_order
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.open_recovery import Edit, OpenRecovery, RestartBudget, reason
@@ -20,7 +21,7 @@ from clusterkit.machine.restart import (
     workers_of,
     workers_to_give_up,
 )
-from clusterkit.machine.roles import blamed_for, collateral_window, is_futile, made_steps, was_useless
+from clusterkit.machine.roles import blamed_for, collateral_window, is_futile, made_steps, was_preempted, was_useless
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
 from clusterkit.words.faults import seeded_uniform
@@ -147,8 +148,11 @@ class Recoveries:
             return
         rules = self.state.job.restart
         recovery.key = budget_key(restart_scope(self.state.job, cause.task), cause.task)
-        recovery.uncharged = cause.exit.preempted or (cause.exit.ok and not is_needed(self.state.job, cause.task))
         budget = self._budget(recovery.key)
+        ended_well = cause.exit.ok and not is_needed(self.state.job, cause.task)
+        recovery.preempted = cause.exit.preempted or ended_well
+        recovery.uncharged = ended_well or was_preempted(self.state, budget.cause, cause, recovery.tasks)
+        recovery.uncharged |= self._is_paused(cause.paused)  # somebody paused a peer until it seemed lost
         repeated, budget.cause = was_useless(self.state, budget.cause, cause), cause
         cant_start = cause.exit.error is not None and not cause.exit.unfit
         hopeless = rules.policy is RestartPolicy.NEVER or cant_start or bool(self.state.program_problem)
@@ -167,6 +171,10 @@ class Recoveries:
             blamed = blamed_for(self.state, recovery.failures)
         self._plan_restart(recovery, blamed, budget, budget.used + (not recovery.uncharged))
 
+    def _is_paused(self, tasks: Iterable[Task]) -> bool:
+        """Return whether a user has paused one of the tasks."""
+        return any(ON_REQUEST in self.state.records[task].paused_by for task in tasks)
+
     def _plan_restart(self, recovery: OpenRecovery, blamed: Blame, budget: RestartBudget, charged: int) -> None:
         rules, now = self.state.job.restart, self.state.now
         self._end_tasks(recovery, Asked.GANG, 0.0)
@@ -176,7 +184,16 @@ class Recoveries:
         self.moved_tasks = frozenset(failure.task for failure in recovery.failures if failure.exit.host is not None)
         tasks, delay = tuple(sorted(recovery.tasks)), recovery.respawn_at - now
         self.state.record(
-            RestartPlanned(tasks, blamed.cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
+            RestartPlanned(
+                tasks,
+                blamed.cause,
+                blamed.collateral,
+                delay,
+                charged,
+                rules.budget,
+                same=blamed.same,
+                free=recovery.uncharged or recovery.shrinks,
+            )
         )
 
     def _shrink(self, recovery: OpenRecovery, blamed: Blame, budget: RestartBudget, lost: tuple[Task, ...]) -> None:
@@ -227,7 +244,7 @@ class Recoveries:
         """Begin a requested restart. If any of its tasks has failed, the restart also recovers from that failure."""
         recovery.key, recovery.uncharged, recovery.respawn_at = "asked", True, self.state.now
         tasks, grace, host = tuple(sorted(recovery.tasks)), self.state.job.limits.grace, recovery.host
-        planned = RestartPlanned(tasks, None, (), 0.0, 0, self.state.job.restart.budget, host=host)
+        planned = RestartPlanned(tasks, None, (), 0.0, 0, self.state.job.restart.budget, host=host, free=True)
         if (edit := recovery.edit) is None and host is not None:
             self.state.drop_held(recovery.tasks)
             end_in_order(self.state, self.state.alive(tasks), Asked.DRAIN, grace)

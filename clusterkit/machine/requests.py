@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.faults.aim import live_problems_of
-from clusterkit.machine.cluster_state import ON_REQUEST, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import (
+    BY_TERMINAL,
+    ON_REQUEST,
+    SIGCONT,
+    SIGSTOP,
+    SIGTERM,
+    ClusterState,
+    TaskRecord,
+)
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.fault_schedule import FaultSchedule
 from clusterkit.machine.recovery import Recoveries
@@ -36,6 +44,8 @@ class Requests:
             return
         records = [self.state.records[task] for task in event.tasks or self.state.job.tasks]
         match event.verb:
+            case Verb.PAUSE | Verb.UNPAUSE if event.terminal:
+                self._follow_terminal(event)
             case Verb.DOWN:
                 self._stop_run(event)
             case Verb.RESTART:
@@ -86,6 +96,20 @@ class Requests:
             for record in targets:
                 self.state.pause(record, ON_REQUEST)
             self._answer(event, [record.task for record in targets])
+
+    def _follow_terminal(self, event: Requested) -> None:
+        """Pause all tasks while the terminal has stopped the run's command; tasks that start meanwhile, too."""
+        if self.ending.begun:
+            self._refuse(event, "The run is being ended, so it is not paused.")
+            return
+        self.state.terminal_stopped = event.verb is Verb.PAUSE
+        records = [record for record in self.state.alive() if record.state is TaskState.RUNNING]
+        for record in records:
+            if self.state.terminal_stopped:
+                self.state.pause(record, BY_TERMINAL)
+            else:
+                self.state.unpause(record, BY_TERMINAL)
+        self._answer(event, [record.task for record in records])
 
     def _unpause(self, event: Requested, records: list[TaskRecord]) -> None:
         """Unpause tasks that a user paused.
@@ -185,6 +209,8 @@ class Requests:
 
 
 def _still_stopped(records: Sequence[TaskRecord]) -> str:
+    if any(BY_TERMINAL in record.paused_by for record in records):
+        return "The terminal of this run has stopped it (Ctrl-Z). Type `fg` there to continue."
     numbers = sorted({number for record in records for number in record.paused_by})
     stay, faults = "stay" + "s" * (len(records) == 1), "fault" + "s" * (len(numbers) > 1)
     return (

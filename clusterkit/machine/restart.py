@@ -53,13 +53,13 @@ def budget_key(scope: frozenset[Task], task: Task) -> str:
 def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
     """Return the delay in seconds before the nth restart in a row.
 
-    The delay doubles with each restart up to a limit, and varies randomly by up to 10 % in either direction. The 0th is
-    the first restart of tasks that had made progress, and has no delay. `jitter` is in [0, 1).
+    The delay doubles with each restart, and varies randomly by up to 10 % in either direction, but never exceeds the
+    limit. The 0th is the first restart of tasks that had made progress, and has no delay. `jitter` is in [0, 1).
     """
     if nth == 0:
         return 0.0
     plain: float = min(rules.backoff_max, rules.backoff * 2.0 ** min(nth - 1, 30))
-    return plain * (0.9 + 0.2 * jitter)
+    return min(rules.backoff_max, plain * (0.9 + 0.2 * jitter))
 
 
 def window(job: JobSpec, failure: Failure) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from clusterkit.machine.blame import SILENT_LIFETIME, blame, is_bug, is_usage_error, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
-from clusterkit.words.model import TaskType
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import REFUSED, SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 SHORT_WINDOW = 0.05  # seconds to wait for further tasks that were killed together with the first one
@@ -75,12 +75,42 @@ def was_useless(state: ClusterState, previous: Failure | None, cause: Failure) -
 def _made_progress(state: ClusterState, previous: Failure, cause: Failure) -> bool:
     """Return whether the attempt completed more steps than the previous one, or left a newer checkpoint."""
     if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
-        return cause.at - state.records[cause.task].started > SILENT_LIFETIME
+        return _lived_long(state, cause)
     if not made_steps(state, cause):
         return False
     if previous.step is None or cause.step is None or cause.step > previous.step:
         return True
-    newest, known = state.newest_checkpoint, state.records[cause.task].checkpoint_known
+    return _has_new_checkpoint(state, cause)
+
+
+def was_preempted(state: ClusterState, previous: Failure | None, cause: Failure, tasks: Iterable[Task]) -> bool:
+    """Return whether an attempt's request for a restart, by exit code 42, is to be believed and costs nothing.
+
+    A program that exits with this code each time, without a step, would otherwise restart for ever. So it needs a
+    notice, which is SIGTERM to one of the `tasks` that restart together, or progress since the `previous` failure:
+    a signal from outside is not seen, but a program that handles one saves a checkpoint or has completed steps.
+    """
+    if not cause.exit.preempted:
+        return False
+    if any(state.records[task].sigterm_at is not None for task in tasks):
+        return True
+    if _has_new_checkpoint(state, cause):
+        return True
+    if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
+        return _lived_long(state, cause)
+    if not made_steps(state, cause):
+        return False
+    return previous is None or previous.step is None or cause.step is None or cause.step > previous.step
+
+
+def _lived_long(state: ClusterState, failure: Failure) -> bool:
+    """Return whether the attempt may have completed steps that nobody reported."""
+    return failure.at - state.records[failure.task].started > SILENT_LIFETIME
+
+
+def _has_new_checkpoint(state: ClusterState, failure: Failure) -> bool:
+    """Return whether a newer checkpoint was reported since the attempt began."""
+    newest, known = state.newest_checkpoint, state.records[failure.task].checkpoint_known
     return newest is not None and (known is None or newest[0] > known[0])
 
 

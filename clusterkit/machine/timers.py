@@ -1,4 +1,4 @@
-"""Named deadlines, which can be suspended while tasks are held in the debugger."""
+"""Named deadlines, which can be suspended while tasks are held: in the debugger, or paused on request."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ class Timer(enum.Enum):
     LATE_START = "the start of a task that is held back"
 
 
-# Deadlines that are suspended while a task is held in the debugger.
-SUSPENDABLE = frozenset(
-    {Timer.STARTUP, Timer.STALL, Timer.EARLY_EXIT, Timer.UNREPORTED_STEPS, Timer.JOB, Timer.FINISH, Timer.EVALUATOR}
-)
+# Deadlines that are suspended while a task is paused on request. The job's own deadline is not among them: it is the
+# limit on which a test or a batch job relies, whatever somebody has paused.
+PAUSABLE = frozenset({Timer.STARTUP, Timer.STALL, Timer.EARLY_EXIT, Timer.UNREPORTED_STEPS})
+# Deadlines that are suspended while a task is held in the debugger, or the terminal has stopped the run.
+SUSPENDABLE = PAUSABLE | {Timer.JOB, Timer.FINISH, Timer.EVALUATOR}
 
 Key = tuple[Timer, Task | None]
 Deadline = tuple[float, int]  # the time, and a unique number, which keeps the heap from comparing keys
@@ -50,15 +51,20 @@ class Timers:
         self._deadlines: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._last_number = 0
-        self._suspended_before: dict[Key, float] = {}  # the value of `suspended` when a deadline was set
-        self.suspended = 0.0  # total seconds for which deadlines were suspended
+        self._suspended_before: dict[Key, float] = {}  # the seconds of suspension when a deadline was set
+        self.halted = 0.0  # total seconds for which tasks were held in the debugger, or by the terminal
+        self.held = 0.0  # total seconds for which tasks were held for any reason
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
         self._last_number += 1
         deadline = self._deadlines[timer, task] = (at, self._last_number)
         heappush(self._heap, (deadline, (timer, task)))
         if timer in SUSPENDABLE:
-            self._suspended_before[timer, task] = self.suspended
+            self._suspended_before[timer, task] = self.suspended(timer)
+
+    def suspended(self, timer: Timer) -> float:
+        """Return the total seconds for which deadlines with this purpose were suspended."""
+        return self.held if timer in PAUSABLE else self.halted
 
     def bring_forward(self, timer: Timer, at: float, task: Task) -> None:
         """Bring a deadline forward to `at`, if it is set to a later time."""
@@ -86,35 +92,50 @@ class Timers:
         while (at := self.next_deadline()) is not None and at <= now:
             _, key = heappop(self._heap)
             del self._deadlines[key]
-            if (owed := self.suspended - self._suspended_before.pop(key, self.suspended)) > 0:
+            suspended = self.suspended(key[0])
+            owed = suspended - self._suspended_before.pop(key, suspended)
+            if owed > 0:
                 self.set(key[0], at + owed, key[1])
             else:
                 keys.append(key)
         return keys
 
 
+class HoldReason(enum.Enum):
+    """Why no progress can be expected of a task, although nothing is wrong."""
+
+    DEBUGGER = "held in the debugger"
+    PAUSE = "paused on request"
+    TERMINAL = "stopped with the terminal's foreground job"
+
+
+Hold = tuple[HoldReason, Task]
+
+
 @dataclass(slots=True)
-class DebuggerHolds:
-    """The tasks held in the debugger. Meanwhile their peers wait for them, and no progress can be expected."""
+class Holds:
+    """The tasks that are held. Meanwhile their peers wait for them, and no progress can be expected."""
 
-    tasks: set[Task] = field(default_factory=set)
-    since: float = 0.0  # when the first of the current tasks was held
+    current: set[Hold] = field(default_factory=set)
+    since: float = 0.0  # when the first of the current holds began
     earlier_seconds: float = 0.0  # total seconds of earlier holds
+    ended_at: float = 0.0  # when the last hold ended
 
-    def enter(self, task: Task, now: float) -> None:
-        if not self.tasks:
+    def enter(self, hold: Hold, now: float) -> None:
+        if not self.current:
             self.since = now
-        self.tasks.add(task)
+        self.current.add(hold)
 
-    def leave(self, task: Task, now: float) -> bool:
-        """Release the task; return True if the task was held, and no other task is still held."""
-        if task not in self.tasks:
+    def leave(self, hold: Hold, now: float) -> bool:
+        """End a hold; return True if it was current, and no other hold is left."""
+        if hold not in self.current:
             return False
-        self.tasks.discard(task)
-        if not self.tasks:
+        self.current.discard(hold)
+        if not self.current:
             self.earlier_seconds += now - self.since
-        return not self.tasks
+            self.ended_at = now
+        return not self.current
 
     def seconds(self, now: float) -> float:
         """Return the total time for which at least one task was held."""
-        return self.earlier_seconds + (now - self.since if self.tasks else 0.0)
+        return self.earlier_seconds + (now - self.since if self.current else 0.0)

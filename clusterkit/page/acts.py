@@ -43,7 +43,7 @@ async def act(opened: OpenRun, body: bytes) -> str:
     """Carry out a request, and return a sentence that describes the result. Raises ClusterkitError."""
     verb, params = _read(body)
     if not isinstance(verb, Verb):
-        await asyncio.to_thread(remove, opened.run)
+        await asyncio.to_thread(remove, opened.run, "the dashboard")
         return f"The run {opened.run.run_id} was removed."
     answer = await asyncio.to_thread(_ask, opened.run, verb, params)
     if verb is Verb.STACKS:

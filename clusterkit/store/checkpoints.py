@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
 
@@ -114,11 +114,17 @@ def move_aside(directory: Path) -> Path | None:
     return aside
 
 
+def has_files(directory: Path) -> bool:
+    """Return whether there is any file below a directory, except hidden ones. Programs may save in any format."""
+    return any(not entry.is_dir(follow_symlinks=False) for entry in _entries(os.fspath(directory)))
+
+
 def continue_from(old: Path, new: Path) -> None:
     """Copy an old run's checkpoints to a new run's directory, unless both runs use the same directory.
 
     The old run stays unchanged, and can be resumed again or removed. Hard links would not ensure this: a program that
-    writes a checkpoint in place, as Keras does, would change the old run's checkpoint.
+    writes a checkpoint in place, as Keras does, would change the old run's checkpoint. A symbolic link stays a link,
+    which leads to the copy if it led to a part of the old directory.
     Raises RunDirectoryError if the copy fails or the new directory is not empty.
     """
     if old.resolve() == new.resolve():
@@ -129,11 +135,45 @@ def continue_from(old: Path, new: Path) -> None:
                 f"--checkpoint-dir {new} is not empty, so the checkpoints of {old} are not copied there. "
                 f"Choose an empty directory, or omit --resume to continue from the checkpoints in {new}."
             )
-        shutil.copytree(old, new, dirs_exist_ok=True)
+        shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True)
+        _redirect_links(old, new)
     except shutil.Error as error:  # the error's argument is a list of (source, target, reason)
         raise _not_taken_over(old, new, error.args[0][0][2]) from None
     except OSError as error:
         raise _not_taken_over(old, new, error.strerror) from None
+
+
+def _redirect_links(old: Path, new: Path) -> None:
+    """Let copied links lead to what the originals led to or, if that is below `old`, to its copy. Raises OSError.
+
+    Only links with an absolute path, and those that leave the directory, have to be changed.
+    """
+    copy, spellings = os.path.abspath(new), (os.path.realpath(old), os.path.abspath(old))
+    for entry in list(_entries(copy)):
+        if not entry.is_symlink():
+            continue
+        target = os.readlink(entry.path)
+        directory = os.path.dirname(os.path.relpath(entry.path, copy))
+        # `normpath` instead of `realpath`: what the link leads to may itself be a link, or be missing.
+        led_to = os.path.normpath(os.path.join(spellings[0], directory, target))
+        leads_to = os.path.normpath(os.path.join(copy, directory, target))
+        wanted = _moved(led_to, spellings, copy)
+        if leads_to != wanted:
+            os.unlink(entry.path)
+            os.symlink(wanted, entry.path)
+
+
+def _moved(path: str, spellings: Iterable[str], copy: str) -> str:
+    """Return where a path is in the copy of a directory, or the path itself if it is elsewhere.
+
+    `spellings` are the absolute paths of the original directory.
+    """
+    for original in spellings:
+        if path == original:
+            return copy
+        if path.startswith(f"{original}/"):
+            return os.path.join(copy, path[len(original) + 1 :])
+    return path
 
 
 def _not_taken_over(old: Path, new: Path, why: object) -> RunDirectoryError:

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.store.directory import RunDirectory
+from clusterkit.store.checkpoint_lock import is_directory_locked
+from clusterkit.store.directory import InUse, RunDirectory, RunGone
+from clusterkit.store.journal import JournalReader
+from clusterkit.store.removals import Removal, Removals
 from clusterkit.store.store import RunStore
 from clusterkit.system import procfs
 from clusterkit.system.ports import port_here
 from clusterkit.system.sweep import kill_until_gone
 from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.events import Continued, Finished
 
 SETTLING = 2.0  # seconds; the time that killed processes may take to disappear
 LOOK_EVERY = 0.05  # seconds between searches for leaks
@@ -28,6 +32,10 @@ MARK = "CLUSTERKIT_RUN_DIR"  # a variable in the environment of a run's processe
 
 class StillLive(ClusterkitError):
     """A live run can't be removed."""
+
+
+class StillWanted(ClusterkitError):
+    """A run that can be continued, or whose checkpoints are being copied, is removed only on explicit request."""
 
 
 class Process(NamedTuple):
@@ -93,26 +101,97 @@ def end_leaks(store: RunStore) -> None:
     kill_until_gone(lambda: [pid for pid, run, _ in _processes() if run and store.has(run)])
 
 
-def remove(run: RunDirectory) -> None:
-    """Kill the strays of a run that is over, and remove its files. Raises StillLive and ClusterkitError."""
+def remove(run: RunDirectory, by: str | None = None, force: bool = False) -> None:
+    """Kill the strays of a run that is over, and remove its files, while holding the run's lock.
+
+    `by` is the command that removes the run, to be recorded; None to record nothing. A run that can be continued is
+    removed only with `force`. Raises StillLive, StillWanted and ClusterkitError.
+    """
+    live = StillLive(f"The run {run.run_id} is live. Stop it first: clusterkit down {run.run_id}")
     if not run.is_over():
-        raise StillLive(f"The run {run.run_id} is live. Stop it first: clusterkit down {run.run_id}")
-    if run.run_id in find_strays():  # strays can't be recognized once the directory is gone
-        reap_strays()
+        raise live
+    if run.path.is_symlink():
+        raise _not_removed(run, OSError(errno.ELOOP, "it is a symbolic link", str(run.path)))
+    try:
+        lock = run.lock(0.0)
+    except RunGone:
+        return
+    except InUse as error:
+        if error.is_live:
+            raise live from None
+        raise StillWanted(f"The run {run.run_id} was not removed: another run copies its checkpoints.") from None
+    try:
+        if is_directory_locked(run.checkpoints):
+            raise StillWanted(f"The run {run.run_id} was not removed: a live run saves to {run.checkpoints}.")
+        if not force and can_continue(run):
+            raise StillWanted(
+                f"The run {run.run_id} has not ended for good, and was not removed: "
+                f"`up --run-id {run.run_id} --continue` continues it. "
+                f"To remove it with its checkpoints: clusterkit rm --force {run.run_id}"
+            )
+        _remove_locked(run, by)
+    finally:
+        os.close(lock)
+
+
+def can_continue(run: RunDirectory) -> bool:
+    """Return whether a run without a supervisor has no final result, and has anything to continue from."""
+    result = run.result()
+    if result is not None and result.final:
+        return False
+    if _decided_result(run):
+        return False  # the supervisor was lost before it wrote the result
+    return not _is_empty(run.journal) or _has_entries(run.checkpoints)
+
+
+def _decided_result(run: RunDirectory) -> bool:
+    """Return whether the run's journal ends with a final result."""
+    decided = False
+    for _, event in JournalReader(run).events():
+        if isinstance(event, Finished):
+            decided = event.result.final
+        elif isinstance(event, Continued):
+            decided = False
+    return decided
+
+
+def _is_empty(file: Path) -> bool:
+    with suppress(OSError):
+        return file.stat().st_size == 0
+    return True
+
+
+def _has_entries(directory: Path) -> bool:
+    with suppress(OSError):
+        return any(directory.iterdir())
+    return False
+
+
+def _remove_locked(run: RunDirectory, by: str | None) -> None:
+    if run.run_id in find_strays(own=run.run_id):  # strays can't be recognized once the directory is gone
+        reap_strays(own=run.run_id)
+    removals = Removals(run.path.parent.parent)
+    if by is not None:
+        removals.add(run.run_id, Removal(by, time.time()))
     try:
         if run.submitted.exists():
             shutil.rmtree(run.submitted)
         _remove_directory(run)
     except OSError as error:
-        why = f"{error.strerror} ({error.filename})"
-        raise ClusterkitError(f"Cannot remove the run {run.run_id}: {why}.") from None
+        removals.discard(run.run_id)
+        raise _not_removed(run, error) from None
+
+
+def _not_removed(run: RunDirectory, error: OSError) -> ClusterkitError:
+    return ClusterkitError(f"Cannot remove the run {run.run_id}: {error.strerror} ({error.filename}).")
 
 
 def _remove_directory(run: RunDirectory) -> None:
-    """Remove a run's files. The job file and the result file go last: they remain if another file can't be removed."""
-    if run.path.is_symlink():
-        raise OSError(errno.ELOOP, "it is a symbolic link", str(run.path))
-    last = run.job_file, run.result_file
+    """Remove a run's files. The job and result files go late: they remain if another file can't be removed.
+
+    The lock file goes last, so that no other process continues what is left of the run.
+    """
+    last = run.job_file, run.result_file, run.lock_file
     for path in [path for path in run.path.iterdir() if path not in last]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -61,6 +61,19 @@ def json_lines(value: Any, depth: int, indent: str = "") -> str:
     else:
         return json.dumps(value)
     return f"{opening}\n{below}" + f",\n{below}".join(entries) + f"\n{indent}{closing}"
+
+
+class InUse(RunDirectoryError):
+    """Raised if another process holds the lock of a run: its supervisor, or a run that copies its checkpoints."""
+
+    def __init__(self, run_id: str, is_live: bool) -> None:
+        what = "is still running" if is_live else "is being read by another run, which resumes from its checkpoints"
+        super().__init__(f"The run {run_id} {what}, so it can't be continued.")
+        self.is_live = is_live
+
+
+class RunGone(RunDirectoryError):
+    """Raised if a run was removed while this process waited for its lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,20 +151,52 @@ class RunDirectory(Paths[Path]):
         """Lock the run, so that it counts as live until the returned descriptor is closed. Raises RunDirectoryError.
 
         Wait up to `within` seconds for another supervisor. A client's `is_live` may hold the lock for a moment.
+        Raises InUse if another process still holds the lock, and RunGone if that process removes the run.
         """
         until = time.monotonic() + within + CLIENTS_CHECK
         try:
-            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             while True:
-                with suppress(BlockingIOError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                descriptor = self._try_lock()
+                if descriptor is not None:
                     return descriptor
                 if time.monotonic() >= until:
-                    os.close(descriptor)
-                    raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.")
+                    raise InUse(self.run_id, is_locked(self.lock_file))
                 time.sleep(RETRY_EVERY)
+        except FileNotFoundError:
+            raise RunGone(f"The run {self.run_id} was removed.") from None
         except OSError as error:
             raise unusable(self.lock_file, error) from None
+
+    def _try_lock(self) -> int | None:
+        """Return a descriptor that holds the run's lock; None if another process holds it. Raises OSError."""
+        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever removes a run holds its lock until the file is gone. Then this is the lock of no run.
+            if os.path.samestat(os.fstat(descriptor), os.stat(self.lock_file)):
+                return descriptor
+        except BlockingIOError:
+            pass
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
+
+    @contextmanager
+    def shared_lock(self) -> Iterator[None]:
+        """Keep other processes from continuing or removing the run, if its lock file can be opened."""
+        try:
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            yield
+            return
+        try:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(descriptor)
 
     def discard(self) -> None:
         import shutil  # imported here, since most commands don't remove directories

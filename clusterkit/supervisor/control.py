@@ -33,7 +33,7 @@ def request_event(number: int, call: Call) -> Requested:
     """Check a call and convert it to an event; `number` identifies the request within the run. Raises RpcError."""
     params = call.params
     signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
-    force, fault = params.get("force", False), params.get("fault", "")
+    force, fault, terminal = params.get("force", False), params.get("fault", ""), params.get("terminal", False)
     if not _is_count(signal, 1, 65):
         readable = _is_count(signal, -STEP_LIMIT, STEP_LIMIT)
         raise _invalid(call, f"{signal if readable else 'This'} is not a signal.")
@@ -43,7 +43,9 @@ def request_event(number: int, call: Call) -> Requested:
         raise _invalid(call, "`fault` is a string, such as 'kill worker:1'.")
     if not isinstance(force, bool):
         raise _invalid(call, "`force` is true or false.")
-    return Requested(number, Verb(call.method), _tasks(call), signal, force, fault, steps, float(seconds))
+    if not isinstance(terminal, bool):
+        raise _invalid(call, "`terminal` is true or false.")
+    return Requested(number, Verb(call.method), _tasks(call), signal, force, fault, steps, float(seconds), terminal)
 
 
 def _tasks(call: Call) -> tuple[Task, ...]:

@@ -16,12 +16,14 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.signals import Watchdog
+from clusterkit.supervisor.terminal_stop import pausing_on_stop
 from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, become_subreaper
@@ -36,10 +38,17 @@ Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
 
-def guard(supervise: Supervise, on_lost: Lost, signals: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
+def guard(
+    supervise: Supervise,
+    on_lost: Lost,
+    signals: Signals = ENDING,
+    watchdog: Watchdog | None = None,
+    run: RunDirectory | None = None,
+) -> int:
     """Run `supervise` in a child process and return its exit code; call `on_lost` if the child was killed.
 
-    The `signals` are passed on to the child; the `watchdog` ends a child that does not react. Raises OutOfResources.
+    The `signals` are passed on to the child; the `watchdog` ends a child that does not react. If the
+    terminal stops this process, the `run` is paused. Raises OutOfResources.
     Call this before any thread is started: the child is forked, which takes a hundredth of an interpreter's start time.
     The child leads its own process group, so that it receives a Ctrl-C once: from this process, not from the terminal.
     """
@@ -59,7 +68,7 @@ def guard(supervise: Supervise, on_lost: Lost, signals: Signals = ENDING, watchd
     os.close(lifeline)
     with suppress(OSError):  # the child does the same, and either process may be first
         os.setpgid(pid, pid)
-    with forwarding(pid, signals, watchdog):
+    with forwarding(pid, signals, watchdog), nullcontext() if run is None else pausing_on_stop(run, pid):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return wait_for_supervisor(pid, own_end, on_lost, watchdog)
 

@@ -16,6 +16,7 @@ from typing import Any
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.supervisor.prepare import PendingRun
+from clusterkit.supervisor.terminal_stop import pausing_on_stop
 from clusterkit.system.files import open_fd
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, code_of
@@ -59,7 +60,7 @@ def hand_over(server: SharedServer, work: Any, run: RunDirectory, lifeline: int 
         if "refused" in answer:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return f"The run begins without the warm server: {answer['refused']}."
-        with forwarding(answer["pid"]), Wakeup() as wakeup:
+        with forwarding(answer["pid"]), pausing_on_stop(run), Wakeup() as wakeup:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             while not wakeup.wait(report_file.fileno()):
                 pass

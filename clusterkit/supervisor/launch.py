@@ -20,10 +20,11 @@ from clusterkit.explain.explaining import explained
 from clusterkit.machine.core import Machine
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.removals import Removals
 from clusterkit.store.usage import UsageLog
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop, Observer
-from clusterkit.supervisor.past_run import NEW_RUN, PastRun
+from clusterkit.supervisor.past_run import NEW_RUN, Absence, PastRun
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HANDLED, SignalInterpreter, end_with, is_ending, listen, request_next
 from clusterkit.system.barrier import reporting_shortage
@@ -60,7 +61,7 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
         listen(SignalInterpreter(allocation, inbox).handle, HANDLED)
     else:
         listen(inbox.put)
-    past_run = _past_run(prepared, directory)
+    past_run, absence = _past_run(prepared, directory)
     seed = secrets.randbits(32) if job.seed is None else job.seed
     if past_run is not None and past_run.info is not None:
         seed = past_run.info.seed
@@ -79,6 +80,8 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
             return request_next(allocation)
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
+        if absence is not None and (absence.removal is not None or display.level <= Level.INFO):
+            console.say(str(absence), bad=absence.removal is not None)
         if display.level <= Level.INFO:
             what = f"{job.program} as {job.shape_text} ({job.shape.value})"
             console.say(f"run {run_id}: {what}. Logs: {directory.all_tasks}")
@@ -92,16 +95,21 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
     return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
 
 
-def _past_run(prepared: Prepared, directory: RunDirectory) -> PastRun | None:
-    """Return the record of the run to continue; None for a new run, whose directory now exists and is locked."""
+def _past_run(prepared: Prepared, directory: RunDirectory) -> tuple[PastRun | None, Absence | None]:
+    """Return the record of the run to continue or, for a run that `--continue` begins, why there is none to continue.
+
+    A new run's directory exists and is locked when this function returns.
+    """
     if not prepared.continues:
-        return None
+        return None, None
     from clusterkit.supervisor.takeover import take_over
 
     past_run = take_over(directory, prepared.job)
-    if past_run is None:
-        make_and_lock(directory)
-    return past_run
+    if past_run is not None:
+        return past_run, None
+    absence = Absence(directory.run_id, Removals(directory.path.parent.parent).find(directory.run_id))
+    make_and_lock(directory)
+    return None, absence
 
 
 def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | None:
@@ -201,7 +209,8 @@ def _fill_directory(
         if prepared.resume is not None:
             from clusterkit.store.checkpoints import continue_from
 
-            continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
+            with prepared.resume.shared_lock():
+                continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)
     except ClusterkitError:
         directory.discard()
         raise

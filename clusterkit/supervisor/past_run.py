@@ -8,8 +8,27 @@ from dataclasses import dataclass
 
 from clusterkit.machine.history import RunHistory
 from clusterkit.store.directory import RunInfo
+from clusterkit.store.removals import Removal
+from clusterkit.text.printable import printable
 from clusterkit.words.events import Began, Continued, Event
 from clusterkit.words.verification import Verification
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why `--continue` begins a run: the run never existed, or its files were removed. As text: a message about it."""
+
+    run_id: str
+    removal: Removal | None
+
+    def __str__(self) -> str:
+        if self.removal is None:
+            return f"There is no run {self.run_id} to continue, so it begins."
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.removal.at))
+        return (
+            f"The run {self.run_id} was removed by {printable(self.removal.by)} at {when}, so it can't be continued. "
+            "It begins again with attempt 1."
+        )
 
 
 @dataclass(frozen=True, slots=True)

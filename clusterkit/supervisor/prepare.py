@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from glob import escape
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
@@ -13,7 +15,10 @@ from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
 from clusterkit.job.program import with_program, without_interpreter
 from clusterkit.job.spec import SHAPING, describe
+from clusterkit.store.checkpoint_lock import lock_checkpoints
+from clusterkit.store.checkpoints import has_files
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.removals import Removals
 from clusterkit.store.store import RUN_ID, RunStore
 from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
@@ -163,7 +168,28 @@ def _resume(job: JobSpec) -> RunDirectory | None:
     run = RunStore().find(job.resume)
     if run.is_live():
         raise ClusterkitError(f"The run {run.run_id} is still running, so it can't be resumed. Stop it first.")
+    directory = run.used_checkpoints()
+    if not has_files(directory) and not _saved_elsewhere(run):
+        raise ClusterkitError(
+            f"--resume {run.run_id}: that run left no checkpoint in {directory}, so there is nothing to resume. "
+            "Let the program save checkpoints in CLUSTERKIT_CHECKPOINT_DIR, for example with "
+            "clusterkit.training.Backup() in Keras' fit or with clusterkit.training.Checkpointer; "
+            "or omit --resume to begin at step 0."
+        )
     return run
+
+
+def _saved_elsewhere(run: RunDirectory) -> bool:
+    """Return whether the newest checkpoint that the run's tasks reported is in another directory, and still exists."""
+    from clusterkit.ledger.takeover import result_of
+
+    result, info = result_of(run), run.info()
+    if result is None or info is None or result.checkpoint is None:
+        return False
+    path = Path(info.cwd, result.checkpoint)
+    with suppress(OSError, ValueError):
+        return any(path.parent.glob(f"{escape(path.name)}*"))
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +219,16 @@ class PendingRun:
         return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
 
 
-def make_and_lock(directory: RunDirectory) -> int:
-    """Create and lock a run's directory; return the descriptor that holds the lock. Raises RunDirectoryError."""
+def make_and_lock(directory: RunDirectory) -> tuple[int, ...]:
+    """Create a run's directory, and lock it and its checkpoints; return the descriptors that hold the locks.
+
+    Raises RunDirectoryError.
+    """
     directory.make()
+    Removals(directory.path.parent.parent).discard(directory.run_id)  # an earlier run with this id
     try:
-        return directory.lock()
+        lock = directory.lock()
+        return lock, *lock_checkpoints(directory, RunStore(directory.path.parent.parent).all())
     except RunDirectoryError:
         directory.discard()
         raise

@@ -6,8 +6,10 @@ import time
 from contextlib import suppress
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.store.directory import RunDirectory
+from clusterkit.store.checkpoint_lock import lock_checkpoints
+from clusterkit.store.directory import RunDirectory, RunGone
 from clusterkit.store.journal import JournalReader, events_of
+from clusterkit.store.store import RunStore
 from clusterkit.supervisor.past_run import PastRun
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec
@@ -31,7 +33,10 @@ def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
     """
     if not directory.path.exists():
         return None
-    directory.lock(LOCK_TIMEOUT if job.hosts.count else 0.0)
+    try:
+        directory.lock(LOCK_TIMEOUT if job.hosts.count else 0.0)
+    except RunGone:
+        return None
     result = directory.result()
     if result is not None and result.final:
         raise RunOver(directory.run_id, result)
@@ -43,6 +48,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
     if past_run.info is not None and past_run.info.job.tasks != job.tasks:
         what = f"The run {directory.run_id} has {past_run.info.job.shape_text}, and not {job.shape_text}."
         raise BadJob([f"{what} Continue it with the options that it began with."])
+    lock_checkpoints(directory, RunStore(directory.path.parent.parent).all())
     directory.reopen()
     return past_run
 

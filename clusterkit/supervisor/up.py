@@ -66,7 +66,11 @@ def up(
 
     owner = {} if lifeline is None else {lifeline: OWNER}
     code = guard(
-        lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}), on_lost, signals, Watchdog(run.directory)
+        lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}),
+        on_lost,
+        signals,
+        Watchdog(run.directory),
+        run.directory,
     )
     shown = display.level <= Level.INFO and sys.stdout.isatty()
     if code == 0 and shown and can_share(run.launch):

@@ -123,7 +123,7 @@ def _paused(found: Situation, idle: Sequence[Task], run_id: str) -> Guidance:
 
 def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     restart, number = ledger.interruptions.newest_restart, ""
-    if restart is not None and restart.charged:
+    if restart is not None and restart.charged and not restart.free:
         number = f", restart {restart.charged} of {restart.budget}"
     todo = f"Nothing: it restarts by itself{number}, {_from(ledger, found.tasks)}."
     task = "" if found.failure is None else f" {found.failure.task}"

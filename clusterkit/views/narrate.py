@@ -69,6 +69,8 @@ def _told(event: ev.Event) -> tuple[Level, str] | None:
             return Level.WARNING, f"{failed(failure)}{_too_early(event)}."
         case ev.RestartPlanned():
             return Level.WARNING, _planned(event)
+        case ev.Requested(terminal=True):
+            return Level.DEBUG, _of_request(event)
         case ev.Requested() | ev.RequestRefused():
             return Level.INFO, _of_request(event)
         case ev.FaultInjected() | ev.FaultTook() | ev.FaultHealed():
@@ -107,8 +109,10 @@ def _of_attempt(event: _OfAttempt) -> tuple[Level, str] | None:
             return Level.DEBUG, f"{task} {how}: {phase}."
         case ev.Checkpointed(task, _, step, path):
             return Level.DEBUG, f"{task} wrote the checkpoint of step {step}: {path}"
-        case ev.Paused(task, _, paused):
-            return Level.INFO, f"{task} {'is paused (SIGSTOP)' if paused else 'continues (SIGCONT)'}."
+        case ev.Paused(task, _, paused, terminal):
+            # The command that the terminal has stopped says so itself, once for all tasks.
+            level = Level.DEBUG if terminal else Level.INFO
+            return level, f"{task} {'is paused (SIGSTOP)' if paused else 'continues (SIGCONT)'}."
 
 
 def _stopping(event: ev.Stopping) -> str:
@@ -205,6 +209,8 @@ def _of_fault(event: ev.FaultInjected | ev.FaultTook | ev.FaultHealed) -> tuple[
 def _of_request(event: ev.Requested | ev.RequestRefused) -> str:
     if isinstance(event, ev.RequestRefused):
         return f"Refused: {' '.join(event.problem.splitlines())}"
+    if event.terminal:
+        return f"The terminal {'stops' if event.verb is ev.Verb.PAUSE else 'continues'} the command of the run."
     tasks = named(event.tasks) or "every task"
     match event.verb:
         case ev.Verb.KILL:
@@ -265,7 +271,7 @@ def _planned(event: ev.RestartPlanned) -> str:
     if event.cause is None:
         return f"{names} {verb} again, as asked (not charged to the restart budget)."
     charge = f"restart {event.charged} of {event.budget}"
-    if event.cause.exit.preempted or not event.charged:
+    if event.free or not event.charged:
         charge = "not charged to the restart budget"
     alike = {event.cause.task, *(failure.task for failure in event.same)}  # tasks whose failure was already shown
     how, origin = f"{event.cause.task} {event.cause.exit}", because(event.cause)

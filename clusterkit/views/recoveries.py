@@ -32,19 +32,28 @@ def recovery_lines(report: RecoveryReport, width: int | None = None) -> list[str
     return _fitting(_cells(report, True), width or USUAL)
 
 
-def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None = None) -> list[str]:
-    """Return a sentence about a run that ended without a recovery, and the table of the faults that killed no task."""
+def unrecovered_lines(
+    report: RecoveryReport, restarts: int, width: int | None = None, has_steps: bool = True
+) -> list[str]:
+    """Return a sentence about a run that ended without a recovery, and the table of the faults that killed no task.
+
+    If the run never reported a step (not `has_steps`), its program may have recovered all the same.
+    """
     texts = _texts(report)
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
     why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
     said = f"The job did not recover{of}: {why}" if of or restarts else "Nothing was restarted"
+    if restarts and not has_steps:
+        number = number_of("restart", restarts)
+        said = f"Whether the job recovered{of} is not known: no task reported a step, before or after {number}"
     return [f"  {said}.", *_fitting(_cells(report, False), width or USUAL)]
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
-    """Return whether there were failures and the run recovered from none of them."""
-    return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
+    """Return whether there were failures and the run recovered from none of them. A requested restart is no failure."""
+    has_failures = any(one.cause is not None for one in report.recoveries)
+    return has_failures and not any(one.ended is not None or one.went_on for one in report.recoveries)
 
 
 def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:

@@ -175,12 +175,12 @@ def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> lis
         rows = _titled(recovery_lines(recovered, width))
         rows += [[(line, ())] for line in repeated_steps_lines(recovered, width, result.loop)]
         return rows
-    if death := same_each_time(recovered):
+    if result.state is RunState.FAILED and (death := same_each_time(recovered)):
         each = f"in each of {number_of('attempt', len(recovered.recoveries))}"
         return [[(f"  The job did not recover: {death} {each}.", ())]]
     if not nothing_recovered(recovered):
         return _titled(recovery_lines(recovered, width))
-    said, *table = unrecovered_lines(recovered, result.restarts, width)
+    said, *table = unrecovered_lines(recovered, result.restarts, width, has_steps=result.last_step is not None)
     return [[(said, ())], *_titled(table)]
 
 

@@ -55,7 +55,7 @@ class RestartPlanned(Tagged):
 
     If `cause` is None, the restart was requested, a `host` is about to leave, or `files` of the program changed. If
     files changed, `step` is the step of the newest checkpoint, or 0 to train from the start; otherwise, `step` is None.
-    `same` are other tasks' independent failures with the same error.
+    `same` are other tasks' independent failures with the same error. `free` is True if this restart is not charged.
     """
 
     tasks: tuple[Task, ...]
@@ -68,6 +68,7 @@ class RestartPlanned(Tagged):
     files: tuple[str, ...] = ()
     step: int | None = None
     host: str | None = None
+    free: bool = False
 
 
 class EditTrains(Tagged):
@@ -120,9 +121,13 @@ class RequestRefused(Tagged):
 
 
 class Paused(AttemptEvent):
-    """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT."""
+    """A task was paused with SIGSTOP (`paused` is True), or continued with SIGCONT.
+
+    `terminal` is True if the reason is that the user's terminal has stopped or continued the whole run.
+    """
 
     paused: bool
+    terminal: bool = False
 
 
 class FaultInjected(Tagged):

@@ -202,7 +202,8 @@ class Requested(Tagged):
     """A client's request on the control socket. An Answer action with the same `request` answers the client.
 
     If `tasks` is empty, all tasks are meant. `signal` is for KILL; `force` skips the grace period of DOWN; `fault` is
-    the text of a FAULT; `steps` and `seconds` limit a PROFILE.
+    the text of a FAULT; `steps` and `seconds` limit a PROFILE. With `terminal`, PAUSE and UNPAUSE are for all tasks,
+    also those that start in between, since the terminal has stopped (Ctrl-Z) or continued the command of the run.
     """
 
     request: int
@@ -213,6 +214,7 @@ class Requested(Tagged):
     fault: str = ""
     steps: int = 20
     seconds: float = 30.0
+    terminal: bool = False
 
 
 class FaultTook(Tagged):

@@ -94,7 +94,7 @@ class Exit:
             how = f"was killed by the kernel, out of memory ({name})" if self.out_of_memory else f"was killed by {name}"
         else:
             name = f"exit code {self.code}"
-            how = f"exited with code {self.code}" + (" (preempted)" if self.preempted else "")
+            how = f"exited with code {self.code}" + (" (requests a restart)" if self.preempted else "")
         return how if self.asked is None else f"{self.asked.text} ({name})"
 
 

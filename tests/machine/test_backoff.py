@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from clusterkit.machine.restart import backoff_delay
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.model import Shape
 from tests.histories import BEGAN, SIGABRT, SIGKILL, History, job
@@ -61,3 +62,11 @@ def test_a_start_that_fails_without_a_step_waits_also_the_first_time() -> None:
         run.exits("worker:0", signal=SIGKILL)
         run.after(5)
         assert run.spawn_times("worker:0")[-1] - failed_at == pytest.approx(plain, rel=0.101)
+
+
+@pytest.mark.parametrize("longest", [0.5, 3.0, 30.0])
+def test_the_longest_backoff_is_a_maximum(longest: float) -> None:
+    """Whatever is drawn."""
+    rules = RestartRules(budget=40, backoff=1.0, backoff_max=longest)
+    delays = [backoff_delay(rules, nth, jitter / 100) for nth in range(12) for jitter in range(100)]
+    assert max(delays) == longest

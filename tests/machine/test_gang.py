@@ -110,6 +110,7 @@ def test_workers_that_raise_the_same_are_causes_together() -> None:
 def test_peers_of_a_preempted_task_get_a_grace_period_to_write_their_checkpoint() -> None:
     """Exit code 42 of one member means that the others were told as well; they are killed only after the grace."""
     run = History(job(workers=2)).begin()
+    run.checkpoints("worker:0", 5)
     run.exits("worker:1", code=42)
     run.after(9)
     assert run.signals() == []

@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect
-from clusterkit.words.job import Limits
+from clusterkit.words.job import Limits, RestartRules
 from tests.histories import SIGKILL, History, job, task
 
 STALL_30 = Limits(stall=30, startup=0)
@@ -121,3 +121,33 @@ def test_a_task_that_starts_again_is_no_stall_before_its_startup_deadline() -> N
     run.after(100)
     assert run.signals() == [(1.0, "worker:0", SIGKILL)]
     assert run.attempts == {"worker:0": 2, "worker:1": 2}
+
+
+def test_a_task_in_an_external_debugger_is_told_of_and_not_killed() -> None:
+    """Somebody is looking at it; once they have let go of it, the next step has its whole time."""
+    run = History(job(workers=2, limits=STALL_30)).begin()
+    for name in ("worker:0", "worker:1"):
+        run.progresses(name, 9)
+    run.vitals["worker:1"] = ev.Vitals(1, True, "t")
+    run.after(200)
+    assert run.signals() == []
+    assert "worker:1 is stopped by a debugger (t)" in run.warnings[0]
+    assert not any("killed" in text or "--stall-timeout" in text for text in run.warnings)
+    del run.vitals["worker:1"]
+    run.after(31)
+    assert run.signals()[0][2] == SIGKILL
+    assert " is killed." in run.warnings[-1]
+
+
+def test_a_failure_that_a_pause_explains_costs_nothing() -> None:
+    """Its peers gave a paused task up. Nor does it use up a budget of none."""
+    run = History(job(workers=2, restart=RestartRules(budget=0))).begin()
+    for name in ("worker:0", "worker:1"):
+        run.progresses(name, 9)
+    run.send(ev.Requested(1, ev.Verb.PAUSE, (task("worker:1"),)))
+    run.after(300)
+    run.exits("worker:0", exception="UnavailableError: Task worker:1 heartbeat timeout: Connection reset by peer")
+    run.after(5)
+    assert run.attempts == {"worker:0": 2, "worker:1": 2}
+    (planned,) = run.decided(ev.RestartPlanned)
+    assert (planned.free, planned.charged) == (True, 0)

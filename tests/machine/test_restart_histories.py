@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from clusterkit.words import events as ev
@@ -9,7 +11,7 @@ from clusterkit.words.actions import Spawn
 from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
-from tests.histories import SIGABRT, SIGKILL, History, job
+from tests.histories import SIGABRT, SIGKILL, SIGTERM, History, job, task
 
 PS_JOB = job(workers=2, ps=2, evaluator=1)
 GANG = job(workers=3, evaluator=1)
@@ -132,15 +134,66 @@ def test_ten_minutes_without_progress_forgive_nothing() -> None:
     assert run.result.exit_code == 1
 
 
-def test_exit_code_42_is_not_charged() -> None:
-    """A preempted task restarts any number of times, each time told that it was preempted."""
-    run = History(job(workers=1, restart=RestartRules(budget=1))).begin()
-    for _ in range(6):
+def _steps(run: History, attempt: int) -> None:
+    run.progresses("worker:0", 10 * attempt)
+    run.progresses("worker:0", 10 * attempt + 5)
+
+
+def _same_steps(run: History, _: int) -> None:
+    run.progresses("worker:0", 1)
+    run.progresses("worker:0", 5)
+
+
+def _checkpoint(run: History, attempt: int) -> None:
+    run.checkpoints("worker:0", attempt)
+
+
+def _notice(run: History, _: int) -> None:
+    run.stubborn.add("worker:0")  # it saves, and exits by itself
+    run.send(ev.Requested(7, ev.Verb.KILL, (task("worker:0"),), signal=SIGTERM))
+
+
+def _long_life(run: History, _: int) -> None:
+    run.after(130)
+
+
+def _nothing(run: History, _: int) -> None:
+    run.after(0.1)
+
+
+@pytest.mark.parametrize(
+    ("before", "free"),
+    [(_steps, 6), (_checkpoint, 6), (_notice, 6), (_long_life, 6), (_nothing, 0), (_same_steps, 1)],
+)
+def test_exit_code_42_is_free_after_progress_or_a_notice(before: Callable[[History, int], None], free: int) -> None:
+    """Then a task restarts any number of times; otherwise it would do so for ever, and nothing would come of it."""
+    run = History(job(workers=1, restart=RestartRules(budget=2))).begin()
+    for attempt in range(1, 7):
+        before(run, attempt)
         run.exits("worker:0", code=42)
         run.after(60)
-    assert run.attempts == {"worker:0": 7}
-    assert {planned.charged for planned in run.decided(ev.RestartPlanned)} == {0}
-    assert [spawn.reason for spawn in run.asked(Spawn)] == ["", *["preempted"] * 6]
+        if run.over:
+            break
+    planned = run.decided(ev.RestartPlanned)
+    assert [one.free for one in planned].count(True) == free
+    assert run.over == (free < 6)
+    assert {spawn.reason for spawn in run.asked(Spawn)[1:]} == {"preempted"}
+    if run.over:
+        assert run.result.reason == (
+            "worker:0 exited with code 42 (requests a restart), and its restart budget is used up (2 of 2). "
+            "Exit code 42 is free only after SIGTERM or progress: a newer checkpoint, or more steps"
+        )
+        assert [one.charged for one in planned if not one.free] == [1, 2]
+
+
+def test_a_notice_to_one_worker_is_one_to_its_gang() -> None:
+    """TensorFlow tells the others, which save and exit, too; the first one to exit need not be the one told."""
+    run = History(job(workers=2, restart=RestartRules(budget=0)), stubborn={"worker:0", "worker:1"}).begin()
+    run.send(ev.Requested(7, ev.Verb.KILL, (task("worker:1"),), signal=SIGTERM))
+    run.exits("worker:0", code=42)
+    run.exits("worker:1", code=42)
+    run.after(2)
+    assert run.attempts == {"worker:0": 2, "worker:1": 2}
 
 
 def test_a_preempted_coordinator_does_not_wait_for_peers_that_never_exit() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.store.checkpoints import corrupt, newest_checkpoint
+from clusterkit.store.checkpoints import continue_from, corrupt, newest_checkpoint
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged
 
 CONTENT = bytes(range(256)) * 16  # 4096 bytes
@@ -124,3 +124,44 @@ def test_the_checkpoint_store_sees_the_damage_and_takes_the_one_before(tmp_path:
     assert isinstance(skipped[1], Damaged)
     assert isinstance(intact, Checkpoint)
     assert (Path(skipped[0].path).name, intact.step) == ("ckpt-2", 1)
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "copied"),
+    [
+        ("latest", "ckpt-9", "ckpt-9"),
+        ("deep/latest", "../ckpt-9", "../ckpt-9"),
+        ("latest", "{old}/ckpt-9", "{new}/ckpt-9"),
+        ("latest", "{old}", "{new}"),
+        ("latest", "ckpt-gone", "ckpt-gone"),
+        ("latest", "{old}/ckpt-gone", "{new}/ckpt-gone"),
+        ("shared", "{root}/elsewhere", "{root}/elsewhere"),
+        ("shared", "../elsewhere", "{root}/elsewhere"),
+        ("deep/shared", "../../gone", "{root}/gone"),
+        ("itself", "itself", "itself"),
+    ],
+)
+def test_links_among_checkpoints_are_copied_as_links(tmp_path: Path, link: str, target: str, copied: str) -> None:
+    """Also those that lead to nothing. No link leads back to the old checkpoints, which the new run may not change."""
+    old, new = tmp_path / "old", tmp_path / "runs" / "new"
+    new.mkdir(parents=True)
+    write(old, "ckpt-9/model.keras")
+    write(old, "deep/part")
+    places = {"old": old, "new": new, "root": tmp_path}
+    (old / link).symlink_to(target.format(**places))
+    continue_from(old, new)
+    assert str((new / link).readlink()) == copied.format(**places)
+    assert str((old / link).readlink()) == target.format(**places)
+    assert (new / "ckpt-9/model.keras").read_bytes() == CONTENT
+
+
+def test_a_directory_that_is_itself_a_link_is_copied(tmp_path: Path) -> None:
+    """Its links may name either of its paths."""
+    write(tmp_path / "real", "ckpt-9/model.keras")
+    (tmp_path / "old").symlink_to("real")
+    for name, place in (("a", "old"), ("b", "real")):
+        (tmp_path / "real" / name).symlink_to(tmp_path / place / "ckpt-9")
+    new = tmp_path / "new"
+    new.mkdir()
+    continue_from(tmp_path / "old", new)
+    assert [str((new / name).readlink()) for name in "ab"] == [str(new / "ckpt-9")] * 2

@@ -12,11 +12,12 @@ import pytest
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from tests.losses import lose
-from tests.support import CHILDREN, Up, wait_until
+from tests.support import CHILDREN, Command, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 
 Start = Callable[..., Up]
+Clusterkit = Callable[..., Command]
 MIMIC = CHILDREN / "mimic.py"
 PS = ("--workers", "2", "--ps", "1")
 GANG = ("--workers", "2")
@@ -133,3 +134,25 @@ def test_hostile_leftovers_are_dealt_with(up: Start, tmp_path: Path) -> None:
     events = JournalReader(RunDirectory(run)).events()
     assert len([event for _, event in events if type(event).__name__ == "Continued"]) == 1
     assert second.result["last_step"] == 400
+
+
+def test_a_run_that_was_removed_begins_again_and_says_so(up: Start, clusterkit: Clusterkit) -> None:
+    """Not without a word; nor does one of which there is no record."""
+    first = up(*SAME, *GANG, MIMIC, *LONG)
+    first.wait_for("Checkpointed")
+    first.signal(signal.SIGUSR1)
+    assert first.wait(30) == 75, first.output
+    assert "There is no run x to continue, so it begins." in first.output
+    kept = clusterkit("prune", "--older-than", "0s")
+    assert kept.wait(20) == 0, kept.output
+    assert "Kept 1 run that can be continued" in kept.output
+    assert clusterkit("rm", "x").wait(20) == 1
+    assert first.run.exists()
+    assert clusterkit("rm", "--force", "x").wait(20) == 0
+    again = up(*SAME, MIMIC, "--steps", "3")
+    assert again.wait(30) == 0, again.output
+    assert "The run x was removed by `clusterkit rm` at " in again.output
+    assert "so it can't be continued. It begins again with attempt 1." in again.output
+    over = up(*SAME, MIMIC, "--steps", "3")
+    assert over.wait(30) == 0, over.output
+    assert "was removed" not in over.output

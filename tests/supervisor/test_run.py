@@ -48,5 +48,6 @@ def test_a_run_is_live_from_the_moment_it_has_a_directory_to_itself(tmp_path: Pa
             make_and_lock(RunDirectory(run.path))
         assert run.path.is_dir()
     finally:
-        os.close(held)
+        for descriptor in held:
+            os.close(descriptor)
     assert not RunDirectory(run.path).is_live()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CHILDREN, ROOT, Up, wait_until
+from clusterkit.system import procfs
+from tests.support import CHILDREN, ROOT, Command, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 STUBBORN = CHILDREN / "stubborn.py"
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGCHLD)
 Start = Callable[..., Up]
+Clusterkit = Callable[..., Command]
 
 
 def seconds_to_end(run: Up) -> float:
@@ -38,6 +41,27 @@ def test_a_signal_ends_the_run_with_its_code(up: Start, number: int, code: int) 
     for task in ("worker:0", "worker:1"):
         assert run.log(task).endswith(b"got SIGTERM\nlast words\n")
         assert f"{task}   │ last words\n" in run.output
+
+
+@pytest.mark.parametrize("how", ["signal", "down", "restart"])
+def test_a_task_that_somebody_stopped_can_still_save(up: Start, clusterkit: Clusterkit, how: str) -> None:
+    """SIGCONT follows SIGTERM: a process that is stopped handles no signal, and would be killed after its grace."""
+    run = up("--workers", "2", "--grace-period", "15", STUBBORN, "obey")
+    run.wait_for("Ready", task="worker:0")
+    run.wait_for("Ready", task="worker:1")
+    (spawned,) = run.events("Spawned", task="worker:1")
+    pid = int(spawned["where"].removeprefix("pid "))
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: (procfs.stat(pid) or "?")[0] == "T", 5, "the task to stop")
+    if how == "signal":
+        run.signal(signal.SIGTERM)
+    else:
+        assert clusterkit(how, *(["worker:1"] if how == "restart" else [])).wait(30) == 0
+    if how == "restart":
+        run.signal(signal.SIGTERM)
+    assert run.wait(20) == 143
+    assert run.log("worker:1", 1).endswith(b"got SIGTERM\nlast words\n")
+    assert run.events("Exited", task="worker:1")[0]["exit"]["signal"] != signal.SIGKILL
 
 
 def test_a_task_that_ignores_sigterm_takes_the_grace_period_and_no_more(up: Start) -> None:

@@ -33,5 +33,5 @@ def test_tensorflows_handler_takes_the_signal_from_it(up: Start, tmp_path: Path)
     """PreemptionCheckpointHandler saves, and all workers exit with its code, as without clusterkit."""
     run = up("--workers", "2", "--restart", "never", CHILDREN / "facts_sigterm.py", tmp_path / "checkpoints")
     assert run.wait(120) == 1
-    assert run.output.count("exited with code 42 (preempted) (attempt 1)") >= 2
+    assert run.output.count("exited with code 42 (requests a restart) (attempt 1)") >= 2
     assert list((tmp_path / "checkpoints").iterdir())

@@ -238,7 +238,7 @@ def test_what_goes_without_saying(event: ev.Event) -> None:
     ("exit_", "text"),
     [
         (Exit(code=3), "exited with code 3"),
-        (Exit(code=42), "exited with code 42 (preempted)"),
+        (Exit(code=42), "exited with code 42 (requests a restart)"),
         (Exit(signal=11), "was killed by SIGSEGV"),
         (Exit(signal=63), "was killed by signal 63"),
         (Exit(signal=9, out_of_memory=True), "was killed by the kernel, out of memory (SIGKILL)"),

@@ -137,3 +137,26 @@ def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:
     cause = Failure(task("worker:1"), 1, Exit(signal=9), 5.0, tuple(f"step {n}" for n in range(9)))
     text = lines(RunResult(RunState.FAILED, 1, "x", cause=cause))
     assert [line.strip(" │") for line in text if "step" in line and "│" in line] == ["step 6", "step 7", "step 8"]
+
+
+ASKED = replace(KILLED, asked=True, cause=None, faults=(), ended=None, went_on=False)
+
+
+def test_a_program_that_never_reports_a_step_may_have_recovered() -> None:
+    """Nobody knows, so nothing else is said."""
+    died = replace(KILLED, faults=(), ended=None, went_on=False)
+    stopped = RunResult(RunState.STOPPED, 143, "`clusterkit down` asked for it", restarts=2)
+    for recoveries in ((died,), (died, died)):
+        told = "\n".join(lines(stopped, recovered=RecoveryReport(recoveries)))
+        assert "did not recover" not in told
+        assert "  Whether the job recovered is not known: no task reported a step, before or after 2 restarts." in told
+    with_steps = "\n".join(lines(replace(stopped, last_step=7), recovered=RecoveryReport((died,))))
+    assert "  The job did not recover: no new step after 2 restarts." in with_steps
+
+
+def test_a_restart_that_was_asked_for_is_nothing_to_recover_from() -> None:
+    """Also if the run was stopped before its next step."""
+    stopped = RunResult(RunState.STOPPED, 143, "`clusterkit down` asked for it", restarts=1, last_step=7)
+    told = "\n".join(lines(stopped, recovered=RecoveryReport((ASKED,))))
+    assert "recover:" not in told
+    assert "recovered is not known" not in told

@@ -21,6 +21,11 @@ JOB = job(workers=2, ps=1)
 CHIEF, WORKER = task("chief:0"), task("worker:1")
 FAILURE = Failure(WORKER, 1, Ended(signal=9), 5.0)
 RESTART = ev.RestartPlanned((WORKER,), FAILURE, (), 1.0, 1, 3)
+AGAIN: list[tuple[float, ev.Event]] = [
+    (1.0, RESTART),
+    (1.0, ev.Changed(WORKER, 2, TaskState.STARTING)),
+    (1.0, ev.Changed(WORKER, 2, TaskState.RUNNING)),
+]
 SIGINT = "clusterkit got SIGINT"
 
 
@@ -43,7 +48,7 @@ def steps(*made: int, total: int | None = None) -> list[tuple[float, ev.Event]]:
         (running((1.0, ev.Changed(WORKER, 2, TaskState.STARTING))), 200.0, "3 running, 1 starting · 3 min 20 s"),
         (running((1.0, ev.Paused(WORKER, 1, True))), 9.0, "3 running, 1 paused · 9 s"),
         (running(*steps(5)), 12.0, "4 running · step 5 · 12 s"),
-        (running(*steps(10, 20), (1.0, RESTART)), 2.0, "4 running · step 20 · 10.0 steps/s · 1 restart · 2 s"),
+        (running(*steps(10, 20), *AGAIN), 2.0, "4 running · step 20 · 10.0 steps/s · 1 restart · 2 s"),
         (running(*steps(20, total=100)), 2.0, f"4 running · step  20 of 100 · {'━' * 5}{'─' * 21}  20% · 2 s"),
         (running(*steps(100, total=100)), 2.0, f"4 running · step 100 of 100 · {'━' * 26} 100% · 2 s"),
         (running(*steps(101, total=100)), 2.0, "4 running · step 101 · 2 s"),
@@ -86,7 +91,7 @@ def test_what_the_line_says(status: RunStatus, now: float, line: str) -> None:
 )
 def test_what_has_no_room_is_left_out_in_order(width: int, line: str) -> None:
     """The time first, then the speed, the restarts, the bar and the steps."""
-    status = running(*steps(20, 40, 60, total=240), (1.0, RESTART), (1.0, RESTART))
+    status = running(*steps(20, 40, 60, total=240), *AGAIN, *AGAIN)
     assert status_line(status, 6.9, width) == line
 
 

@@ -76,7 +76,7 @@ class Departure:
         self._is_draining = self._unsupervised = True
         self.deadline = now + (self.grace or 0.0)
         for task, attempt in sorted(self._live_attempts):
-            self._end(Signal(task, attempt, SIGTERM))
+            self._end(Signal(task, attempt, SIGTERM, self.grace or 0.0))
 
     def _leave_now(self) -> None:
         self.deadline = None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import PurePath
+from signal import SIGCONT
 from typing import TYPE_CHECKING, assert_never
 
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
@@ -25,7 +26,7 @@ from clusterkit.system import procfs
 from clusterkit.system.files import open_fd
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
-from clusterkit.system.process import AttemptChild, on_child_end
+from clusterkit.system.process import AttemptChild, on_child_end, signal_group
 from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words import actions as ac
@@ -33,7 +34,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import SIGKILL
+from clusterkit.words.outcome import SIGKILL, SIGTERM
 
 if TYPE_CHECKING:  # many runs need none of these classes, so each is imported when it is first used
     from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
@@ -213,6 +214,8 @@ class LocalBackend:
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
             self._throttle.signal(order.task, child, order.signal)
+            if order.signal == SIGTERM and order.grace:  # somebody may have stopped the task; then it could not save
+                signal_group(child, SIGCONT)
 
     def _sweep(self, order: ac.Sweep) -> None:
         if child := self._child(order.task, order.attempt):

@@ -10,7 +10,7 @@ from clusterkit.machine.ending import Ending
 from clusterkit.machine.fault_schedule import FaultSchedule
 from clusterkit.machine.monitors.stalls import Stalls, activity_of, unanswered
 from clusterkit.machine.monitors.stragglers import StragglerMonitor
-from clusterkit.machine.timers import Timer
+from clusterkit.machine.timers import HoldReason, Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,
@@ -86,12 +86,12 @@ class ProgressMonitor:
     def debugger_entered(self, record: TaskRecord) -> None:
         """Note that the task is held in the debugger. No progress is expected until its release."""
         if record.alive:
-            self.state.debugger_holds.enter(record.task, self.state.now)
+            self.state.hold(record, HoldReason.DEBUGGER)
             self.stragglers.interrupt()
 
     def debugger_left(self, record: TaskRecord) -> None:
         """Note that the task left the debugger or ended. Once no task is held, progress is expected again."""
-        if self.state.debugger_holds.leave(record.task, self.state.now):
+        if self.state.release_hold(record, HoldReason.DEBUGGER):
             self.stragglers.interrupt()
             self.stalls.phase_ended()
 
@@ -186,7 +186,7 @@ class ProgressMonitor:
             self.state.warn(unanswered(leader, vitals), leader)
 
     def _unconnected(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
-        """Return the tasks that have not connected in time. Time in the debugger is not counted."""
+        """Return the tasks that have not connected in time. Time in which tasks were held is not counted."""
         limit = self.state.job.limits.startup
         return [
             record.task
@@ -196,7 +196,7 @@ class ProgressMonitor:
             and record.end_request is None
             and self.state.job.shape is not Shape.SINGLE
             and record.task.type is not TaskType.EVALUATOR  # an evaluator may wait for a checkpoint
-            and self.state.now >= record.started + limit + self.state.timers.suspended - record.suspended_before
+            and self.state.now >= record.started + limit + self.state.timers.held - record.suspended_before
             and self.state.job.listens(record.task)
         ]
 

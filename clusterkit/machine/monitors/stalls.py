@@ -83,13 +83,18 @@ class Stalls:
 
     def _report(self, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals], idle: float, report: str | None) -> None:
         limits, now = self.state.job.limits, self.state.now
-        kills = limits.stall > 0 and idle >= limits.stall
+        is_debugged = stuck[0] in vitals and vitals[stuck[0]].state == TRACED
+        kills = limits.stall > 0 and idle >= limits.stall and not is_debugged
         finding = verdict(self.state.job, stuck, vitals)
         text = f"No task has reported progress for {idle:.0f} s: {finding}."
         if kills:
             text += f" {stuck[0]} is killed."
+        if is_debugged:  # the time counts from the last moment at which the debugger was seen
+            self.phase_ended_at = now
         report_text = f" What was seen of every task is in {report}." if report else ""
-        hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
+        hint = (
+            "" if limits.stall or is_debugged else " --stall-timeout ends the stuck task after a time that you choose."
+        )
         self.state.record(Stalled(text + report_text + hint, stuck[0], idle, vitals, report, finding))
         self.warned = True
         self.killed_at = now if kills else self.killed_at
@@ -123,10 +128,10 @@ class Stalls:
     def _no_progress_since(self) -> float | None:
         """Return the time since which progress has been expected; None before the leader is ready.
 
-        During a recovery, and while a task is in the debugger, this is the current time. After a restart of a training
-        task, the returned time is not earlier than the restart.
+        During a recovery, and while a task is in the debugger or paused on request, this is the current time. After a
+        restart of a training task, the returned time is not earlier than the restart.
         """
-        if self.state.debugger_holds.tasks:
+        if self.state.holds.current:
             return self.state.now
         begun = self.state.progress_at
         if begun is None:
@@ -136,7 +141,13 @@ class Stalls:
         training = [self.state.records[task] for task in self.state.job.training]
         if not all(record.alive or _is_done(record) for record in training):
             return self.state.now
-        return max(begun, self.killed_at, self.phase_ended_at, *(record.started for record in training))
+        return max(
+            begun,
+            self.killed_at,
+            self.phase_ended_at,
+            self.state.holds.ended_at,
+            *(record.started for record in training),
+        )
 
     def _excused_until(self) -> float:
         """Return when the last excuse for a lack of progress ends or ended; infinity before the first progress."""
@@ -169,7 +180,8 @@ def _is_done(record: TaskRecord) -> bool:
 
 
 # Letters that denote a process's state in /proc/PID/stat, the worst first.
-_HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
+TRACED = "t"
+_HALTED = {"T": "is stopped (T)", TRACED: "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
 MOST_NAMED = 3  # the maximum number of further tasks with the same activity that a text names; other tasks are counted
 
 

@@ -178,7 +178,7 @@ class StragglerMonitor:
 
     def _is_interrupted(self) -> bool:
         """Return whether a task is paused or held in the debugger, or no step has been completed yet."""
-        if self.state.debugger_holds.tasks or self.state.records[self.state.job.leader].first_step is None:
+        if self.state.full_holds.current or self.state.records[self.state.job.leader].first_step is None:
             return True
         return any(self.state.records[task].paused_by for task in self.state.job.steppers)
 
