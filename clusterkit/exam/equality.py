@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, combinations
 
 import numpy as np
@@ -23,6 +23,12 @@ from clusterkit.exam.recording import (
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
+# Runs a single worker that takes over the variables of several workers after each recorded step. If the argument is
+# True, its weights are changed by rounding errors at the beginning and after each recorded step, too. Returns its
+# recording, or None if the run failed.
+Rerun = Callable[[bool], Recording | None]
+# A difference of this share of an update in the first steps is not tried again: it can't come from rounding.
+CERTAIN, CERTAIN_STEPS = 0.1, 2
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
 SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
@@ -37,13 +43,40 @@ _SAME_SEED = (
 _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same."
 
 
-def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """Compare the recording of a single worker with those of several workers, with the leader's recording first."""
+def never(nudged: bool) -> None:
+    """Stand for a `Rerun` where the program can't be run again."""
+
+
+def equality(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> list[ExamFinding]:
+    """Compare the recording of a single worker with those of several workers, with the leader's recording first.
+
+    `rerun` is called only if the variables differ by little enough that rounding may explain it.
+    """
     findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
         return findings  # the runs train on different rows or in a different order, so weights can't be compared
-    differing = first_differences(one, several[0])
+    differing = beyond_rounding(one, several[0], rerun)
     return findings + ([explanation(differing, several)] if differing else [])
+
+
+def beyond_rounding(one: Recording, several: Recording, rerun: Rerun) -> list[Difference]:
+    """Return the first differences that rounding errors do not explain. `rerun` is called as `equality` does."""
+    differing = first_differences(one, several)
+    if not differing or _is_beyond_doubt(differing[0]):
+        return differing
+    following: Recording | None = one
+    if any(step < differing[0].step for step in several.states if step > 0):
+        # Errors of rounding have added up since step 1: begin anew with the workers' values after each recorded step.
+        following = rerun(False)
+        differing = differing if following is None else first_differences(following, several)
+    if not differing or following is None:
+        return differing
+    nudged = rerun(True)
+    return differing if nudged is None else first_differences(following, several, nudged)
+
+
+def _is_beyond_doubt(difference: Difference) -> bool:
+    return difference.step <= CERTAIN_STEPS and difference.distance >= CERTAIN
 
 
 def draws(several: Sequence[Recording]) -> bool:

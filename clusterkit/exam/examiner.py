@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Interruption
-from clusterkit.exam.equality import draws, equality, other_order
+from clusterkit.exam.equality import Rerun, draws, equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
+from clusterkit.exam.recording import NUDGE, Recording, following
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
@@ -153,7 +155,8 @@ class Examiner:
             several = (
                 again if number == workers else runs.run(f"{number}-workers", with_workers(job, number), words=words)
             )
-            yield self.report.add(_compare(runs, cell, alone, several, number, notes))
+            rerun = partial(_follow, runs, several, words)
+            yield self.report.add(_compare(runs, cell, alone, several, number, notes, rerun))
 
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         # If the results depend on the number of workers, runs with different numbers of workers can't be compared.
@@ -187,8 +190,25 @@ class Examiner:
         return False
 
 
+def _follow(runs: ExamRuns, several: ExaminedRun, words: Sequence[str], nudged: bool) -> Recording | None:
+    """Run one worker that follows a run of several: see `clusterkit.exam.equality.Rerun`."""
+    leader = runs.leader(several)
+    if leader is None:
+        return None
+    name = "nudged" if nudged else "followed"
+    more = [following(several.run_id, leader), *([NUDGE] if nudged else [])]
+    followed = runs.run(f"{name}-{len(several.tasks)}-workers", with_workers(runs.job, 1), words=[*words, *more])
+    return runs.leader(followed) if followed.has_succeeded else None
+
+
 def _compare(
-    runs: ExamRuns, cell: Cell, alone: ExaminedRun, several: ExaminedRun, workers: int, notes: Sequence[str]
+    runs: ExamRuns,
+    cell: Cell,
+    alone: ExaminedRun,
+    several: ExaminedRun,
+    workers: int,
+    notes: Sequence[str],
+    rerun: Rerun,
 ) -> CellResult:
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
     for run, number in ((alone, 1), (several, workers)):
@@ -198,7 +218,7 @@ def _compare(
         return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
-    findings = equality(one, several.tasks)
+    findings = equality(one, several.tasks, rerun)
     why = other_order(one, several.tasks) or ("" if one.states or one.end else "no variables were seen")
     if why and not findings:
         return not_reached(cell, why, *ids)

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterkit.exam.bound import bound_at, rounding_of, scales_of
+from clusterkit.exam.bound import Scale, bound_at, bound_from, rounding_of, scales_of
 from clusterkit.words.model import Task
 
+# The words for --record with which a task changes its weights by rounding errors, and with which it takes over the
+# variables of another run after each recorded step, as in `follow=RUN/worker-0.1`.
+NUDGE, FOLLOW = "nudge", "follow="
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
@@ -63,6 +66,7 @@ class Recording:
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     notes: list[str] = field(default_factory=list)
+    followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
@@ -74,6 +78,11 @@ class Recording:
 
     def counted_rows(self) -> Counter[str]:
         return Counter(row for rows in self.rows.values() for row in rows)
+
+
+def following(run_id: str, recording: Recording) -> str:
+    """Return the word for --record with which a task takes over the variables of this recording."""
+    return f"{FOLLOW}{run_id}/{recording.task.type}-{recording.task.index}.{recording.attempt}"
 
 
 def is_same(a: Values, b: Values) -> bool:
@@ -107,37 +116,64 @@ class Difference:
     factor: float | None
 
 
-def first_differences(one: Recording, several: Recording) -> list[Difference]:
+def first_differences(one: Recording, several: Recording, nudged: Recording | None = None) -> list[Difference]:
     """Return the differences at the first recorded step at which the variables differ, the largest first.
 
     If there is no such step, return the differences at the end, provided that both recordings end at the same step.
+    `nudged` is a recording like `one` of a run whose weights were changed by rounding errors.
     """
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
-        if found := _differences(one, several, one.states[step], several.states[step]):
+        if found := _differences(one, several, one.states[step], several.states[step], nudged):
             return found
     if one.end is not None and several.end is not None and one.end.step == several.end.step:
-        return _differences(one, several, one.end, several.end)
+        return _differences(one, several, one.end, several.end, nudged)
     return []
 
 
-def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
-    bound = bound_at(a.step, one.precision or several.precision)
+def _differences(
+    one: Recording, several: Recording, a: VariableState, b: VariableState, nudged: Recording | None
+) -> list[Difference]:
     found = [*comparable(a, b)]
     updates = {name: _update(mine, _initial(one, name, mine)) for name, mine, _ in found}
     scales = scales_of({name: mine for name, mine, _ in found}, updates)
+    usual = bound_at(a.step, one.precision or several.precision)
+    bound = bound_from(usual, _effect_of_nudges(a, _state_at(nudged, a.step), scales))
     differences = []
     for name, mine, theirs in found:
         scale = scales[name]
-        first, second = scale.compared(mine.values), scale.compared(theirs.values)
-        apart = distance(first, second, 1.0)
+        apart = _apart(scale, mine, theirs)
         if apart > scale.allowed(bound, rounding_of(norm(mine), a.step)):
             factor = _common_factor(updates[name], _update(theirs, _initial(several, name, theirs)))
             differences.append(
                 Difference(name, mine.kind, a.step, apart / scale.norm if scale.norm else math.inf, factor)
             )
     return sorted(differences, key=lambda difference: -difference.distance)
+
+
+def _apart(scale: Scale, mine: Variable, theirs: Variable) -> float:
+    return distance(scale.compared(mine.values), scale.compared(theirs.values), 1.0)
+
+
+def _state_at(recording: Recording | None, step: int) -> VariableState | None:
+    """Return the state after a step, which may be that of the end; None if it was not recorded."""
+    if recording is None:
+        return None
+    end = recording.end
+    return end if end is not None and end.step == step else recording.states.get(step)
+
+
+def _effect_of_nudges(a: VariableState, nudged: VariableState | None, scales: Mapping[str, Scale]) -> float:
+    """Return the largest difference of a variable from the nudged run, as a multiple of the variable's scale."""
+    if nudged is None:
+        return 0.0
+    effects = [
+        _apart(scales[name], mine, theirs) / scales[name].norm
+        for name, mine, theirs in comparable(a, nudged)
+        if name in scales and scales[name].norm > 0
+    ]
+    return max(effects, default=0.0)
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:

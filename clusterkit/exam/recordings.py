@@ -66,6 +66,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.losses[step] = loss
         case "place" if isinstance(line.get("place"), str):
             recording.place = recording.place or line["place"][:500]
+        case "followed" if _is_step(step):
+            recording.followed.add(step)
         case "precision" if isinstance(line.get("name"), str):
             recording.precision = line["name"][:50]
         case "file" if isinstance(line.get("path"), str):

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterkit.exam.bound import bound_at
-from clusterkit.exam.equality import agreement, explanation, rows_findings
+from clusterkit.exam.equality import Rerun, agreement, beyond_rounding, explanation, never, rows_findings
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, first_differences
+from clusterkit.exam.recording import Recording
 from clusterkit.words.model import number_of
 from clusterkit.words.verification import Equality, Verification
 
@@ -25,8 +25,17 @@ BY_EXAM = "The exam compares whole epochs: clusterkit exam"
 SHARED_ROWS = 0.05
 
 
-def verdict(one: Recording | None, several: Sequence[Recording], workers: int, steps: int) -> Verification:
-    """Compare the first `steps` steps of one process and of several workers, with the leader's recording first."""
+def verdict(
+    one: Recording | None,
+    several: Sequence[Recording],
+    workers: int,
+    steps: int,
+    rerun: Rerun = never,
+) -> Verification:
+    """Compare the first `steps` steps of one process and of several workers, with the leader's recording first.
+
+    `rerun` is called as `equality` calls it.
+    """
     if one is None or not several or not (one.states or one.end) or not one.last_step:
         return not_comparable(NO_STEPS, REPORT)
     if len(several) < workers or not all(recording.last_step for recording in several):
@@ -39,7 +48,7 @@ def verdict(one: Recording | None, several: Sequence[Recording], workers: int, s
         return _different(found[0], one, compared)
     if _trains_on_other_rows(one, several):
         return not_comparable(OTHER_ROWS.format(workers=workers), BY_EXAM)
-    if differing := first_differences(one, several[0]):
+    if differing := beyond_rounding(one, several[0], rerun):
         return _different(explanation(differing, several), one, compared)
     if different := _logs(one, several):
         return _different(different, one, compared)

@@ -65,6 +65,69 @@ def test_a_constant_factor_is_named(factor: float, noise: float, found: list[str
     assert codes(recording(0, trained(1.0)), recording(0, theirs), recording(1, theirs)) == found
 
 
+def drifting(*offsets: float) -> dict[int, Values]:
+    """The weights before and after steps of gradient descent, in each of which an error of this size is added."""
+    weights = {0: BEFORE}
+    for step, offset in enumerate(offsets, 1):
+        error = np.float32(offset) * np.sign(RNG.normal(size=GRADIENT.shape)).astype("float32")
+        weights[step] = weights[step - 1] - np.float32(0.1) * GRADIENT + error
+    return weights
+
+
+class Reruns:
+    """What the exam records if it runs one worker again, and how often it has done so."""
+
+    def __init__(self, followed: Mapping[int, Values], nudged: Mapping[int, Values]) -> None:
+        self.recordings = {False: recording(0, followed), True: recording(0, nudged)}
+        self.asked: list[bool] = []
+
+    def __call__(self, nudged: bool) -> Recording:
+        """Run it again."""
+        self.asked.append(nudged)
+        return self.recordings[nudged]
+
+
+SMOOTH, LATE = (0.0, 0.0, 0.0), (0.0, 0.0, 0.02)
+EARLY = (0.001, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("several", "followed", "nudged", "asked", "found"),
+    [
+        (SMOOTH, SMOOTH, SMOOTH, [], []),
+        (LATE, LATE, SMOOTH, [False], []),  # from equal values, one worker computes the same
+        (LATE, SMOOTH, SMOOTH, [False, True], ["differs"]),
+        (LATE, SMOOTH, (0.0, 0.0, 0.01), [False, True], []),  # a rounding error alone has half the effect
+        (LATE, SMOOTH, (0.0, 0.0, 1e-5), [False, True], ["differs"]),
+        (EARLY, SMOOTH, SMOOTH, [True], ["differs"]),  # nothing can have added up before the first record
+        (EARLY, SMOOTH, EARLY, [True], []),
+        ((0.1, 0.0, 0.0), SMOOTH, (0.1, 0.0, 0.0), [], ["differs"]),  # no rounding is that large in the first steps
+    ],
+)
+def test_what_rounding_explains_is_no_difference(
+    several: tuple[float, ...],
+    followed: tuple[float, ...],
+    nudged: tuple[float, ...],
+    asked: list[bool],
+    found: list[str],
+) -> None:
+    """Errors that have added up, or that a program amplifies."""
+    theirs = drifting(*several)
+    mine = theirs if followed == several else drifting(*followed)
+    reruns = Reruns(mine, theirs if nudged == several else drifting(*nudged))
+    workers = [recording(index, theirs) for index in (0, 1)]
+    assert [one.code for one in equality(recording(0, drifting(*SMOOTH)), workers, reruns)] == found
+    assert reruns.asked == asked
+
+
+def test_a_run_that_fails_again_excuses_nothing() -> None:
+    """The difference that was seen stands."""
+    theirs = drifting(*LATE)
+    workers = [recording(index, theirs) for index in (0, 1)]
+    found = equality(recording(0, drifting(*SMOOTH)), workers, lambda nudged: None)
+    assert [one.code for one in found] == ["differs"]
+
+
 def test_rows_that_each_worker_prepares_in_its_own_way_are_named() -> None:
     """As many as one worker's, and none with the same values: not a matter of sharding."""
     names = [f"row {number}" for number in range(8)]

@@ -18,6 +18,7 @@ from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can kill the task
+NUDGE = "nudge"  # the word in CLUSTERKIT_RECORD_STEPS with which weights are nudged: see `Recorder.nudge`
 TRIES = 20  # the number of calls before which all variables are read, in case the call makes the first step
 
 
@@ -32,6 +33,11 @@ class Recorder:
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)
         self.stop = self.output_file.stop_of(steps)
+        self.nudges = NUDGE in steps.split(",")
+        following = load("task/patches/recorder/following")
+        self.followed = self.output.guarded(
+            "The other run is not followed", lambda: following.followed_of(steps, self.output.directory)
+        )
         self.step = 0  # the newest step
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
@@ -65,7 +71,9 @@ class Recorder:
         if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
             return counts, None
         self.tries -= 1
-        return counts, self.registry.snapshot(lambda text: None)
+        values = self.registry.snapshot(lambda text: None)
+        self.nudge()
+        return counts, values
 
     def compare(self, before: list[int], values: Any) -> None:
         """Record a step if the optimizers' counts have changed since `observe` returned `before` and `values`."""
@@ -92,10 +100,25 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
+            self.follow()
+            self.nudge()
         if self.stop is not None and now >= self.stop:
             self.first_steps.end_program(self)
         if not self.reported:
             self.hold(now)
+
+    def follow(self) -> None:
+        """Take over the variables that another run had after this step, if the exam asks for it."""
+        if self.followed is None:
+            return
+        values = self.output.guarded("The other run is not followed", lambda: self.followed.values(self.step))
+        if values and self.output.guarded("The other run is not followed", lambda: self.registry.take(values)):
+            self.output.write("followed", step=self.step)
+
+    def nudge(self) -> None:
+        """Change all weights by a rounding error, if the exam asks how much rounding errors matter to the program."""
+        if self.nudges:
+            self.output.guarded("The weights are not nudged", self.registry.nudge)
 
     def hold(self, now: int) -> None:
         """Pause if the exam has requested a pause after a step up to `now`, so that the exam's signal arrives in time.
@@ -150,6 +173,7 @@ class Recorder:
             self.begin()
             if 0 in self.due:
                 self.record("begin")
+            self.nudge()
         self.keep()
 
     def end_batch(self, callbacks: Any, batch: int, logs: Any = None) -> None:
