@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
@@ -29,6 +30,10 @@ from clusterkit.words.model import number_of
 Rerun = Callable[[bool], Recording | None]
 # A difference of this share of an update in the first steps is not tried again: it can't come from rounding.
 CERTAIN, CERTAIN_STEPS = 0.1, 2
+# The codes of findings that random draws in the data, or in the steps, may explain.
+ROWS_BY_CHANCE = frozenset({"rows-differ", "rows-missed", "rows-repeated"})
+VALUES_BY_CHANCE = frozenset({"differs", "uneven-rows", "batch-norm"})
+BY_CHANCE = "{name} draws at random {where}, and each of several workers draws something else than a single one"
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
 SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
@@ -47,16 +52,43 @@ def never(nudged: bool) -> None:
     """Stand for a `Rerun` where the program can't be run again."""
 
 
-def equality(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> list[ExamFinding]:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison of one worker with several has found, and why not everything could be compared.
+
+    `why_not` is a clause; "" if everything was compared.
+    """
+
+    findings: list[ExamFinding]
+    why_not: str = ""
+
+
+def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> Compared:
     """Compare the recording of a single worker with those of several workers, with the leader's recording first.
 
     `rerun` is called only if the variables differ by little enough that rounding may explain it.
     """
-    findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
-    if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
-        return findings  # the runs train on different rows or in a different order, so weights can't be compared
+    shared, disagreeing = [*shared_files(several)], [*agreement(several)]
+    if rows := [*rows_findings(one, several)]:
+        if why := _chance(one, several, rows, in_data=True):
+            return Compared(shared + disagreeing, why)
+        return Compared(shared + rows + disagreeing)
+    if why := other_order(one, several):
+        return Compared(shared + disagreeing, why)
+    if any(finding.code not in ("workers-differ", "shared-file") for finding in disagreeing):
+        return Compared(shared + disagreeing)
     differing = beyond_rounding(one, several[0], rerun)
-    return findings + ([explanation(differing, several)] if differing else [])
+    if not differing:
+        return Compared(shared + disagreeing)
+    found = explanation(differing, several)
+    if why := chance(one, several, found):
+        return Compared(shared + disagreeing, why)
+    return Compared([*shared, *disagreeing, found])
+
+
+def equality(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> list[ExamFinding]:
+    """Return the findings of `compared`."""
+    return compared(one, several, rerun).findings
 
 
 def beyond_rounding(one: Recording, several: Recording, rerun: Rerun) -> list[Difference]:
@@ -80,13 +112,37 @@ def _is_beyond_doubt(difference: Difference) -> bool:
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers in training, judging by the states of its random generators."""
+    """Return whether the program draws random numbers in training or in its data.
+
+    Judge by the operations that were seen, and by the states of its random generators.
+    """
     for recording in several:
+        if recording.draws:
+            return True
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
             if before.kind == "random" and name in after and not is_same(before.values, after[name].values):
                 return True
     return False
+
+
+def chance(one: Recording, several: Sequence[Recording], found: ExamFinding) -> str:
+    """Return a clause that says why a difference of the variables may be due to random draws; otherwise, return ""."""
+    return _chance(one, several, [found], in_data=False)
+
+
+def _chance(one: Recording, several: Sequence[Recording], found: Sequence[ExamFinding], in_data: bool) -> str:
+    """Return why random draws, in the data or in the training steps, may explain all findings; otherwise, return "".
+
+    For its part of a batch, a worker draws something else than a single process does for the whole batch. A constant
+    factor between two updates does not come about by chance.
+    """
+    drawn = (draw for recording in (one, *several) for draw in recording.draws if draw.in_data == in_data)
+    first = next(drawn, None)
+    if first is None or not {finding.code for finding in found} <= (ROWS_BY_CHANCE if in_data else VALUES_BY_CHANCE):
+        return ""
+    where = "in the data" if in_data else "in the steps"
+    return BY_CHANCE.format(name=first.name, where=where)
 
 
 def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:

@@ -12,10 +12,20 @@ from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Interruption
-from clusterkit.exam.equality import Rerun, draws, equality, other_order
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
+from clusterkit.exam.equality import Rerun, compared, draws
+from clusterkit.exam.model import (
+    NOT_COMPARABLE,
+    Cell,
+    CellResult,
+    Chapter,
+    ExamFinding,
+    Grade,
+    Report,
+    judge,
+    not_reached,
+)
 from clusterkit.exam.recording import NUDGE, Recording, following
-from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
+from clusterkit.exam.resume import chance_note, differing_kinds, resumption, resumption_by_others, unsaved_draws
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
     EXPORT,
@@ -149,7 +159,9 @@ class Examiner:
         if draws(again.tasks):
             words.append("no-dropout")
             again = runs.run("without-dropout", {}, words=words)
-            notes.append("dropout was switched off, since several workers drop something else than one does")
+            notes.append(
+                "dropout and random layers were switched off, since several workers draw something else than one does"
+            )
         alone = runs.run("one-worker", with_workers(job, 1), words=words)
         for number, cell in wanted.items():
             several = (
@@ -167,7 +179,9 @@ class Examiner:
                 yield self.report.add(not_reached(plan.cell, why) if why else _resume_result(runs, plan, exact))
 
     def _survival(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
-        compared = exact if self.report.passed(Chapter.RESUME) else None
+        leader = runs.leader(again)
+        is_exact = leader is not None and unsaved_draws(leader) is None and self.report.passed(Chapter.RESUME)
+        compared = exact if is_exact else None
         if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
             yield self.report.add(judge(POWER, power_failure_findings(again.tasks), again.run_id))
         if Phase.EXPORTING in again.phases() and self._is_wanted(EXPORT):
@@ -218,10 +232,12 @@ def _compare(
         return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
-    findings = equality(one, several.tasks, rerun)
-    why = other_order(one, several.tasks) or ("" if one.states or one.end else "no variables were seen")
-    if why and not findings:
-        return not_reached(cell, why, *ids)
+    comparison = compared(one, several.tasks, rerun)
+    findings = comparison.findings
+    if not findings and comparison.why_not:
+        return not_reached(cell, NOT_COMPARABLE + comparison.why_not, *ids)
+    if not findings and not (one.states or one.end):
+        return not_reached(cell, "no variables were seen", *ids)
     uncounted = () if one.rows else ("rows were not counted",)
     return judge(cell, findings, *ids, notes=(*notes, *uncounted))
 
@@ -282,7 +298,8 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
         )
     if not findings and plan.compares and (reference is None or continued is None or plan.workers is not None):
         findings = list(runs.metric(last))
-    return judge(plan.cell, findings, *ids)
+    note = "" if reference is None else chance_note(reference)
+    return judge(plan.cell, findings, *ids, notes=[note] if note else [])
 
 
 def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) -> CellResult:

@@ -45,6 +45,19 @@ class VariableState:
     variables: Mapping[str, Variable]
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Something that draws at random: a layer, such as `RandomFlip random_flip`, or a line of the program.
+
+    `in_data` is True if it draws in a function of tf.data, and False if it draws in training steps. No checkpoint holds
+    the state of what `is_stateful`: operations such as `tf.random.normal`.
+    """
+
+    name: str
+    in_data: bool
+    is_stateful: bool
+
+
 @dataclass(slots=True)
 class Recording:
     """The recording of an attempt. `begin` is the state before the attempt's first step.
@@ -65,6 +78,7 @@ class Recording:
     # Maps the new path of each renamed file to True if the file was synced before it was renamed.
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
+    draws: list[Draw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps

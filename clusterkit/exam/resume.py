@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, VariableState, is_same
+from clusterkit.exam.recording import Draw, Recording, VariableState, is_same
 
 # Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
 _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
@@ -39,6 +39,22 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in findings]
 
 
+def unsaved_draws(unbroken: Recording) -> Draw | None:
+    """Return something that draws at random and whose state no checkpoint holds; None if there is no such thing."""
+    return next((draw for draw in unbroken.draws if draw.is_stateful), None)
+
+
+def chance_note(unbroken: Recording) -> str:
+    """Return a note that says why what follows a continuation is not compared; "" if it is."""
+    draw = unsaved_draws(unbroken)
+    if draw is None:
+        return ""
+    return (
+        f"what comes after the continuation is not compared: {draw.name} draws at random, and no checkpoint holds its "
+        "state"
+    )
+
+
 def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     begun = continued.begin
     findings = list(_state_findings(unbroken, continued))
@@ -46,7 +62,7 @@ def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
         return findings  # the steps are counted from 0 again, so later states can't be compared
     findings += _length(unbroken, continued)
     findings += _position_findings(unbroken, continued)
-    if not findings:
+    if not findings and unsaved_draws(unbroken) is None:
         findings += _end_findings(unbroken, continued)
     return findings
 
@@ -141,6 +157,8 @@ def _position_findings(unbroken: Recording, continued: Recording) -> Iterator[Ex
         return
     first = min(unbroken.rows)
     restarted = continued.rows[wrong[0]] == unbroken.rows.get(first)
+    if not restarted and any(draw.in_data and draw.is_stateful for draw in unbroken.draws):
+        return  # the same rows may have other values
     how = "it began the data anew" if restarted else "these are other rows, or have other values"
     yield ExamFinding(
         "data-position",

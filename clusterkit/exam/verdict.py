@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterkit.exam.bound import bound_at
-from clusterkit.exam.equality import Rerun, agreement, beyond_rounding, explanation, never, rows_findings
+from clusterkit.exam.equality import Rerun, agreement, beyond_rounding, chance, explanation, never, rows_findings
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.words.model import number_of
@@ -49,7 +49,10 @@ def verdict(
     if _trains_on_other_rows(one, several):
         return not_comparable(OTHER_ROWS.format(workers=workers), BY_EXAM)
     if differing := beyond_rounding(one, several[0], rerun):
-        return _different(explanation(differing, several), one, compared)
+        found_first = explanation(differing, several)
+        if why := chance(one, several, found_first):
+            return not_comparable(why, BY_EXAM)
+        return _different(found_first, one, compared)
     if different := _logs(one, several):
         return _different(different, one, compared)
     return Verification(Equality.EQUAL, compared)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from clusterkit.exam.equality import agreement, equality, other_order
-from clusterkit.exam.recording import Recording, Values, Variable, VariableState
+from clusterkit.exam.equality import agreement, compared, equality, other_order
+from clusterkit.exam.recording import Draw, Recording, Values, Variable, VariableState
 from clusterkit.words.model import Task, TaskType
 
 RNG = np.random.default_rng(7)
@@ -243,3 +243,42 @@ def test_values_that_are_no_numbers_or_of_other_shapes_do_not_raise() -> None:
         for b in strange:
             one, other = (recording(0, {0: a, 1: values}) for values in (a, b))
             equality(one, [other, other])
+
+
+FLIP, NOISE = Draw("RandomFlip random_flip", False, False), Draw("RandomFlip random_flip", True, False)
+OTHER_VALUES = [A + B, C + D], [["w"], ["x"]], [["y"], ["z"]]
+MISSED = [A + B, C + D], [A, C], [B, B]
+
+
+@pytest.mark.parametrize(
+    ("draws", "factor", "rows", "found", "is_comparable"),
+    [
+        ([], 1.5, None, ["differs"], True),
+        ([FLIP], 1.5, None, [], False),
+        ([FLIP], 1.0, None, [], True),  # equal although it draws
+        ([FLIP], 2.0, None, ["loss-summed"], True),  # twice as large is no chance
+        ([NOISE], 1.5, None, ["differs"], True),  # the rows were the same, so it explains nothing
+        ([], 1.0, MISSED, ["rows-missed", "rows-repeated"], True),
+        ([NOISE], 1.0, MISSED, [], False),
+        ([NOISE], 1.0, ([A + B, C + D], [A + B, C + D], [A + B, C + D]), ["same-rows"], True),
+        ([FLIP], 1.0, MISSED, ["rows-missed", "rows-repeated"], True),
+    ],
+)
+def test_what_is_drawn_at_random_is_no_mistake(
+    draws: list[Draw],
+    factor: float,
+    rows: tuple[list[list[str]], ...] | None,
+    found: list[str],
+    is_comparable: bool,
+) -> None:
+    """The cell can't be compared, and the layer is named; what no draw explains is told."""
+    weights = [trained(1.0), trained(factor)]
+    counted = [None] * 3 if rows is None else [dict(enumerate(each, 1)) for each in rows]
+    one = recording(0, weights[0], counted[0])
+    several = [recording(index, weights[1], counted[index + 1]) for index in (0, 1)]
+    for each in several:
+        each.draws = draws
+    comparison = compared(one, several)
+    assert [finding.code for finding in comparison.findings] == found
+    assert bool(comparison.why_not) == (not is_comparable)
+    assert is_comparable or comparison.why_not.startswith("RandomFlip random_flip draws at random in the ")

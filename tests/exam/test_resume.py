@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterkit.exam.recording import Recording, Variable, VariableState
-from clusterkit.exam.resume import resumption, resumption_by_others
+from clusterkit.exam.recording import Draw, Recording, Variable, VariableState
+from clusterkit.exam.resume import chance_note, resumption, resumption_by_others
 from clusterkit.words.model import Task, TaskType
 
 WORKER = Task(TaskType.WORKER, 0)
@@ -113,3 +113,30 @@ def test_data_that_began_anew_is_told_from_other_data() -> None:
 def test_what_another_number_of_workers_must_not_have_forgotten(changes: dict[str, Any], found: list[str]) -> None:
     """Its rows, rounding, generators and learning rate are its own; its other state and its last step are not."""
     assert [finding.code for finding in resumption_by_others(unbroken(), continued(**changes))] == found
+
+
+IN_STEPS, IN_DATA = Draw("Noise noise", False, True), Draw("the operation random_uniform", True, True)
+SAVED = Draw("Dropout dropout", False, False)
+
+
+@pytest.mark.parametrize(
+    ("draw", "changes", "found"),
+    [
+        (IN_STEPS, {"end": state(12, "weight")}, []),
+        (IN_STEPS, {"logs": {1: {"loss": 1.1}}}, []),
+        (IN_STEPS, {"begin": state(6, "weight")}, ["weights"]),  # what was restored does not depend on later draws
+        (IN_STEPS, {"rows": {7: ("another",)}}, ["data-position"]),
+        (IN_DATA, {"rows": {step: (f"other {step}",) for step in range(7, 13)}}, []),
+        (IN_DATA, {"rows": {step: (f"row {step - 6}",) for step in range(7, 13)}}, ["data-position"]),
+        (SAVED, {"end": state(12, "weight")}, ["differs"]),  # a checkpoint holds its state
+        (SAVED, {"rows": {step: (f"other {step}",) for step in range(7, 13)}}, ["data-position"]),
+    ],
+)
+def test_draws_whose_state_no_checkpoint_holds_are_not_compared(
+    draw: Draw, changes: dict[str, Any], found: list[str]
+) -> None:
+    """The state at the continuation is; and data that begin anew are told."""
+    whole = unbroken()
+    whole.draws = [draw]
+    assert [finding.code for finding in resumption(whole, continued(**changes))] == found
+    assert ("draws at random" in chance_note(whole)) == draw.is_stateful

@@ -58,7 +58,8 @@ def write_record(directory: Path) -> None:
     directory.mkdir(parents=True)
     kinds = {"kernel": "weight", "iteration": "counter", "seed": "random", "words": "other", "ema": "other"}
     values = [np.ones(2, "float32"), np.array(3), np.ones(2, "float32"), np.array([1]), np.ones(1, "float32")]
-    np.savez(directory / "worker-0.1.3.npz", **{str(number): each for number, each in enumerate(values)})
+    arrays: dict[str, Any] = {str(number): each for number, each in enumerate(values)}
+    np.savez(directory / "worker-0.1.3.npz", **arrays)
     variables = [{"name": name, "kind": kind} for name, kind in kinds.items()]
     lines = [
         {"kind": "state", "moment": "begin", "step": 0, "file": "none.npz", "variables": []},
