@@ -53,7 +53,7 @@ def never(nudged: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class EqualityResult:
     """What a comparison of one worker with several has found, and why not everything could be compared.
 
     `why_not` is a clause; "" if everything was compared.
@@ -63,7 +63,7 @@ class Compared:
     why_not: str = ""
 
 
-def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> Compared:
+def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> EqualityResult:
     """Compare the recording of a single worker with those of several workers, with the leader's recording first.
 
     `rerun` is called only if the variables differ by little enough that rounding may explain it.
@@ -71,19 +71,19 @@ def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never)
     shared, disagreeing = [*shared_files(several)], [*agreement(several)]
     if rows := [*rows_findings(one, several)]:
         if why := _chance(one, several, rows, in_data=True):
-            return Compared(shared + disagreeing, why)
-        return Compared(shared + rows + disagreeing)
+            return EqualityResult(shared + disagreeing, why)
+        return EqualityResult(shared + rows + disagreeing)
     if why := other_order(one, several):
-        return Compared(shared + disagreeing, why)
+        return EqualityResult(shared + disagreeing, why)
     if any(finding.code not in ("workers-differ", "shared-file") for finding in disagreeing):
-        return Compared(shared + disagreeing)
+        return EqualityResult(shared + disagreeing)
     differing = beyond_rounding(one, several[0], rerun)
     if not differing:
-        return Compared(shared + disagreeing)
+        return EqualityResult(shared + disagreeing)
     found = explanation(differing, several)
     if why := chance(one, several, found):
-        return Compared(shared + disagreeing, why)
-    return Compared([*shared, *disagreeing, found])
+        return EqualityResult(shared + disagreeing, why)
+    return EqualityResult([*shared, *disagreeing, found])
 
 
 def equality(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> list[ExamFinding]:

@@ -168,7 +168,8 @@ class Examiner:
                 again if number == workers else runs.run(f"{number}-workers", with_workers(job, number), words=words)
             )
             rerun = partial(_follow, runs, several, words)
-            yield self.report.add(_compare(runs, cell, alone, several, number, notes, rerun))
+            result = _compare(runs, cell, alone, several, number, rerun)
+            yield self.report.add(replace(result, notes=(*notes, *result.notes)))
 
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         # If the results depend on the number of workers, runs with different numbers of workers can't be compared.
@@ -221,7 +222,6 @@ def _compare(
     alone: ExaminedRun,
     several: ExaminedRun,
     workers: int,
-    notes: Sequence[str],
     rerun: Rerun,
 ) -> CellResult:
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
@@ -239,7 +239,7 @@ def _compare(
     if not findings and not (one.states or one.end):
         return not_reached(cell, "no variables were seen", *ids)
     uncounted = () if one.rows else ("rows were not counted",)
-    return judge(cell, findings, *ids, notes=(*notes, *uncounted))
+    return judge(cell, findings, *ids, notes=uncounted)
 
 
 def _saves_nothing(unbroken: ExaminedRun) -> str:

@@ -16,17 +16,17 @@ WORD = "follow="  # begins the word in CLUSTERKIT_RECORD_STEPS: `follow=RUN/work
 TAKEN = ("weight", "optimizer", "batch-norm", "other")
 
 
-def followed_of(text: str, directory: str) -> Followed | None:
+def followed_of(text: str, directory: str) -> FollowedRecord | None:
     """Return the record to follow, given the words in `text` and this run's directory of records; None without one."""
     for word in text.split(","):
         run, slash, name = word.removeprefix(WORD).partition("/")
         if word.startswith(WORD) and slash:
             records = os.path.join(os.path.dirname(os.path.dirname(directory)), run, os.path.basename(directory))
-            return Followed(os.path.join(records, name))
+            return FollowedRecord(os.path.join(records, name))
     return None
 
 
-class Followed:
+class FollowedRecord:
     """The record of another run's task. `path` is that of the record's files without their ends."""
 
     def __init__(self, path: str) -> None:
