@@ -171,7 +171,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
                 is_norm = state.variables[name].kind == "batch-norm"
                 yield ExamFinding(
                     "batch-norm" if is_norm else "workers-differ",
-                    f"After step {step}, {name} of {other.task} is not that of {leader.task}: "
+                    f"After step {leader.shown(step)}, {name} of {other.task} is not that of {leader.task}: "
                     "the workers of a gang have to hold the same values.",
                     _SYNCHRONIZED if is_norm else _SAME_VALUES,
                 )
@@ -294,7 +294,7 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
     workers = len(several)
     large = [one for one in differing if one.distance >= SMALL * differing[0].distance]
     first = next((one for one in large if one.kind == "weight"), differing[0])
-    where = f"{first.name} differs first, after step {first.step}"
+    where = f"{first.name} differs first, after step {several[0].shown(first.step)}"
     norms = [one for one in differing if one.kind == "batch-norm"]
     if norms:
         return ExamFinding(

@@ -81,6 +81,9 @@ class Recording:
     draws: list[Draw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
+    reported: dict[int, int] = field(
+        default_factory=dict
+    )  # maps steps to the numbers by which the program reports them
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
@@ -89,6 +92,13 @@ class Recording:
     def last_step(self) -> int | None:
         steps = [*self.rows, *self.states, *([] if self.end is None else [self.end.step])]
         return max(steps, default=None)
+
+    def shown(self, step: int) -> int:
+        """Return the number of a step as the program reports it.
+
+        The two differ if the program reports each batch and applies the gradients of several batches together.
+        """
+        return self.reported.get(step, step)
 
     def counted_rows(self) -> Counter[str]:
         return Counter(row for rows in self.rows.values() for row in rows)
@@ -139,16 +149,17 @@ def first_differences(one: Recording, several: Recording, nudged: Recording | No
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
-        if found := _differences(one, several, one.states[step], several.states[step], nudged):
+        if found := differences(one, several, one.states[step], several.states[step], nudged):
             return found
     if one.end is not None and several.end is not None and one.end.step == several.end.step:
-        return _differences(one, several, one.end, several.end, nudged)
+        return differences(one, several, one.end, several.end, nudged)
     return []
 
 
-def _differences(
-    one: Recording, several: Recording, a: VariableState, b: VariableState, nudged: Recording | None
+def differences(
+    one: Recording, several: Recording, a: VariableState, b: VariableState, nudged: Recording | None = None
 ) -> list[Difference]:
+    """Return the differences between a state of each recording that are larger than the bound, the largest first."""
     found = [*comparable(a, b)]
     updates = {name: _update(mine, _initial(one, name, mine)) for name, mine, _ in found}
     scales = scales_of({name: mine for name, mine, _ in found}, updates)
@@ -225,5 +236,8 @@ def comparable(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variab
     """Yield (name, variable in `a`, variable in `b`) for each variable that can be compared with a tolerance."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
-        if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:
-            yield name, mine, theirs
+        if theirs is None or mine.kind not in COMPARED or not mine.is_number or not theirs.is_number:
+            continue
+        if mine.on_read and mine.kind == "weight":
+            continue  # each replica has a part of its own, such as a sum of gradients
+        yield name, mine, theirs

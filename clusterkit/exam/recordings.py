@@ -68,6 +68,11 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.place = recording.place or line["place"][:500]
         case "draw" if isinstance(name := line.get("name"), str):
             recording.draws.append(Draw(name[:200], line.get("where") == "data", line.get("stateful") is True))
+        case "recounted":
+            recording.rows.clear()
+            recording.states.clear()
+        case "reported" if _is_step(step) and _is_step(number := line.get("number")):
+            recording.reported.setdefault(step, number)
         case "followed" if _is_step(step):
             recording.followed.add(step)
         case "precision" if isinstance(line.get("name"), str):

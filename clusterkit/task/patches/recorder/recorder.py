@@ -42,6 +42,9 @@ class Recorder:
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
         self.has_begun = False  # True once a step has been completed
+        self.by_reports = False  # True while steps are those that the program reports, since no optimizer counts any
+        self.early_rows: list[list[str]] = []  # the rows of the steps that were counted by reports
+        self.named = 0  # the newest step of which the record says by which number the program reports it
         self.tries = TRIES
         self.depth = 0  # the number of nested calls of patched TensorFlow functions in the main thread
         self.fits = False  # True while `fit` runs; its callbacks then count the steps
@@ -83,6 +86,8 @@ class Recorder:
                 self.keep()  # the program may have no optimizer, and report its first step later
             return
         begin, now = max(before, default=0), max(after)
+        if self.by_reports:
+            self.recount(begin)
         if not self.has_begun:
             self.step = begin
             if values:
@@ -91,6 +96,14 @@ class Recorder:
                 self.output.note("The variables before the first step are not recorded: they did not exist before it.")
         self.advance(now)
 
+    def recount(self, step: int) -> None:
+        """Count steps by the optimizer from now on: the steps reported so far, such as batches, were parts of one."""
+        self.by_reports = False
+        self.step = step
+        self.output.write("recounted", step=step)
+        self.rows.put_back(self.early_rows)
+        self.early_rows = []
+
     def advance(self, now: int) -> None:
         """Record every step after the newest recorded step, up to the step `now`."""
         before, self.step = self.step, now
@@ -98,6 +111,8 @@ class Recorder:
             self.begin()
         for step, rows in self.rows.take(before, now) if now > before else ():
             self.output.write_rows(step, rows)
+            if self.by_reports:
+                self.early_rows.append(rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
             self.follow()
@@ -205,7 +220,11 @@ class Recorder:
         if self.coordinates:
             self.step = int(step)  # if there is an optimizer, `join` and `record_end` set its count instead
         elif not self.fits and not any(self.registry.iterations()):
+            self.by_reports = True
             self.advance(int(step))
+        if self.step > self.named and self.step != self.reported:
+            self.named = self.step
+            self.output.write("reported", step=self.step, number=self.reported)
 
     def coordinate(self) -> None:
         self.coordinates = True

@@ -29,6 +29,11 @@ def take(before: int, now: int) -> list[tuple[int, list[str]]]:
     return distributed(taken, before, now)
 
 
+def put_back(taken: Sequence[list[str]]) -> None:
+    """Return digests to `pending`, before those that are there, so that they count to the next step."""
+    pending[:0] = taken
+
+
 def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
     """Distribute the replicas' digests evenly over the steps. If that is impossible, assign all to the last step."""
     steps = max(now - before, 1)
