@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,15 @@ CERTAIN, CERTAIN_STEPS = 0.1, 2
 ROWS_BY_CHANCE = frozenset({"rows-differ", "rows-missed", "rows-repeated"})
 VALUES_BY_CHANCE = frozenset({"differs", "uneven-rows", "batch-norm"})
 BY_CHANCE = "{name} draws at random {where}, and each of several workers draws something else than a single one"
+SAME_RATE = 1e-5  # how much two learning rates may differ, relative to the larger one
+GROWS_WITH_ITS_RATE = (
+    "Batch by the global batch, of a size that does not depend on the number of workers; if it is meant to grow, scale "
+    "the learning rate with it."
+)
+ONE_WORKER_ARGS = (
+    "If arguments of the program set them, name those with which one worker trains as all do: "
+    "--one-worker-args '--batch-size 64'"
+)
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
 SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
@@ -73,6 +83,9 @@ def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never)
         if why := _chance(one, several, rows, in_data=True):
             return EqualityResult(shared + disagreeing, why)
         return EqualityResult(shared + rows + disagreeing)
+    growth = batch_growth(one, several)
+    if growth is not None:
+        return EqualityResult(shared + disagreeing, f"{growth.reason}. {ONE_WORKER_ARGS}")
     if why := other_order(one, several):
         return EqualityResult(shared + disagreeing, why)
     if any(finding.code not in ("workers-differ", "shared-file") for finding in disagreeing):
@@ -200,17 +213,74 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
             "input_context.input_pipeline_id in distribute_datasets_from_function.",
         )
         return
-    size, sizes = _rows_per_step([one]), _rows_per_step(several)
-    if size and sizes and sizes >= 1.5 * size and abs(sizes / size - workers) < 0.25 * workers:
-        yield ExamFinding(
-            "global-batch",
-            f"The global batch grows with the workers: {size:g} rows a step with 1 worker, {sizes:g} with {workers}. "
-            "The two jobs train differently, so that their results can't be compared.",
-            "Batch by the global batch, of a size that does not depend on the number of workers; if it is meant to "
-            "grow, scale the learning rate with it.",
-        )
+    growth = batch_growth(one, several)
+    if growth is not None:
+        if growth.rate_is_the_same:
+            yield ExamFinding("global-batch", growth.mistake, GROWS_WITH_ITS_RATE)
         return
     yield from _row_findings(one, several, one_counts, several_counts)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchGrowth:
+    """A global batch that grows with the workers: the rows of a step, and the learning rates if they were recorded."""
+
+    workers: int
+    alone: float
+    together: float
+    rates: tuple[float, float] | None  # with one worker and with several
+
+    @property
+    def rate_is_the_same(self) -> bool:
+        return self.rates is not None and math.isclose(*self.rates, rel_tol=SAME_RATE)
+
+    @property
+    def sizes(self) -> str:
+        return (
+            f"the global batch grows with the workers: {self.alone:g} rows a step with 1 worker, {self.together:g} "
+            f"with {self.workers}"
+        )
+
+    @property
+    def mistake(self) -> str:
+        assert self.rates is not None
+        return (
+            f"T{self.sizes[1:]}; the learning rate does not: it is {self.rates[0]:g} with both. The two jobs train "
+            "differently, so that their results can't be compared."
+        )
+
+    @property
+    def reason(self) -> str:
+        """A clause that says why one worker can't be compared with several."""
+        if self.rates is None:
+            return f"{self.sizes}, so that the two jobs train differently"
+        return (
+            f"{self.sizes}, and the learning rate changes with it, {self.rates[0]:g} and {self.rates[1]:g}, so that "
+            "the two jobs train differently"
+        )
+
+
+def batch_growth(one: Recording, several: Sequence[Recording]) -> BatchGrowth | None:
+    """Return how the global batch grows with the workers; None if it does not."""
+    workers = len(several)
+    size, sizes = _rows_per_step([one]), _rows_per_step(several)
+    if not size or sizes < 1.5 * size or abs(sizes / size - workers) >= 0.25 * workers:
+        return None
+    return BatchGrowth(workers, size, sizes, _learning_rates(one, several[0]))
+
+
+def _learning_rates(one: Recording, several: Recording) -> tuple[float, float] | None:
+    """Return the learning rates of both at the first recorded step at which they are not zero, as in a warm-up."""
+    for step in sorted(one.states.keys() & several.states.keys()):
+        mine, theirs = one.states[step].variables, several.states[step].variables
+        for name, variable in mine.items():
+            other = theirs.get(name)
+            if variable.kind != "learning-rate" or other is None or variable.values.size != 1 or other.values.size != 1:
+                continue
+            rates = float(variable.values.item()), float(other.values.item())
+            if all(rates):
+                return rates
+    return None
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:

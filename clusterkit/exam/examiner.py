@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,6 @@ from clusterkit.exam.model import (
     judge,
     not_reached,
 )
-from clusterkit.exam.recording import NUDGE, Recording, following
 from clusterkit.exam.resume import chance_note, differing_kinds, resumption, resumption_by_others, unsaved_draws
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
@@ -76,10 +76,13 @@ class Examiner:
     phase_limit: Sequence[str] | None = None  # the phases in which faults are injected; None stands for all phases
     disk: bool = False  # True if this machine can simulate a full disk
     wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
+    # Further arguments of the program in the run with one worker that is compared with several.
+    alone_args: tuple[str, ...] = ()
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed)
+        runs.alone_args = self.alone_args
         try:
             yield from self._chapters(runs)
         finally:
@@ -112,7 +115,8 @@ class Examiner:
 
     def replay(self, cell: Cell) -> str:
         template = self.trials.template.with_changes({"seed": self.report.seed}, "run_id", "timeout")
-        return template.command("exam", f"--cell={cell}")
+        own = [f"--one-worker-args={shlex.join(self.alone_args)}"] if self.alone_args else []
+        return template.command("exam", f"--cell={cell}", *own)
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""
@@ -162,12 +166,12 @@ class Examiner:
             notes.append(
                 "dropout and random layers were switched off, since several workers draw something else than one does"
             )
-        alone = runs.run("one-worker", with_workers(job, 1), words=words)
+        alone = runs.run("one-worker", runs.alone(), words=words)
         for number, cell in wanted.items():
             several = (
                 again if number == workers else runs.run(f"{number}-workers", with_workers(job, number), words=words)
             )
-            rerun = partial(_follow, runs, several, words)
+            rerun = partial(runs.rerun, several, words)
             result = _compare(runs, cell, alone, several, number, rerun)
             yield self.report.add(replace(result, notes=(*notes, *result.notes)))
 
@@ -203,17 +207,6 @@ class Examiner:
             CellResult(cell, Grade.SKIPPED, reason=f"the budget of {compact(self.report.budget)} was spent")
         )
         return False
-
-
-def _follow(runs: ExamRuns, several: ExaminedRun, words: Sequence[str], nudged: bool) -> Recording | None:
-    """Run one worker that follows a run of several: see `clusterkit.exam.equality.Rerun`."""
-    leader = runs.leader(several)
-    if leader is None:
-        return None
-    name = "nudged" if nudged else "followed"
-    more = [following(several.run_id, leader), *([NUDGE] if nudged else [])]
-    followed = runs.run(f"{name}-{len(several.tasks)}-workers", with_workers(runs.job, 1), words=[*words, *more])
-    return runs.leader(followed) if followed.has_succeeded else None
 
 
 def _compare(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.trial import NEVER_FAULT, FinishedRun, Trials
 from clusterkit.exam.breaking import Interrupter, Interruption
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording
+from clusterkit.exam.recording import NUDGE, Recording, following
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.text.printable import printable
@@ -70,6 +71,7 @@ class ExamRuns:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
         self.started: list[str] = []  # the ids of the exam's runs
+        self.alone_args: tuple[str, ...] = ()  # arguments that the program gets besides where one worker runs it
         self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
 
     @property
@@ -98,6 +100,23 @@ class ExamRuns:
             missed = missed or (one.why if one.fault in faults[1:] else "")
         tasks = by_task(recordings(run.run.recorded))
         return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
+
+    def alone(self) -> Options:
+        """Return the options of the run with one worker that is compared with several."""
+        options = with_workers(self.job, 1)
+        if not self.alone_args:
+            return options
+        return cast(Options, {**options, "args": (*self.job.program.args, *self.alone_args)})
+
+    def rerun(self, several: ExaminedRun, words: Sequence[str], nudged: bool) -> Recording | None:
+        """Run one worker that follows a run of several: see `clusterkit.exam.equality.Rerun`."""
+        leader = self.leader(several)
+        if leader is None:
+            return None
+        name = f"{'nudged' if nudged else 'followed'}-{len(several.tasks)}-workers"
+        more = [following(several.run_id, leader), *([NUDGE] if nudged else [])]
+        followed = self.run(name, self.alone(), words=[*words, *more])
+        return self.leader(followed) if followed.has_succeeded else None
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Use an uninterrupted run as the baseline for later runs."""

@@ -174,7 +174,7 @@ A, B, C, D = ROWS[:2], ROWS[2:4], ROWS[4:6], ROWS[6:8]
         ([A + B, C + D], [A, C], [B, D], []),
         ([A + B, C + D], [B, C], [A, D], []),
         ([A + B, C + D], [A + B, C + D], [A + B, C + D], ["same-rows"]),
-        ([A, B, C, D], [A, C], [B, D], ["global-batch"]),
+        ([A, B, C, D], [A, C], [B, D], []),  # the batch grows; no learning rate was seen
         ([A + B, C + D], [A, C], [B, B], ["rows-missed", "rows-repeated"]),
         ([A + B, C + D], [A], [B], ["rows-missed"]),
         ([A + B, C + D], [A, C, A], [B, D, B], ["rows-repeated"]),
@@ -186,6 +186,33 @@ def test_rows(alone: list[list[str]], first: list[list[str]], second: list[list[
     everyone = [dict(enumerate(rows, 1)) for rows in (alone, first, second)]
     one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(everyone))
     assert codes(one, *several) == found
+
+
+@pytest.mark.parametrize(
+    ("rates", "codes", "reason"),
+    [
+        ((0.1, 0.1), ["global-batch"], ""),
+        ((0.1, 0.2), [], "the learning rate changes with it, 0.1 and 0.2"),
+        ((0.1, 0.1414), [], "the learning rate changes with it, 0.1 and 0.1414"),
+        ((0.0, 0.0), [], "so that the two jobs train differently"),  # a warm-up
+        (None, [], "so that the two jobs train differently"),
+    ],
+)
+def test_a_batch_that_grows_with_the_workers(rates: tuple[float, float] | None, codes: list[str], reason: str) -> None:
+    """It is a mistake only if the learning rate is seen not to follow; otherwise the jobs can't be compared."""
+
+    def rate(at: int) -> dict[str, tuple[str, Values]]:
+        return {} if rates is None else {"rate": ("learning-rate", np.array(rates[at], "float32"))}
+
+    taken = [dict(enumerate(rows, 1)) for rows in ([A, B, C, D], [A, C], [B, D])]
+    one = recording(0, trained(1.0), taken[0], rate(0))
+    several = [recording(index, trained(2.0), taken[index + 1], rate(1)) for index in (0, 1)]
+    comparison = compared(one, several)
+    assert [finding.code for finding in comparison.findings] == codes
+    assert reason in comparison.why_not
+    assert bool(comparison.why_not) != bool(codes)
+    assert not codes or "the learning rate does not: it is 0.1 with both" in comparison.findings[0].text
+    assert codes or "2 rows a step with 1 worker, 4 with 2" in comparison.why_not
 
 
 def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:
