@@ -87,8 +87,8 @@ def make_batches(data: digits.Digits, args: argparse.Namespace) -> tf.data.Datas
 def make_model(learning_rate: float) -> tf.keras.Model:
     tf.keras.utils.set_random_seed(2017)  # the same first weights in every worker
     layers = tf.keras.layers
-    stack = [layers.Dense(128, use_bias=False), layers.BatchNormalization(), layers.ReLU(), layers.Dense(10)]
-    model = tf.keras.Sequential([tf.keras.Input((digits.PIXELS,)), *stack])
+    stack = [layers.Dense(128, use_bias=False), layers.BatchNormalization(synchronized=True), layers.ReLU()]
+    model = tf.keras.Sequential([tf.keras.Input((digits.PIXELS,)), *stack, layers.Dense(10)])
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(tf.keras.optimizers.SGD(learning_rate, momentum=0.9), loss, metrics=["accuracy"])
     return model

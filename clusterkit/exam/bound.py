@@ -24,6 +24,9 @@ EPSILON = 2.0**-23  # the relative rounding error of float32
 PRECISIONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # the same for types in which Keras can compute
 # A gradient below this share of the model's gradients is made of rounding: its sign is by chance.
 NOISE = 1e-4
+# How many times as much as by a nudge of the weights, which is one rounding error, the values may differ: a step rounds
+# many times.
+NUDGES = 10.0
 
 
 def bound_at(step: int, precision: str = "") -> float:
@@ -33,6 +36,15 @@ def bound_at(step: int, precision: str = "") -> float:
     """
     grown = FIRST * max(1.0, step / FIRST_STEPS) ** 2
     return min(grown * PRECISIONS.get(precision, EPSILON) / EPSILON, LARGEST)
+
+
+def bound_from(usual: float, effect: float) -> float:
+    """Return the bound of a program in which nudges of the weights by one rounding error have had this effect.
+
+    Some programs amplify rounding errors faster than `bound_at` grows: for example, weights before a normalization
+    that Adam moves along gradients of nothing but rounding. What such a program does with rounding errors is measured.
+    """
+    return max(usual, NUDGES * effect)
 
 
 def rounding_of(size: float, step: int) -> float:

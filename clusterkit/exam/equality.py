@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
@@ -23,6 +25,25 @@ from clusterkit.exam.recording import (
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
+# Runs a single worker that takes over the variables of several workers after each recorded step. If the argument is
+# True, its weights are changed by rounding errors at the beginning and after each recorded step, too. Returns its
+# recording, or None if the run failed.
+Rerun = Callable[[bool], Recording | None]
+# A difference of this share of an update in the first steps is not tried again: it can't come from rounding.
+CERTAIN, CERTAIN_STEPS = 0.1, 2
+# The codes of findings that random draws in the data, or in the steps, may explain.
+ROWS_BY_CHANCE = frozenset({"rows-differ", "rows-missed", "rows-repeated"})
+VALUES_BY_CHANCE = frozenset({"differs", "uneven-rows", "batch-norm"})
+BY_CHANCE = "{name} draws at random {where}, and each of several workers draws something else than a single one"
+SAME_RATE = 1e-5  # how much two learning rates may differ, relative to the larger one
+GROWS_WITH_ITS_RATE = (
+    "Batch by the global batch, of a size that does not depend on the number of workers; if it is meant to grow, scale "
+    "the learning rate with it."
+)
+ONE_WORKER_ARGS = (
+    "If arguments of the program set them, name those with which one worker trains as all do: "
+    "--one-worker-args '--batch-size 64'"
+)
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
 SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
@@ -37,23 +58,104 @@ _SAME_SEED = (
 _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same."
 
 
-def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """Compare the recording of a single worker with those of several workers, with the leader's recording first."""
-    findings = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
-    if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
-        return findings  # the runs train on different rows or in a different order, so weights can't be compared
-    differing = first_differences(one, several[0])
-    return findings + ([explanation(differing, several)] if differing else [])
+def never(nudged: bool) -> None:
+    """Stand for a `Rerun` where the program can't be run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityResult:
+    """What a comparison of one worker with several has found, and why not everything could be compared.
+
+    `why_not` is a clause; "" if everything was compared.
+    """
+
+    findings: list[ExamFinding]
+    why_not: str = ""
+
+
+def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> EqualityResult:
+    """Compare the recording of a single worker with those of several workers, with the leader's recording first.
+
+    `rerun` is called only if the variables differ by little enough that rounding may explain it.
+    """
+    shared, disagreeing = [*shared_files(several)], [*agreement(several)]
+    if rows := [*rows_findings(one, several)]:
+        if why := _chance(one, several, rows, in_data=True):
+            return EqualityResult(shared + disagreeing, why)
+        return EqualityResult(shared + rows + disagreeing)
+    growth = batch_growth(one, several)
+    if growth is not None:
+        return EqualityResult(shared + disagreeing, f"{growth.reason}. {ONE_WORKER_ARGS}")
+    if why := other_order(one, several):
+        return EqualityResult(shared + disagreeing, why)
+    if any(finding.code not in ("workers-differ", "shared-file") for finding in disagreeing):
+        return EqualityResult(shared + disagreeing)
+    differing = beyond_rounding(one, several[0], rerun)
+    if not differing:
+        return EqualityResult(shared + disagreeing)
+    found = explanation(differing, several)
+    if why := chance(one, several, found):
+        return EqualityResult(shared + disagreeing, why)
+    return EqualityResult([*shared, *disagreeing, found])
+
+
+def equality(one: Recording, several: Sequence[Recording], rerun: Rerun = never) -> list[ExamFinding]:
+    """Return the findings of `compared`."""
+    return compared(one, several, rerun).findings
+
+
+def beyond_rounding(one: Recording, several: Recording, rerun: Rerun) -> list[Difference]:
+    """Return the first differences that rounding errors do not explain. `rerun` is called as `equality` does."""
+    differing = first_differences(one, several)
+    if not differing or _is_beyond_doubt(differing[0]):
+        return differing
+    following: Recording | None = one
+    if any(step < differing[0].step for step in several.states if step > 0):
+        # Errors of rounding have added up since step 1: begin anew with the workers' values after each recorded step.
+        following = rerun(False)
+        differing = differing if following is None else first_differences(following, several)
+    if not differing or following is None:
+        return differing
+    nudged = rerun(True)
+    return differing if nudged is None else first_differences(following, several, nudged)
+
+
+def _is_beyond_doubt(difference: Difference) -> bool:
+    return difference.step <= CERTAIN_STEPS and difference.distance >= CERTAIN
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Return whether the program draws random numbers in training, judging by the states of its random generators."""
+    """Return whether the program draws random numbers in training or in its data.
+
+    Judge by the operations that were seen, and by the states of its random generators.
+    """
     for recording in several:
+        if recording.draws:
+            return True
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
             if before.kind == "random" and name in after and not is_same(before.values, after[name].values):
                 return True
     return False
+
+
+def chance(one: Recording, several: Sequence[Recording], found: ExamFinding) -> str:
+    """Return a clause that says why a difference of the variables may be due to random draws; otherwise, return ""."""
+    return _chance(one, several, [found], in_data=False)
+
+
+def _chance(one: Recording, several: Sequence[Recording], found: Sequence[ExamFinding], in_data: bool) -> str:
+    """Return why random draws, in the data or in the training steps, may explain all findings; otherwise, return "".
+
+    For its part of a batch, a worker draws something else than a single process does for the whole batch. A constant
+    factor between two updates does not come about by chance.
+    """
+    drawn = (draw for recording in (one, *several) for draw in recording.draws if draw.in_data == in_data)
+    first = next(drawn, None)
+    if first is None or not {finding.code for finding in found} <= (ROWS_BY_CHANCE if in_data else VALUES_BY_CHANCE):
+        return ""
+    where = "in the data" if in_data else "in the steps"
+    return BY_CHANCE.format(name=first.name, where=where)
 
 
 def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
@@ -82,7 +184,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
                 is_norm = state.variables[name].kind == "batch-norm"
                 yield ExamFinding(
                     "batch-norm" if is_norm else "workers-differ",
-                    f"After step {step}, {name} of {other.task} is not that of {leader.task}: "
+                    f"After step {leader.shown(step)}, {name} of {other.task} is not that of {leader.task}: "
                     "the workers of a gang have to hold the same values.",
                     _SYNCHRONIZED if is_norm else _SAME_VALUES,
                 )
@@ -111,17 +213,74 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
             "input_context.input_pipeline_id in distribute_datasets_from_function.",
         )
         return
-    size, sizes = _rows_per_step([one]), _rows_per_step(several)
-    if size and sizes and sizes >= 1.5 * size and abs(sizes / size - workers) < 0.25 * workers:
-        yield ExamFinding(
-            "global-batch",
-            f"The global batch grows with the workers: {size:g} rows a step with 1 worker, {sizes:g} with {workers}. "
-            "The two jobs train differently, so that their results can't be compared.",
-            "Batch by the global batch, of a size that does not depend on the number of workers; if it is meant to "
-            "grow, scale the learning rate with it.",
-        )
+    growth = batch_growth(one, several)
+    if growth is not None:
+        if growth.rate_is_the_same:
+            yield ExamFinding("global-batch", growth.mistake, GROWS_WITH_ITS_RATE)
         return
     yield from _row_findings(one, several, one_counts, several_counts)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchGrowth:
+    """A global batch that grows with the workers: the rows of a step, and the learning rates if they were recorded."""
+
+    workers: int
+    alone: float
+    together: float
+    rates: tuple[float, float] | None  # with one worker and with several
+
+    @property
+    def rate_is_the_same(self) -> bool:
+        return self.rates is not None and math.isclose(*self.rates, rel_tol=SAME_RATE)
+
+    @property
+    def sizes(self) -> str:
+        return (
+            f"the global batch grows with the workers: {self.alone:g} rows a step with 1 worker, {self.together:g} "
+            f"with {self.workers}"
+        )
+
+    @property
+    def mistake(self) -> str:
+        assert self.rates is not None
+        return (
+            f"T{self.sizes[1:]}; the learning rate does not: it is {self.rates[0]:g} with both. The two jobs train "
+            "differently, so that their results can't be compared."
+        )
+
+    @property
+    def reason(self) -> str:
+        """A clause that says why one worker can't be compared with several."""
+        if self.rates is None:
+            return f"{self.sizes}, so that the two jobs train differently"
+        return (
+            f"{self.sizes}, and the learning rate changes with it, {self.rates[0]:g} and {self.rates[1]:g}, so that "
+            "the two jobs train differently"
+        )
+
+
+def batch_growth(one: Recording, several: Sequence[Recording]) -> BatchGrowth | None:
+    """Return how the global batch grows with the workers; None if it does not."""
+    workers = len(several)
+    size, sizes = _rows_per_step([one]), _rows_per_step(several)
+    if not size or sizes < 1.5 * size or abs(sizes / size - workers) >= 0.25 * workers:
+        return None
+    return BatchGrowth(workers, size, sizes, _learning_rates(one, several[0]))
+
+
+def _learning_rates(one: Recording, several: Recording) -> tuple[float, float] | None:
+    """Return the learning rates of both at the first recorded step at which they are not zero, as in a warm-up."""
+    for step in sorted(one.states.keys() & several.states.keys()):
+        mine, theirs = one.states[step].variables, several.states[step].variables
+        for name, variable in mine.items():
+            other = theirs.get(name)
+            if variable.kind != "learning-rate" or other is None or variable.values.size != 1 or other.values.size != 1:
+                continue
+            rates = float(variable.values.item()), float(other.values.item())
+            if all(rates):
+                return rates
+    return None
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:
@@ -205,7 +364,7 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
     workers = len(several)
     large = [one for one in differing if one.distance >= SMALL * differing[0].distance]
     first = next((one for one in large if one.kind == "weight"), differing[0])
-    where = f"{first.name} differs first, after step {first.step}"
+    where = f"{first.name} differs first, after step {several[0].shown(first.step)}"
     norms = [one for one in differing if one.kind == "batch-norm"]
     if norms:
         return ExamFinding(

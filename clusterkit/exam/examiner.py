@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.clipping import cut_off, last_common
-from clusterkit.exam.equality import equality, other_order
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
+from clusterkit.exam.equality import Rerun, compared
+from clusterkit.exam.model import (
+    NOT_COMPARABLE,
+    Cell,
+    CellResult,
+    Chapter,
+    ExamFinding,
+    Grade,
+    Report,
+    judge,
+    not_reached,
+)
 from clusterkit.exam.pace import PART, StepPace, announcement, pace_of, runs_at_once
 from clusterkit.exam.plan import (
     KILLED,
@@ -31,7 +43,7 @@ from clusterkit.exam.plan import (
     resumptions,
     wanted,
 )
-from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
+from clusterkit.exam.resume import chance_note, differing_kinds, resumption, resumption_by_others, unsaved_draws
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.scheduler import Done, Runs, Scheduler
 from clusterkit.exam.survival import (
@@ -67,10 +79,11 @@ NO_STEPS = (
 TOO_LONG = (
     "it did not end within {:g} s. Have it train for fewer steps, or give the exam more time, as by --budget 30m."
 )
-NO_DROPOUT = "dropout was switched off, since several workers drop something else than one does"
+NO_DROPOUT = "dropout and random layers were switched off, since several workers draw something else than one does"
 HANGS = (
     "without memory the task hangs instead of failing, as Python may: https://github.com/python/cpython/issues/140746"
 )
+ALONE = "-alone"  # is added to the names of runs that are repeated while no other run is made
 DISTURBED = "runs of this program disturb each other side by side; it was run alone, and so are the runs after it"
 
 
@@ -87,6 +100,8 @@ class Examiner:
     disk: bool = False  # True if this machine can simulate a full disk
     wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
     parallel: int | None = None  # the number of runs at the same time; None stands for as many as the machine allows
+    # Further arguments of the program in the run with one worker that is compared with several.
+    alone_args: tuple[str, ...] = ()
     announce: Callable[[str], None] = lambda text: None  # called with a sentence about what will be examined
     _confirmed: set[str] = field(
         default_factory=set
@@ -95,6 +110,7 @@ class Examiner:
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed, self.report.durations)
+        runs.alone_args = self.alone_args
         try:
             yield from self._examine(runs)
         finally:
@@ -195,8 +211,8 @@ class Examiner:
         is_doubtful = not _codes(results) <= self._confirmed or _is_unreached_by_failure(results, made)
         if is_doubtful and not done.was_alone:
             beside = results
-            made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, "-alone"))
-            results = list(self._judge(runs, state, experiment, made))
+            made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, ALONE))
+            results = list(self._judge(runs, state, experiment, made, ALONE))
             if _are_better(results, beside):
                 scheduler.slots = 1
                 results = [replace(one, notes=(*one.notes, DISTURBED)) for one in results]
@@ -205,8 +221,13 @@ class Examiner:
         state.judged.update(experiment.cells)
         yield from map(self.report.add, results)
 
-    def _judge(self, runs: ExamRuns, state: _State, experiment: Experiment, made: Runs) -> Iterator[CellResult]:
-        """Yield the results of an experiment's cells, given the runs that it has made."""
+    def _judge(
+        self, runs: ExamRuns, state: _State, experiment: Experiment, made: Runs, more: str = ""
+    ) -> Iterator[CellResult]:
+        """Yield the results of an experiment's cells, given the runs that it has made.
+
+        `more` is added to the names of the runs that only the judgement turns out to need.
+        """
         end = experiment.last or runs.last
         match experiment.subject:
             case Reading():
@@ -223,11 +244,11 @@ class Examiner:
             case WorkerComparison(workers):
                 several = made[1] if len(made) > 1 else state.again
                 assert several is not None
-                notes = [NO_DROPOUT] if state.unbroken.draws else []
-                if runs.last is None or not runs.is_synchronous:
-                    yield _compare(runs, experiment.cells[0], made[0], several, workers, notes)
-                else:
-                    yield _compare_first_steps(runs, experiment.cells[0], made[0], several, workers, notes)
+                words, notes = (["no-dropout"], [NO_DROPOUT]) if state.unbroken.draws else ([], [])
+                rerun = partial(runs.rerun, several, words, more)
+                compare = _compare if runs.last is None or not runs.is_synchronous else _compare_first_steps
+                result = compare(runs, experiment.cells[0], made[0], several, workers, rerun)
+                yield replace(result, notes=(*notes, *result.notes))
             case StopAndResume() as stop:
                 # If the results depend on the number of workers, runs with different numbers can't be compared.
                 compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
@@ -235,14 +256,15 @@ class Examiner:
                 how = _Resumption(experiment.cells[0], stop.interruption.step, end, by_others, compares)
                 yield _resume_result(runs, how, made, state.exact)
             case SurvivalCell() as one:
-                compared = state.exact if self.report.passed(Chapter.RESUME) else None
+                exact = None if state.again is None or _draws_unsaved(runs, state.again) else state.exact
+                reference = exact if self.report.passed(Chapter.RESUME) else None
                 if KILLED in experiment.cells:
                     result = _resume_result(runs, _Resumption(KILLED, one.breaks[0].step, end), made, state.exact)
                     yield result
                     failed = result.grade is not Grade.PASSED or self.report.count(Grade.FAILED, Chapter.RESUME)
-                    compared = None if failed else state.exact
+                    reference = None if failed else exact
                 if one.cell in experiment.cells:
-                    yield _break_result(runs, one, made[0], compared, end)
+                    yield _break_result(runs, one, made[0], reference, end)
 
     def _why_not(self, runs: ExamRuns, unbroken: ExaminedRun, one: Experiment, cell: Cell) -> str:
         """Return why a cell can't be reached, judging by an unbroken run; "" if it can be."""
@@ -261,7 +283,8 @@ class Examiner:
 
     def replay(self, cell: Cell) -> str:
         template = self.trials.template.with_changes({"seed": self.report.seed}, "run_id", "timeout")
-        return template.command("exam", f"--cell={cell}")
+        own = [f"--one-worker-args={shlex.join(self.alone_args)}"] if self.alone_args else []
+        return template.command("exam", f"--cell={cell}", *own)
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""
@@ -283,10 +306,10 @@ class Examiner:
         if not runs.is_synchronous:
             notes = (*notes, "parameter servers take updates as they come: runs are compared by their metric")
             return judge(cell, runs.metric(again), *ids, notes=notes)
-        compared = None if first is None or second is None else last_common(first, second)
-        if compared is None:
+        last = None if first is None or second is None else last_common(first, second)
+        if last is None:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
-        kinds = differing_kinds(*compared)
+        kinds = differing_kinds(*last)
         findings = [
             ExamFinding(
                 "not-deterministic",
@@ -384,11 +407,7 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
             return (runs.run(f"again{more}", {}),)
         case WorkerComparison(workers):
             words = ["no-dropout"] if unbroken.draws else []
-            made = [
-                runs.shared(
-                    f"one-worker{more}", lambda: runs.run(f"one-worker{more}", with_workers(job, 1), words=words)
-                )
-            ]
+            made = [runs.shared(f"one-worker{more}", lambda: runs.run(f"one-worker{more}", runs.alone(), words=words))]
             if workers != workers_of(job):
                 made.append(runs.run(f"{workers}-workers{more}", with_workers(job, workers), words=words))
             elif words:
@@ -407,7 +426,12 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
 
 
 def _compare(
-    runs: ExamRuns, cell: Cell, alone: ExaminedRun, several: ExaminedRun, workers: int, notes: Sequence[str]
+    runs: ExamRuns,
+    cell: Cell,
+    alone: ExaminedRun,
+    several: ExaminedRun,
+    workers: int,
+    rerun: Rerun,
 ) -> CellResult:
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
     for run, number in ((alone, 1), (several, workers)):
@@ -417,16 +441,24 @@ def _compare(
         return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
-    findings = equality(one, several.tasks)
-    why = other_order(one, several.tasks) or ("" if one.states or one.end else "no variables were seen")
-    if why and not findings:
-        return not_reached(cell, why, *ids)
+    comparison = compared(one, several.tasks, rerun)
+    findings = comparison.findings
+    if not findings and comparison.why_not:
+        return not_reached(cell, NOT_COMPARABLE + comparison.why_not, *ids)
+    if not findings and not (one.states or one.end):
+        return not_reached(cell, "no variables were seen", *ids)
     uncounted = () if one.rows else ("rows were not counted",)
-    return judge(cell, findings, *ids, notes=(*notes, *uncounted))
+    return judge(cell, findings, *ids, notes=uncounted)
+
+
+def _draws_unsaved(runs: ExamRuns, unbroken: ExaminedRun) -> bool:
+    """Return whether the program draws random numbers from a state that no checkpoint holds."""
+    leader = runs.leader(unbroken)
+    return leader is None or unsaved_draws(leader) is not None
 
 
 def _compare_first_steps(
-    runs: ExamRuns, cell: Cell, alone: ExaminedRun, several: ExaminedRun, workers: int, notes: Sequence[str]
+    runs: ExamRuns, cell: Cell, alone: ExaminedRun, several: ExaminedRun, workers: int, rerun: Rerun
 ) -> CellResult:
     """Compare runs that were ended early, so that their rows are not those of whole epochs."""
     ids = (alone.run_id, several.run_id)
@@ -434,11 +466,11 @@ def _compare_first_steps(
         if not run.has_succeeded:
             return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.failure_text}", *ids)
     tasks = sorted(several.tasks, key=lambda one: one.task != runs.job.leader)
-    found = verdict(runs.leader(alone), tasks, workers, runs.last or 0)
+    found = verdict(runs.leader(alone), tasks, workers, runs.last or 0, rerun)
     if found.equality is Equality.NOT_COMPARABLE:
-        return not_reached(cell, found.text, *ids)
+        return not_reached(cell, NOT_COMPARABLE + found.text, *ids)
     findings = [ExamFinding("differs", found.text, found.remedy)] if found.equality is Equality.DIFFERENT else []
-    return judge(cell, findings, *ids, notes=notes)
+    return judge(cell, findings, *ids)
 
 
 def _saves_nothing(unbroken: ExaminedRun, last: int | None) -> str:
@@ -491,7 +523,8 @@ def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: Examined
         findings = resumption_by_others(reference, continued) if how.by_others else resumption(reference, continued)
     if not findings and how.compares and (reference is None or continued is None or how.by_others):
         findings = list(runs.metric(last, how.end))
-    return judge(how.cell, findings, *ids)
+    note = "" if reference is None else chance_note(reference)
+    return judge(how.cell, findings, *ids, notes=[note] if note else [])
 
 
 def _break_result(

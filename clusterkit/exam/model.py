@@ -10,6 +10,8 @@ from clusterkit.text.durations import compact
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
+NOT_COMPARABLE = "not comparable: "  # begins the reason of a cell whose runs succeeded and can't be compared
+
 
 class Chapter(enum.StrEnum):
     """The subjects of an exam, in the order in which they are examined."""

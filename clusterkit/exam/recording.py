@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clusterkit.exam.bound import bound_at, rounding_of, scales_of
+from clusterkit.exam.bound import Scale, bound_at, bound_from, rounding_of, scales_of
 from clusterkit.words.model import Task
 
+# The words for --record with which a task changes its weights by rounding errors, and with which it takes over the
+# variables of another run after each recorded step, as in `follow=RUN/worker-0.1`.
+NUDGE, FOLLOW = "nudge", "follow="
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
@@ -42,6 +45,19 @@ class VariableState:
     variables: Mapping[str, Variable]
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Something that draws at random: a layer, such as `RandomFlip random_flip`, or a line of the program.
+
+    `in_data` is True if it draws in a function of tf.data, and False if it draws in training steps. No checkpoint holds
+    the state of what `is_stateful`: operations such as `tf.random.normal`.
+    """
+
+    name: str
+    in_data: bool
+    is_stateful: bool
+
+
 @dataclass(slots=True)
 class Recording:
     """The recording of an attempt. `begin` is the state before the attempt's first step.
@@ -62,7 +78,12 @@ class Recording:
     # Maps the new path of each renamed file to True if the file was synced before it was renamed.
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
+    draws: list[Draw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
+    reported: dict[int, int] = field(
+        default_factory=dict
+    )  # maps steps to the numbers by which the program reports them
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
@@ -72,8 +93,20 @@ class Recording:
         steps = [*self.rows, *self.states, *([] if self.end is None else [self.end.step])]
         return max(steps, default=None)
 
+    def shown(self, step: int) -> int:
+        """Return the number of a step as the program reports it.
+
+        The two differ if the program reports each batch and applies the gradients of several batches together.
+        """
+        return self.reported.get(step, step)
+
     def counted_rows(self) -> Counter[str]:
         return Counter(row for rows in self.rows.values() for row in rows)
+
+
+def following(run_id: str, recording: Recording) -> str:
+    """Return the word for --record with which a task takes over the variables of this recording."""
+    return f"{FOLLOW}{run_id}/{recording.task.type}-{recording.task.index}.{recording.attempt}"
 
 
 def is_same(a: Values, b: Values) -> bool:
@@ -107,37 +140,65 @@ class Difference:
     factor: float | None
 
 
-def first_differences(one: Recording, several: Recording) -> list[Difference]:
+def first_differences(one: Recording, several: Recording, nudged: Recording | None = None) -> list[Difference]:
     """Return the differences at the first recorded step at which the variables differ, the largest first.
 
     If there is no such step, return the differences at the end, provided that both recordings end at the same step.
+    `nudged` is a recording like `one` of a run whose weights were changed by rounding errors.
     """
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
-        if found := _differences(one, several, one.states[step], several.states[step]):
+        if found := differences(one, several, one.states[step], several.states[step], nudged):
             return found
     if one.end is not None and several.end is not None and one.end.step == several.end.step:
-        return _differences(one, several, one.end, several.end)
+        return differences(one, several, one.end, several.end, nudged)
     return []
 
 
-def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
-    bound = bound_at(a.step, one.precision or several.precision)
+def differences(
+    one: Recording, several: Recording, a: VariableState, b: VariableState, nudged: Recording | None = None
+) -> list[Difference]:
+    """Return the differences between a state of each recording that are larger than the bound, the largest first."""
     found = [*comparable(a, b)]
     updates = {name: _update(mine, _initial(one, name, mine)) for name, mine, _ in found}
     scales = scales_of({name: mine for name, mine, _ in found}, updates)
+    usual = bound_at(a.step, one.precision or several.precision)
+    bound = bound_from(usual, _effect_of_nudges(a, _state_at(nudged, a.step), scales))
     differences = []
     for name, mine, theirs in found:
         scale = scales[name]
-        first, second = scale.compared(mine.values), scale.compared(theirs.values)
-        apart = distance(first, second, 1.0)
+        apart = _apart(scale, mine, theirs)
         if apart > scale.allowed(bound, rounding_of(norm(mine), a.step)):
             factor = _common_factor(updates[name], _update(theirs, _initial(several, name, theirs)))
             differences.append(
                 Difference(name, mine.kind, a.step, apart / scale.norm if scale.norm else math.inf, factor)
             )
     return sorted(differences, key=lambda difference: -difference.distance)
+
+
+def _apart(scale: Scale, mine: Variable, theirs: Variable) -> float:
+    return distance(scale.compared(mine.values), scale.compared(theirs.values), 1.0)
+
+
+def _state_at(recording: Recording | None, step: int) -> VariableState | None:
+    """Return the state after a step, which may be that of the end; None if it was not recorded."""
+    if recording is None:
+        return None
+    end = recording.end
+    return end if end is not None and end.step == step else recording.states.get(step)
+
+
+def _effect_of_nudges(a: VariableState, nudged: VariableState | None, scales: Mapping[str, Scale]) -> float:
+    """Return the largest difference of a variable from the nudged run, as a multiple of the variable's scale."""
+    if nudged is None:
+        return 0.0
+    effects = [
+        _apart(scales[name], mine, theirs) / scales[name].norm
+        for name, mine, theirs in comparable(a, nudged)
+        if name in scales and scales[name].norm > 0
+    ]
+    return max(effects, default=0.0)
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
@@ -175,5 +236,8 @@ def comparable(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variab
     """Yield (name, variable in `a`, variable in `b`) for each variable that can be compared with a tolerance."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
-        if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:
-            yield name, mine, theirs
+        if theirs is None or mine.kind not in COMPARED or not mine.is_number or not theirs.is_number:
+            continue
+        if mine.on_read and mine.kind == "weight":
+            continue  # each replica has a part of its own, such as a sum of gradients
+        yield name, mine, theirs

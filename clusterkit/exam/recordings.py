@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
+from clusterkit.exam.recording import KINDS, Draw, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes; longer lines of a recording are skipped
@@ -66,6 +66,15 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.losses[step] = loss
         case "place" if isinstance(line.get("place"), str):
             recording.place = recording.place or line["place"][:500]
+        case "draw" if isinstance(name := line.get("name"), str):
+            recording.draws.append(Draw(name[:200], line.get("where") == "data", line.get("stateful") is True))
+        case "recounted":
+            recording.rows.clear()
+            recording.states.clear()
+        case "reported" if _is_step(step) and _is_step(number := line.get("number")):
+            recording.reported.setdefault(step, number)
+        case "followed" if _is_step(step):
+            recording.followed.add(step)
         case "precision" if isinstance(line.get("name"), str):
             recording.precision = line["name"][:50]
         case "file" if isinstance(line.get("path"), str):

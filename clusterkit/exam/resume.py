@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, VariableState, is_same
+from clusterkit.exam.recording import COMPARED, Draw, Recording, VariableState, differences, is_same
 
 # Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
 _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
@@ -39,6 +39,22 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in findings]
 
 
+def unsaved_draws(unbroken: Recording) -> Draw | None:
+    """Return something that draws at random and whose state no checkpoint holds; None if there is no such thing."""
+    return next((draw for draw in unbroken.draws if draw.is_stateful), None)
+
+
+def chance_note(unbroken: Recording) -> str:
+    """Return a note that says why what follows a continuation is not compared; "" if it is."""
+    draw = unsaved_draws(unbroken)
+    if draw is None:
+        return ""
+    return (
+        f"what comes after the continuation is not compared: {draw.name} draws at random, and no checkpoint holds its "
+        "state"
+    )
+
+
 def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     begun = continued.begin
     findings = list(_state_findings(unbroken, continued))
@@ -46,7 +62,7 @@ def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
         return findings  # the steps are counted from 0 again, so later states can't be compared
     findings += _length(unbroken, continued)
     findings += _position_findings(unbroken, continued)
-    if not findings:
+    if not findings and unsaved_draws(unbroken) is None:
         findings += _end_findings(unbroken, continued)
     return findings
 
@@ -60,15 +76,56 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
     compared either.
     """
     others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
-    findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
+    findings = []
+    if not _begins_with_a_part(unbroken, continued):
+        findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
     common = unbroken.rows.keys() & continued.rows.keys()
     grows = any(len(unbroken.rows[step]) == len(continued.rows[step]) > 0 for step in common)
     return findings or ([] if grows else list(_length(unbroken, continued)))
 
 
+def _continues_inside_a_step(unbroken: Recording, continued: Recording) -> bool:
+    """Return whether an attempt continued between two batches whose gradients are applied together.
+
+    The rows of its first step are then the last ones of that step's rows.
+    """
+    first = min(continued.rows, default=0)
+    wanted, trained = unbroken.rows.get(first, ()), continued.rows.get(first, ())
+    return 0 < len(trained) < len(wanted) and wanted[-len(trained) :] == trained
+
+
+def _begins_with_a_part(unbroken: Recording, continued: Recording) -> bool:
+    """Return whether the first step of an attempt has fewer rows than the next one, unlike in the unbroken run.
+
+    Another number of workers has other rows in each worker, so these can't be compared.
+    """
+    first = min(continued.rows, default=0)
+    trained = [len(continued.rows.get(step, ())) for step in (first, first + 1)]
+    wanted = [len(unbroken.rows.get(step, ())) for step in (first, first + 1)]
+    return 0 < trained[0] < trained[1] and wanted[0] >= wanted[1]
+
+
+def _later_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+    """Yield findings about the first state that both attempts recorded after the continuation."""
+    begun = -1 if continued.begin is None else continued.begin.step
+    step = min((step for step in unbroken.states.keys() & continued.states.keys() if step > begun), default=None)
+    if step is None:
+        return
+    expected, actual = unbroken.states[step], continued.states[step]
+    for kind, name in _kinds_beyond_rounding(unbroken, continued, expected, actual).items():
+        code, what, remedy = _LOST_STATE[kind]
+        shown = unbroken.shown(step)
+        yield ExamFinding(
+            code, f"After step {shown} of the continued run, {what} not what the unbroken run had: {name}.", remedy
+        )
+
+
 def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     begun = continued.begin
     if begun is None:
+        return
+    if _continues_inside_a_step(unbroken, continued):
+        yield from _later_findings(unbroken, continued)
         return
     expected = unbroken.states.get(begun.step)
     if begun.step == 0 and unbroken.begin is not None:
@@ -94,7 +151,8 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
         if kind == "learning-rate" and not _differs_later(kind, unbroken, continued, begun.step):
             continue  # the program sets the learning rate before each step
         code, what, remedy = _LOST_STATE[kind]
-        text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
+        shown = unbroken.shown(expected.step)
+        text = f"At step {shown}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
 
 
@@ -112,22 +170,41 @@ def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
     return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
 
 
-def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str, str]:
-    """Map each kind of variable to the name of the first variable that differs; leave out kinds without differences."""
+def differing_kinds(
+    expected: VariableState, actual: VariableState, counts: Callable[[str, str], bool] = lambda name, kind: True
+) -> dict[str, str]:
+    """Map each kind of variable to the name of the first variable that differs; leave out kinds without differences.
+
+    Only variables for whose name and kind `counts` returns True are considered.
+    """
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
         got = actual.variables.get(name)
+        if not counts(name, wanted.kind):
+            continue
         if wanted.kind in EXACT and got is not None and not wanted.on_read and not is_same(wanted.values, got.values):
             kinds.setdefault(wanted.kind, name)
     return {kind: kinds[kind] for kind in EXACT if kind in kinds}
 
 
+def _kinds_beyond_rounding(
+    unbroken: Recording, continued: Recording, expected: VariableState, actual: VariableState
+) -> dict[str, str]:
+    """Map kinds of variables to names as `differing_kinds` does, but leave out variables that differ by rounding alone.
+
+    A sum of gradients that is saved as a whole and restored in parts, one for each worker, is rounded in another way.
+    """
+    larger = {difference.name for difference in differences(unbroken, continued, expected, actual)}
+    return differing_kinds(expected, actual, lambda name, kind: kind not in COMPARED or name in larger)
+
+
 def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    ends = unbroken.last_step, continued.last_step
-    if None not in ends and ends[0] != ends[1]:
+    expected, actual = unbroken.last_step, continued.last_step
+    if expected is not None and actual is not None and expected != actual:
         yield ExamFinding(
             "epoch",
-            f"The continued run ended at step {ends[1]}, the unbroken one at step {ends[0]}: steps or an epoch were "
+            f"The continued run ended at step {continued.shown(actual)}, the unbroken one at step "
+            f"{unbroken.shown(expected)}: steps or an epoch were "
             "counted twice or left out.",
             "Save the number of the next step, and the epoch, with the checkpoint, and begin with those that are left.",
         )
@@ -135,16 +212,18 @@ def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
 
 def _position_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     """Yield a finding if the resumed attempt trained on different rows than the uninterrupted run in the same step."""
-    steps = sorted(continued.rows)
+    steps = sorted(continued.rows)[_continues_inside_a_step(unbroken, continued) :]
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:
         return
     first = min(unbroken.rows)
     restarted = continued.rows[wrong[0]] == unbroken.rows.get(first)
+    if not restarted and any(draw.in_data and draw.is_stateful for draw in unbroken.draws):
+        return  # the same rows may have other values
     how = "it began the data anew" if restarted else "these are other rows, or have other values"
     yield ExamFinding(
         "data-position",
-        f"At step {wrong[0]} the continued run did not train on the rows of the unbroken one: {how}.",
+        f"At step {unbroken.shown(wrong[0])} the continued run did not train on the rows of the unbroken one: {how}.",
         "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does. Noise "
         "that is added to rows needs a generator that is saved too, or a seed for each step.",
     )
@@ -177,7 +256,11 @@ def _end_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFin
                 return
     if unbroken.end is None or continued.end is None or unbroken.end.step != continued.end.step:
         return
-    if kinds := differing_kinds(unbroken.end, continued.end):
+    if _continues_inside_a_step(unbroken, continued):
+        kinds = _kinds_beyond_rounding(unbroken, continued, unbroken.end, continued.end)
+    else:
+        kinds = differing_kinds(unbroken.end, continued.end)
+    if kinds:
         name = next(iter(kinds.values()))
         yield ExamFinding(
             "differs",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import cast
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline, Timed
@@ -15,7 +16,7 @@ from clusterkit.exam.breaking import FirstRunWatcher, Interrupter, Interruption
 from clusterkit.exam.equality import draws
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.pace import FirstRun, shortened
-from clusterkit.exam.recording import Recording
+from clusterkit.exam.recording import NUDGE, Recording, following
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.store.directory import RunDirectory
@@ -97,6 +98,7 @@ class ExamRuns:
         self.baseline = Baseline(0.0)
         self.last: int | None = None  # the step after which all runs are ended; None stands for the program's own end
         self.started: list[str] = []  # the ids of the exam's runs
+        self.alone_args: tuple[str, ...] = ()  # arguments that the program gets besides where one worker runs it
         self._durations = durations  # the wall seconds that each run took, by its id
         self._unbroken: Timed = ()  # the events of an uninterrupted run
         self._shared: dict[str, Future[ExaminedRun]] = {}  # the runs that `shared` has started, by name
@@ -187,6 +189,26 @@ class ExamRuns:
         options = self.trials.template.options
         own: Options = {} if "restart_backoff" in options else {"restart_backoff": BACKOFF}
         return {**own, **self.trials.restart_budget(number)}
+
+    def alone(self) -> Options:
+        """Return the options of the run with one worker that is compared with several."""
+        options = with_workers(self.job, 1)
+        if not self.alone_args:
+            return options
+        return cast(Options, {**options, "args": (*self.job.program.args, *self.alone_args)})
+
+    def rerun(self, several: ExaminedRun, words: Sequence[str], more: str, nudged: bool) -> Recording | None:
+        """Run one worker that follows a run of several: see `clusterkit.exam.equality.Rerun`.
+
+        `more` is added to the name of the run.
+        """
+        leader = self.leader(several)
+        if leader is None:
+            return None
+        name = f"{'nudged' if nudged else 'followed'}-{len(several.tasks)}-workers{more}"
+        asked = [following(several.run_id, leader), *([NUDGE] if nudged else [])]
+        followed = self.run(name, self.alone(), words=[*words, *asked])
+        return self.leader(followed) if followed.has_succeeded else None
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Use an uninterrupted run as the baseline for later runs."""

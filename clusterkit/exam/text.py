@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
+from clusterkit.exam.model import NOT_COMPARABLE, Cell, CellResult, Chapter, Grade, Report
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import table
@@ -41,7 +41,9 @@ def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
     grade = [] if is_first else [f"{result.grade} for the same reason"]
     lines = [f"{head:<50} {', '.join([*took, *recovery_of(result), *grade])}".rstrip()]
     if result.reason and is_first:
-        lines.append(f"      {result.grade}: {result.reason}")
+        # Such a reason says itself what was not possible: a comparison, although the cell's runs were.
+        grade_text = "" if result.reason.startswith(NOT_COMPARABLE) else f"{result.grade}: "
+        lines.append(f"      {grade_text}{result.reason}")
     for finding in result.findings:
         lines.append(f"      {finding.text}")
         if finding.remedy:

@@ -6,9 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterkit.exam.bound import bound_at
-from clusterkit.exam.equality import agreement, explanation, rows_findings
+from clusterkit.exam.equality import (
+    GROWS_WITH_ITS_RATE,
+    Rerun,
+    agreement,
+    batch_growth,
+    beyond_rounding,
+    chance,
+    explanation,
+    never,
+    rows_findings,
+)
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, first_differences
+from clusterkit.exam.recording import Recording
 from clusterkit.words.model import number_of
 from clusterkit.words.verification import Equality, Verification
 
@@ -25,22 +35,35 @@ BY_EXAM = "The exam compares whole epochs: clusterkit exam"
 SHARED_ROWS = 0.05
 
 
-def verdict(one: Recording | None, several: Sequence[Recording], workers: int, steps: int) -> Verification:
-    """Compare the first `steps` steps of one process and of several workers, with the leader's recording first."""
+def verdict(
+    one: Recording | None,
+    several: Sequence[Recording],
+    workers: int,
+    steps: int,
+    rerun: Rerun = never,
+) -> Verification:
+    """Compare the first `steps` steps of one process and of several workers, with the leader's recording first.
+
+    `rerun` is called as `equality` calls it.
+    """
     if one is None or not several or not (one.states or one.end) or not one.last_step:
         return not_comparable(NO_STEPS, REPORT)
     if len(several) < workers or not all(recording.last_step for recording in several):
         return not_comparable("no steps were seen in some of the workers")
     compared = min(steps, *(recording.last_step or 0 for recording in (one, *several)))
     found = [*agreement(several), *_rows(one, several)]
-    if found and found[0].code == "global-batch":
-        return not_comparable(found[0].text[:1].lower() + found[0].text[1:], found[0].remedy)
+    growth = batch_growth(one, several)
+    if growth is not None and not found:
+        return not_comparable(growth.reason, GROWS_WITH_ITS_RATE if growth.rate_is_the_same else "")
     if found:
         return _different(found[0], one, compared)
     if _trains_on_other_rows(one, several):
         return not_comparable(OTHER_ROWS.format(workers=workers), BY_EXAM)
-    if differing := first_differences(one, several[0]):
-        return _different(explanation(differing, several), one, compared)
+    if differing := beyond_rounding(one, several[0], rerun):
+        found_first = explanation(differing, several)
+        if why := chance(one, several, found_first):
+            return not_comparable(why, BY_EXAM)
+        return _different(found_first, one, compared)
     if different := _logs(one, several):
         return _different(different, one, compared)
     return Verification(Equality.EQUAL, compared)
@@ -60,9 +83,9 @@ def _rows(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]
 
     Rows that are missed or repeated count only in whole epochs, which the first steps are not.
     """
-    whole = [finding for finding in rows_findings(one, several) if finding.code in ("same-rows", "global-batch")]
+    whole = [finding for finding in rows_findings(one, several) if finding.code == "same-rows"]
     yield from whole
-    if whole or not _trains_on_other_rows(one, several):
+    if whole or batch_growth(one, several) is not None or not _trains_on_other_rows(one, several):
         return
     owners = Counter(row for recording in several for row in recording.counted_rows())
     shared = sum(1 for count in owners.values() if count > 1)

@@ -6,11 +6,13 @@ import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from clusterkit import __version__
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.check.own_files import own_files
-from clusterkit.exam.recording import Recording
+from clusterkit.exam.equality import never
+from clusterkit.exam.recording import NUDGE, Recording, following
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.exam.runs import STEPS, WIDTH, with_workers, workers_of
 from clusterkit.exam.verdict import ON_HOSTS, PARAMETER_SERVERS, not_comparable, verdict
@@ -65,7 +67,8 @@ class Verifier:
         several = self._run("workers", {})
         if isinstance(several, Verification):
             return several
-        found = verdict(next(iter(alone), None), several, workers, self.request.steps)
+        rerun = partial(self._follow, several[0]) if several else never
+        found = verdict(next(iter(alone), None), several, workers, self.request.steps, rerun)
         if found.equality is not Equality.NOT_COMPARABLE and (key := self._key()) is not None:
             self.store.keep(key, found)
         return found
@@ -75,10 +78,20 @@ class Verifier:
         for run_id in self._started:
             self.trials.remove(run_id)
 
-    def _run(self, name: str, changes: Options) -> Sequence[Recording] | Verification:
-        """Run the first steps; return the recordings, the leader's first, or the verdict if the run failed before."""
+    def _follow(self, leader: Recording, nudged: bool) -> Recording | None:
+        """Run the first steps in one process that follows the workers: see `clusterkit.exam.equality.Rerun`."""
+        name = "nudged" if nudged else "followed"
+        words = [following(self._run_id("workers"), leader), *([NUDGE] if nudged else [])]
+        followed = self._run(name, with_workers(self.job, 1), *words)
+        return None if isinstance(followed, Verification) else next(iter(followed), None)
+
+    def _run(self, name: str, changes: Options, *words: str) -> Sequence[Recording] | Verification:
+        """Run the first steps; return the recordings, the leader's first, or the verdict if the run failed before.
+
+        The texts in `words` are added to --record.
+        """
         steps = self.request.steps
-        due = [*(str(step) for step in STEPS if step < steps), str(steps)]
+        due = [*(str(step) for step in STEPS if step < steps), str(steps), *words]
         limit = min(self.job.limits.job or LONGEST, LONGEST)
         own: Options = {
             "verify": "no",
@@ -87,7 +100,7 @@ class Verifier:
             "restart": "never",
             "timeout": limit,
         }
-        run_id = f"{self.trials.campaign}-{name}"
+        run_id = self._run_id(name)
         self._started.append(run_id)
         run = self.trials.run_job(run_id, {**own, **changes})
         tasks = sorted(by_task(recordings(run.run.recorded)), key=lambda one: one.task != self.job.leader)
@@ -98,6 +111,9 @@ class Verifier:
             return not_comparable(f"its first {steps} steps did not end {where} within {limit:g} s")
         why = "; ".join(one.rstrip(".") for one in _reasons(run))
         return not_comparable(f"its first steps fail {where}: {why}")
+
+    def _run_id(self, name: str) -> str:
+        return f"{self.trials.campaign}-{name}"
 
     def _key(self) -> str | None:
         """Return the name of the verdict; None if the versions or the program's files are not known."""

@@ -28,7 +28,9 @@ MOST_TASKS_ON_HOSTS = 16_384  # the maximum number of tasks in all; a message wi
 LONGEST_COMMAND = 30_000  # characters; the maximum length of a hook, since the system limits an argument to 128 KiB
 
 # The entries of --record, which task/patches/recorder/recorder.py reads.
-_RECORDED = re.compile(r"\d+|no-dropout|phases|(?:stop|until)=\d+|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")
+_RECORDED = re.compile(
+    r"\d+|no-dropout|nudge|follow=[\w.-]+/[a-z]+-\d+\.\d+|phases|(?:stop|until)=\d+|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+"
+)
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide which other options are valid. If one is invalid, reports about the others would mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from clusterkit.exam.equality import agreement, equality, other_order
-from clusterkit.exam.recording import Recording, Values, Variable, VariableState
+from clusterkit.exam.equality import agreement, compared, equality, other_order
+from clusterkit.exam.recording import Draw, Recording, Values, Variable, VariableState
 from clusterkit.words.model import Task, TaskType
 
 RNG = np.random.default_rng(7)
@@ -65,6 +65,69 @@ def test_a_constant_factor_is_named(factor: float, noise: float, found: list[str
     assert codes(recording(0, trained(1.0)), recording(0, theirs), recording(1, theirs)) == found
 
 
+def drifting(*offsets: float) -> dict[int, Values]:
+    """The weights before and after steps of gradient descent, in each of which an error of this size is added."""
+    weights = {0: BEFORE}
+    for step, offset in enumerate(offsets, 1):
+        error = np.float32(offset) * np.sign(RNG.normal(size=GRADIENT.shape)).astype("float32")
+        weights[step] = weights[step - 1] - np.float32(0.1) * GRADIENT + error
+    return weights
+
+
+class Reruns:
+    """What the exam records if it runs one worker again, and how often it has done so."""
+
+    def __init__(self, followed: Mapping[int, Values], nudged: Mapping[int, Values]) -> None:
+        self.recordings = {False: recording(0, followed), True: recording(0, nudged)}
+        self.asked: list[bool] = []
+
+    def __call__(self, nudged: bool) -> Recording:
+        """Run it again."""
+        self.asked.append(nudged)
+        return self.recordings[nudged]
+
+
+SMOOTH, LATE = (0.0, 0.0, 0.0), (0.0, 0.0, 0.02)
+EARLY = (0.001, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("several", "followed", "nudged", "asked", "found"),
+    [
+        (SMOOTH, SMOOTH, SMOOTH, [], []),
+        (LATE, LATE, SMOOTH, [False], []),  # from equal values, one worker computes the same
+        (LATE, SMOOTH, SMOOTH, [False, True], ["differs"]),
+        (LATE, SMOOTH, (0.0, 0.0, 0.01), [False, True], []),  # a rounding error alone has half the effect
+        (LATE, SMOOTH, (0.0, 0.0, 1e-5), [False, True], ["differs"]),
+        (EARLY, SMOOTH, SMOOTH, [True], ["differs"]),  # nothing can have added up before the first record
+        (EARLY, SMOOTH, EARLY, [True], []),
+        ((0.1, 0.0, 0.0), SMOOTH, (0.1, 0.0, 0.0), [], ["differs"]),  # no rounding is that large in the first steps
+    ],
+)
+def test_what_rounding_explains_is_no_difference(
+    several: tuple[float, ...],
+    followed: tuple[float, ...],
+    nudged: tuple[float, ...],
+    asked: list[bool],
+    found: list[str],
+) -> None:
+    """Errors that have added up, or that a program amplifies."""
+    theirs = drifting(*several)
+    mine = theirs if followed == several else drifting(*followed)
+    reruns = Reruns(mine, theirs if nudged == several else drifting(*nudged))
+    workers = [recording(index, theirs) for index in (0, 1)]
+    assert [one.code for one in equality(recording(0, drifting(*SMOOTH)), workers, reruns)] == found
+    assert reruns.asked == asked
+
+
+def test_a_run_that_fails_again_excuses_nothing() -> None:
+    """The difference that was seen stands."""
+    theirs = drifting(*LATE)
+    workers = [recording(index, theirs) for index in (0, 1)]
+    found = equality(recording(0, drifting(*SMOOTH)), workers, lambda nudged: None)
+    assert [one.code for one in found] == ["differs"]
+
+
 def test_rows_that_each_worker_prepares_in_its_own_way_are_named() -> None:
     """As many as one worker's, and none with the same values: not a matter of sharding."""
     names = [f"row {number}" for number in range(8)]
@@ -111,7 +174,7 @@ A, B, C, D = ROWS[:2], ROWS[2:4], ROWS[4:6], ROWS[6:8]
         ([A + B, C + D], [A, C], [B, D], []),
         ([A + B, C + D], [B, C], [A, D], []),
         ([A + B, C + D], [A + B, C + D], [A + B, C + D], ["same-rows"]),
-        ([A, B, C, D], [A, C], [B, D], ["global-batch"]),
+        ([A, B, C, D], [A, C], [B, D], []),  # the batch grows; no learning rate was seen
         ([A + B, C + D], [A, C], [B, B], ["rows-missed", "rows-repeated"]),
         ([A + B, C + D], [A], [B], ["rows-missed"]),
         ([A + B, C + D], [A, C, A], [B, D, B], ["rows-repeated"]),
@@ -123,6 +186,33 @@ def test_rows(alone: list[list[str]], first: list[list[str]], second: list[list[
     everyone = [dict(enumerate(rows, 1)) for rows in (alone, first, second)]
     one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(everyone))
     assert codes(one, *several) == found
+
+
+@pytest.mark.parametrize(
+    ("rates", "codes", "reason"),
+    [
+        ((0.1, 0.1), ["global-batch"], ""),
+        ((0.1, 0.2), [], "the learning rate changes with it, 0.1 and 0.2"),
+        ((0.1, 0.1414), [], "the learning rate changes with it, 0.1 and 0.1414"),
+        ((0.0, 0.0), [], "so that the two jobs train differently"),  # a warm-up
+        (None, [], "so that the two jobs train differently"),
+    ],
+)
+def test_a_batch_that_grows_with_the_workers(rates: tuple[float, float] | None, codes: list[str], reason: str) -> None:
+    """It is a mistake only if the learning rate is seen not to follow; otherwise the jobs can't be compared."""
+
+    def rate(at: int) -> dict[str, tuple[str, Values]]:
+        return {} if rates is None else {"rate": ("learning-rate", np.array(rates[at], "float32"))}
+
+    taken = [dict(enumerate(rows, 1)) for rows in ([A, B, C, D], [A, C], [B, D])]
+    one = recording(0, trained(1.0), taken[0], rate(0))
+    several = [recording(index, trained(2.0), taken[index + 1], rate(1)) for index in (0, 1)]
+    comparison = compared(one, several)
+    assert [finding.code for finding in comparison.findings] == codes
+    assert reason in comparison.why_not
+    assert bool(comparison.why_not) != bool(codes)
+    assert not codes or "the learning rate does not: it is 0.1 with both" in comparison.findings[0].text
+    assert codes or "2 rows a step with 1 worker, 4 with 2" in comparison.why_not
 
 
 def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:
@@ -180,3 +270,42 @@ def test_values_that_are_no_numbers_or_of_other_shapes_do_not_raise() -> None:
         for b in strange:
             one, other = (recording(0, {0: a, 1: values}) for values in (a, b))
             equality(one, [other, other])
+
+
+FLIP, NOISE = Draw("RandomFlip random_flip", False, False), Draw("RandomFlip random_flip", True, False)
+OTHER_VALUES = [A + B, C + D], [["w"], ["x"]], [["y"], ["z"]]
+MISSED = [A + B, C + D], [A, C], [B, B]
+
+
+@pytest.mark.parametrize(
+    ("draws", "factor", "rows", "found", "is_comparable"),
+    [
+        ([], 1.5, None, ["differs"], True),
+        ([FLIP], 1.5, None, [], False),
+        ([FLIP], 1.0, None, [], True),  # equal although it draws
+        ([FLIP], 2.0, None, ["loss-summed"], True),  # twice as large is no chance
+        ([NOISE], 1.5, None, ["differs"], True),  # the rows were the same, so it explains nothing
+        ([], 1.0, MISSED, ["rows-missed", "rows-repeated"], True),
+        ([NOISE], 1.0, MISSED, [], False),
+        ([NOISE], 1.0, ([A + B, C + D], [A + B, C + D], [A + B, C + D]), ["same-rows"], True),
+        ([FLIP], 1.0, MISSED, ["rows-missed", "rows-repeated"], True),
+    ],
+)
+def test_what_is_drawn_at_random_is_no_mistake(
+    draws: list[Draw],
+    factor: float,
+    rows: tuple[list[list[str]], ...] | None,
+    found: list[str],
+    is_comparable: bool,
+) -> None:
+    """The cell can't be compared, and the layer is named; what no draw explains is told."""
+    weights = [trained(1.0), trained(factor)]
+    counted = [None] * 3 if rows is None else [dict(enumerate(each, 1)) for each in rows]
+    one = recording(0, weights[0], counted[0])
+    several = [recording(index, weights[1], counted[index + 1]) for index in (0, 1)]
+    for each in several:
+        each.draws = draws
+    comparison = compared(one, several)
+    assert [finding.code for finding in comparison.findings] == found
+    assert bool(comparison.why_not) == (not is_comparable)
+    assert is_comparable or comparison.why_not.startswith("RandomFlip random_flip draws at random in the ")

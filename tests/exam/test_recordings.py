@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clusterkit.exam.recording import Draw
 from clusterkit.exam.recordings import recordings
 from clusterkit.words.model import Task, TaskType
 
@@ -55,6 +56,21 @@ def test_everything_that_was_recorded(tmp_path: Path) -> None:
     assert recording.logs == {0: {"loss": 0.5}}
     assert recording.notes == ["no rows"]
     assert recording.last_step == 8
+
+
+def test_steps_that_were_recounted_are_dropped(tmp_path: Path) -> None:
+    """Those that had been counted by reports, before an optimizer counted its first step."""
+    early = [{"kind": "rows", "step": step, "rows": [f"row {step}"]} for step in (1, 2)]
+    write(
+        tmp_path, *early, state(tmp_path, 2, "step"), {"kind": "recounted", "step": 0},
+        {"kind": "rows", "step": 1, "rows": ["row 1", "row 2"]}, {"kind": "reported", "step": 1, "number": 2},
+        {"kind": "reported", "step": 1, "number": 3}, {"kind": "reported", "step": "x", "number": 3},
+        {"kind": "followed", "step": 1}, {"kind": "draw", "where": "data", "name": "flip", "stateful": True},
+    )  # fmt: skip
+    recording = recordings(tmp_path)[KEY]
+    assert (recording.rows, recording.states) == ({1: ("row 1", "row 2")}, {})
+    assert (recording.shown(1), recording.shown(2), recording.followed) == (2, 2, {1})
+    assert recording.draws == [Draw("flip", True, True)]
 
 
 @pytest.mark.parametrize(

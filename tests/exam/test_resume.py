@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterkit.exam.recording import Recording, Variable, VariableState
-from clusterkit.exam.resume import resumption, resumption_by_others
+from clusterkit.exam.recording import Draw, Recording, Variable, VariableState
+from clusterkit.exam.resume import chance_note, resumption, resumption_by_others
 from clusterkit.words.model import Task, TaskType
 
 WORKER = Task(TaskType.WORKER, 0)
@@ -113,3 +113,86 @@ def test_data_that_began_anew_is_told_from_other_data() -> None:
 def test_what_another_number_of_workers_must_not_have_forgotten(changes: dict[str, Any], found: list[str]) -> None:
     """Its rows, rounding, generators and learning rate are its own; its other state and its last step are not."""
     assert [finding.code for finding in resumption_by_others(unbroken(), continued(**changes))] == found
+
+
+IN_STEPS, IN_DATA = Draw("Noise noise", False, True), Draw("the operation random_uniform", True, True)
+SAVED = Draw("Dropout dropout", False, False)
+
+
+@pytest.mark.parametrize(
+    ("draw", "changes", "found"),
+    [
+        (IN_STEPS, {"end": state(12, "weight")}, []),
+        (IN_STEPS, {"logs": {1: {"loss": 1.1}}}, []),
+        (IN_STEPS, {"begin": state(6, "weight")}, ["weights"]),  # what was restored does not depend on later draws
+        (IN_STEPS, {"rows": {7: ("another",)}}, ["data-position"]),
+        (IN_DATA, {"rows": {step: (f"other {step}",) for step in range(7, 13)}}, []),
+        (IN_DATA, {"rows": {step: (f"row {step - 6}",) for step in range(7, 13)}}, ["data-position"]),
+        (SAVED, {"end": state(12, "weight")}, ["differs"]),  # a checkpoint holds its state
+        (SAVED, {"rows": {step: (f"other {step}",) for step in range(7, 13)}}, ["data-position"]),
+    ],
+)
+def test_draws_whose_state_no_checkpoint_holds_are_not_compared(
+    draw: Draw, changes: dict[str, Any], found: list[str]
+) -> None:
+    """The state at the continuation is; and data that begin anew are told."""
+    whole = unbroken()
+    whole.draws = [draw]
+    assert [finding.code for finding in resumption(whole, continued(**changes))] == found
+    assert ("draws at random" in chance_note(whole)) == draw.is_stateful
+
+
+def accumulated(begun: int, first: tuple[str, ...], **changes: Any) -> tuple[Recording, Recording]:
+    """An unbroken run of four steps of three batches each, and one that continued with some batches of a step."""
+    batches = {step: tuple(f"row {step}.{batch}" for batch in range(3)) for step in range(1, 5)}
+    whole = Recording(WORKER, 1, {step: state(step) for step in range(5)}, state(0), state(4), batches)
+    whole.reported = {step: 3 * step for step in range(1, 5)}
+    rest = {step: rows for step, rows in batches.items() if step > begun + 1}
+    states = {step: state(step) for step in range(begun + 1, 5)}
+    # The sums of gradients are variables of the program, which look as if they were trained.
+    begin = state(begun, "weight")
+    right = Recording(WORKER, 2, states, begin, state(4), {begun + 1: first, **rest})
+    return whole, dataclasses.replace(right, **changes)
+
+
+def rounded(step: int, error: float) -> VariableState:
+    """The variables after a step; the weight has an error, relative to its value."""
+    whole = state(step)
+    weight = Variable("weight", False, whole.variables["weight"].values * np.float32(1 + error))
+    return VariableState(step, {**whole.variables, "weight": weight})
+
+
+@pytest.mark.parametrize(
+    ("begun", "first", "changes", "found"),
+    [
+        (2, ("row 3.2",), {}, []),
+        (2, ("row 3.1", "row 3.2"), {}, []),
+        (0, ("row 1.2",), {}, []),  # before the optimizer's first step: nothing began anew
+        (2, ("row 3.0",), {}, ["weights", "data-position"]),  # the first batch of the step once more
+        (2, ("row 3.0", "row 3.1", "row 3.2"), {}, ["weights"]),
+        (2, ("row 3.2",), {"states": {3: state(3, "optimizer")}}, ["optimizer"]),
+        (2, ("row 3.2",), {"states": {}, "end": state(4, "weight")}, ["differs"]),
+        (2, ("row 3.2",), {"states": {3: state(3), 4: rounded(4, 1e-5)}, "end": rounded(4, 1e-5)}, []),
+        (2, ("row 3.2",), {"states": {}, "end": rounded(4, 1e-2)}, ["differs"]),
+    ],
+)
+def test_a_run_that_continues_between_two_batches_of_a_step(
+    begun: int, first: tuple[str, ...], changes: dict[str, Any], found: list[str]
+) -> None:
+    """It is compared by what comes after that step; before, its sums of gradients are those of a part of a step."""
+    findings = resumption(*accumulated(begun, first, **changes))
+    assert [finding.code for finding in findings] == found
+    assert all(
+        "step 6" in finding.text or "step 9" in finding.text or finding.code == "differs" for finding in findings
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [(("a", "b"), []), (("a", "b", "c", "d", "e", "f"), ["weights"])],
+)
+def test_another_number_of_workers_may_continue_between_two_batches(first: tuple[str, ...], found: list[str]) -> None:
+    """Their rows are others, but fewer than in the next step."""
+    whole, continued = accumulated(2, first)
+    continued.rows[4] = tuple("ghijkl")
+    assert [finding.code for finding in resumption_by_others(whole, continued)] == found

@@ -164,7 +164,29 @@ def test_steps_that_are_reported_count_where_no_optimizer_does(made: Recorder, t
     made.report(2)
     made.count[0] = 1  # type: ignore[attr-defined]
     made.report(5)
-    assert recorded(tmp_path) == [("state", 2)]
+    assert recorded(tmp_path) == [("state", 2), ("reported", 2)]
+
+
+def test_steps_before_an_optimizer_counts_are_parts_of_its_first_step(made: Recorder, tmp_path: Path) -> None:
+    """As where the gradients of three batches are applied together: no step is recorded twice."""
+    count: list[int] = made.count  # type: ignore[attr-defined]
+
+    def batch(number: int) -> None:
+        recorder_rows.pending.append([f"row {number}"])
+        made.outermost(lambda: "gradients")
+        if number % 3 == 0:
+            made.outermost(lambda: count.__setitem__(0, count[0] + 1))
+        made.report(number)
+
+    for number in range(1, 7):
+        batch(number)
+    made.end()
+    assert recorded(tmp_path) == [
+        ("rows", 1, "row 1"), ("rows", 2, "row 2"), ("state", 2),
+        ("recounted", 0), ("rows", 1, "row 1", "row 2", "row 3"), ("reported", 1),
+        ("rows", 2, "row 4", "row 5", "row 6"), ("state", 2), ("reported", 2), ("state", 2),
+    ]  # fmt: skip
+    assert [line["number"] for line in lines(tmp_path) if line["kind"] == "reported"] == [3, 6]
 
 
 def test_a_coordinators_steps_are_read_when_it_joins_and_at_its_end(made: Recorder, tmp_path: Path) -> None:

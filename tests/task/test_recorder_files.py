@@ -120,6 +120,7 @@ def test_a_fork_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (["m/saved_model.pb", "m/saved_model.pb"], ["m"]),
         (["1/saved_model.pb", "2/saved_model.pb"], []),
         (["m/assets.txt", "m/saved_model.pb"], []),
+        (["workertemp_1/m.keras", "workertemp_1/m.keras"], []),  # what another worker saves, and removes at the end
     ],
 )
 def test_a_model_that_is_written_over_an_old_one_is_recorded_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,14 @@ def _cell(text: str) -> str:
     if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", text):
         raise ValueError(f"{text!r} is not a cell. An exam prints its cells, like resume/killed-between-checkpoints.")
     return text
+
+
+def _args(text: str) -> tuple[str, ...]:
+    """Split the arguments for the runs with one worker as a shell does."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r} can't be split into arguments: {str(error).lower()}.") from None
 
 
 @click.command(
@@ -54,6 +63,12 @@ def _cell(text: str) -> str:
     show_default="as many as cores and memory allow",
 )
 @option("--wide", is_flag=True, help="Also compare one worker with twice the requested number of workers.")
+@option(
+    "--one-worker-args",
+    type=Parsed("ARGS", _args),
+    metavar="ARGS",
+    help="More arguments of PROGRAM where one worker is compared with several, as one text.",
+)
 @option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine only this cell.")
 @option("-o", "--output", metavar="FILE", help="Also write the exam as an HTML page, and its runs to another file.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
@@ -66,6 +81,7 @@ def command(
     budget: float | None,
     parallel: int | None,
     wide: bool,
+    one_worker_args: tuple[str, ...] | None,
     cells: tuple[str, ...],
     output: str | None,
     force: bool,
@@ -93,6 +109,7 @@ def command(
         check_output(output, force)
     examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
     examiner.parallel = parallel
+    examiner.alone_args = one_worker_args or ()
     for warning in warnings:
         say(warning)
     met_first(examiner.trials.template.job)

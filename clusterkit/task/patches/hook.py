@@ -40,6 +40,10 @@ SAVERS = (
     *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
     *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
 )
+RANDOM_OPERATIONS = tuple(
+    f"tensorflow.python.ops.gen_{name}"
+    for name in ("random_ops", "stateless_random_ops", "stateless_random_ops_v2", "stateful_random_ops")
+)
 # REPAIRS, REFUSALS and PROBES map the name of each patch to its modules, and each module to the file and the function
 # that patch the module. Repairs change what the program does: words/repairs.py explains each one to people.
 REPAIRS = {
@@ -134,7 +138,10 @@ PROBES = {
             ("keras.src.random.seed_generator", "tf_keras.src.backend"), ("recorder/seeds", "share_layer_seeds")
         ),
         TRAINER: ("recorder/seeds", "build_from_specs"),
-        "keras.src.backend.tensorflow.random": ("recorder/seeds", "leave_out_dropout"),
+        **dict.fromkeys(RANDOM_OPERATIONS, ("recorder/draws", "watch")),
+        "keras.src.backend.tensorflow.random": ("recorder/draws", "leave_out_dropout"),
+        "keras.src.layers": ("recorder/draws", "leave_out_layers"),
+        "tensorflow.python.ops.nn_ops": ("recorder/draws", "leave_out_dropout_of_tensorflow"),
         **dict.fromkeys(
             (
                 *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),

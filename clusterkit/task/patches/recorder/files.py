@@ -13,6 +13,10 @@ from typing import Any
 MOST = 50  # the maximum number of recorded files of each kind
 MODEL = "saved_model.pb"  # the last file that a save of a model writes, first as `saved_model.pb.tmp…`
 
+# Part of the path of a directory for what the other workers of a gang save where the chief's file alone is kept.
+# Keras 2 and task/patches/callbacks.py make such directories and remove them.
+TEMPORARY = f"{os.sep}workertemp_"
+
 
 class Files:
     """The files that this process has opened for writing, synced and renamed."""
@@ -35,6 +39,8 @@ class Files:
 
     def export(self, path: str, number: int) -> None:
         """If an export overwrites an old model, record this. Ignore files of weights, which are checkpoints."""
+        if TEMPORARY in path:
+            return
         directory, name = os.path.split(path)
         model = os.path.join(directory, MODEL) if name.startswith(f"{MODEL}.tmp") else path
         last, self.exported[model] = self.exported.get(model), number

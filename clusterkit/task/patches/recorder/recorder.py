@@ -18,6 +18,7 @@ from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can kill the task
+NUDGE = "nudge"  # the word in CLUSTERKIT_RECORD_STEPS with which weights are nudged: see `Recorder.nudge`
 TRIES = 20  # the number of calls before which all variables are read, in case the call makes the first step
 
 
@@ -33,10 +34,18 @@ class Recorder:
         self.held = self.output_file.held_of(steps, self.output.task, self.output.attempt)
         self.stop = self.output_file.stop_of(steps)
         self.last = self.output_file.last_of(steps)
+        self.nudges = NUDGE in steps.split(",")
+        following = load("task/patches/recorder/following")
+        self.followed = self.output.guarded(
+            "The other run is not followed", lambda: following.followed_of(steps, self.output.directory)
+        )
         self.step = 0  # the newest step
         self.joined = 0  # the step at the coordinator's last `join`
         self.reported = 0  # the newest step that the program itself has reported
         self.has_begun = False  # True once a step has been completed
+        self.by_reports = False  # True while steps are those that the program reports, since no optimizer counts any
+        self.early_rows: list[list[str]] = []  # the rows of the steps that were counted by reports
+        self.named = 0  # the newest step of which the record says by which number the program reports it
         self.tries = TRIES
         self.depth = 0  # the number of nested calls of patched TensorFlow functions in the main thread
         self.fits = False  # True while `fit` runs; its callbacks then count the steps
@@ -66,7 +75,9 @@ class Recorder:
         if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
             return counts, None
         self.tries -= 1
-        return counts, self.registry.snapshot(lambda text: None)
+        values = self.registry.snapshot(lambda text: None)
+        self.nudge()
+        return counts, values
 
     def compare(self, before: list[int], values: Any) -> None:
         """Record a step if the optimizers' counts have changed since `observe` returned `before` and `values`."""
@@ -76,6 +87,8 @@ class Recorder:
                 self.keep()  # the program may have no optimizer, and report its first step later
             return
         begin, now = max(before, default=0), max(after)
+        if self.by_reports:
+            self.recount(begin)
         if not self.has_begun:
             self.step = begin
             if values:
@@ -86,6 +99,14 @@ class Recorder:
         if not self.reported:
             self.finish()
 
+    def recount(self, step: int) -> None:
+        """Count steps by the optimizer from now on: the steps reported so far, such as batches, were parts of one."""
+        self.by_reports = False
+        self.step = step
+        self.output.write("recounted", step=step)
+        self.rows.put_back(self.early_rows)
+        self.early_rows = []
+
     def advance(self, now: int) -> None:
         """Record every step after the newest recorded step, up to the step `now`."""
         before, self.step = self.step, now
@@ -93,8 +114,12 @@ class Recorder:
             self.begin()
         for step, rows in self.rows.take(before, now) if now > before else ():
             self.output.write_rows(step, rows)
+            if self.by_reports:
+                self.early_rows.append(rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
+            self.follow()
+            self.nudge()
         if self.stop is not None and now >= self.stop:
             self.first_steps.end_program(self)
         if not self.reported:
@@ -107,6 +132,19 @@ class Recorder:
         """
         if self.last is not None and self.step >= self.last:
             self.first_steps.end_program(self)
+
+    def follow(self) -> None:
+        """Take over the variables that another run had after this step, if the exam asks for it."""
+        if self.followed is None:
+            return
+        values = self.output.guarded("The other run is not followed", lambda: self.followed.values(self.step))
+        if values and self.output.guarded("The other run is not followed", lambda: self.registry.take(values)):
+            self.output.write("followed", step=self.step)
+
+    def nudge(self) -> None:
+        """Change all weights by a rounding error, if the exam asks how much rounding errors matter to the program."""
+        if self.nudges:
+            self.output.guarded("The weights are not nudged", self.registry.nudge)
 
     def hold(self, now: int) -> None:
         """Pause if the exam has requested a pause after a step up to `now`, so that the exam's signal arrives in time.
@@ -161,6 +199,7 @@ class Recorder:
             self.begin()
             if 0 in self.due:
                 self.record("begin")
+            self.nudge()
         self.keep()
 
     def end_batch(self, callbacks: Any, batch: int, logs: Any = None) -> None:
@@ -193,7 +232,11 @@ class Recorder:
         if self.coordinates:
             self.step = int(step)  # if there is an optimizer, `join` and `record_end` set its count instead
         elif not self.fits and not any(self.registry.iterations()):
+            self.by_reports = True
             self.advance(int(step))
+        if self.step > self.named and self.step != self.reported:
+            self.named = self.step
+            self.output.write("reported", step=self.step, number=self.reported)
         if not self.coordinates and not self.fits:
             self.finish()
 

@@ -16,7 +16,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-current = _local()  # thread-local; `current.computes` is True once the thread's step has computed gradients
+# Thread-local: `current.computes` is True once the thread's step has computed gradients, and `current.drawn` lists what
+# has drawn at random in the step: see draws.py.
+current = _local()
 decorated: dict[int, Any] = {}  # maps the `id` of each `tf.function` passed to `Strategy.run` to the function
 pending: list[list[str]] = []  # for each call of a replica since the last counted step, the digests of its rows
 
@@ -25,6 +27,11 @@ def take(before: int, now: int) -> list[tuple[int, list[str]]]:
     """Remove all digests from `pending`, and return them by step, for the steps `before` + 1 to `now`."""
     taken, pending[:] = list(pending), []
     return distributed(taken, before, now)
+
+
+def put_back(taken: Sequence[list[str]]) -> None:
+    """Return digests to `pending`, before those that are there, so that they count to the next step."""
+    pending[:0] = taken
 
 
 def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
@@ -56,42 +63,46 @@ def watch(module: Any, load: Any) -> None:
         return
     output = load("task/patches/recorder/output").output
     recorder = load("task/patches/recorder/recorder").recorder_of(load)
+    draws = load("task/patches/recorder/draws").draws_of(output, load)
     plain = module.StrategyBase.run
 
     def run(self: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        counted = output.guarded("Rows are not recorded", lambda: with_rows(module, self, fn, output)) or fn
+        counted = output.guarded("Rows are not recorded", lambda: with_rows(module, self, fn, output, draws)) or fn
         return recorder.outermost(partial(plain, self, counted, args, kwargs, options))
 
     hook.replace(module.StrategyBase, "run", run)
 
 
-def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
+def with_rows(module: Any, strategy: Any, function: Any, output: Any, draws: Any) -> Any:
     """Return the function for `Strategy.run` to call: it calls `function`, and records the rows of a training step."""
     if not output.is_open or "ParameterServer" in type(strategy).__name__:
         return function
     if not hasattr(function, "_decorate"):
         status = module.autograph_ctx.control_status_ctx()
-        step = counted(module.autograph.tf_convert(function, status, convert_by_default=False), output)
+        step = counted(module.autograph.tf_convert(function, status, convert_by_default=False), output, draws)
         step.autograph_info__ = None  # AutoGraph has already converted the function
         return step
     if id(function) not in decorated:  # for a `tf.function`, patch the Python function that it wraps
         decorated[id(function)] = function
         decorators = sys.modules["tensorflow.python.util.tf_decorator"]
-        function._decorate(lambda plain: decorators.make_decorator(plain, counted(plain, output)))
+        function._decorate(lambda plain: decorators.make_decorator(plain, counted(plain, output, draws)))
     return function
 
 
-def counted(function: Any, output: Any) -> Any:
+def counted(function: Any, output: Any, draws: Any) -> Any:
     """Return a function that calls `function` and, if it computes gradients, records the rows in its arguments."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        outer, current.computes = getattr(current, "computes", False), False
+        outer = getattr(current, "computes", False), getattr(current, "drawn", None)
+        current.computes, current.drawn = False, []
         try:
             outputs = step.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
             if current.computes:
                 output.guarded("Rows are not recorded", lambda: record((args, kwargs), output))
+                for name, is_stateful in current.drawn:
+                    draws.record("step", name, is_stateful)
         finally:
-            current.computes = outer
+            current.computes, current.drawn = outer
         return outputs
 
     step.__wrapped__ = function  # type: ignore[attr-defined]  # AutoGraph may replace this by a converted function

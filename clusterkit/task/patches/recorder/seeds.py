@@ -88,12 +88,6 @@ def seed_tensorflow(module: Any, load: Any) -> None:
         module.config.experimental.enable_op_determinism()
 
 
-def leave_out_dropout(module: Any, load: Any) -> None:
-    """Disable dropout if the exam requests this, since workers drop different values than a single process."""
-    if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
-        module.dropout = lambda inputs, *args, **kwargs: inputs
-
-
 def has_servers(tf_config: str) -> bool:
     try:
         return bool(json.loads(tf_config)["cluster"]["ps"])

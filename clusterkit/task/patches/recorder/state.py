@@ -15,6 +15,9 @@ LARGEST = 1_000_000  # elements; larger variables are sampled
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
 OF_CLUSTERKIT = "clusterkit_"  # begins the names of variables that the repairs of Keras create
 NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
+NUDGED = ("float16", "float32", "float64")  # the types of weights that `Registry.nudge` changes
+ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # the relative rounding error of types less exact than float32
+NUDGE_SEED = 5
 Value = tuple[dict[str, object], Any]
 
 
@@ -90,7 +93,38 @@ class Registry:
             values.append(
                 ({**about, "on_read": is_on_read(variable), "shape": list(array.shape)}, sampled(array, LARGEST))
             )
-        return values
+        return [*values, *scheduled_rates(alive(self.optimizers))]
+
+    def take(self, values: Mapping[str, Any]) -> bool:
+        """Give the variables with these names these values, if their shapes fit. Return whether all shapes fit."""
+        fits = True
+        for entry, variable in self.living():
+            array = values.get(entry.name)
+            if array is None:
+                continue
+            if tuple(leaf_of(variable).shape) != array.shape:
+                fits = False  # the record has only some of its elements, or it is another variable
+                continue
+            for leaf in leaves_of(variable):
+                write(leaf, array.astype(leaf.dtype.as_numpy_dtype))
+        return fits
+
+    def nudge(self) -> None:
+        """Change each element of each weight by about the rounding error of the type in which the program computes."""
+        np = sys.modules["numpy"]
+        signs = np.random.default_rng(NUDGE_SEED)
+        roles = dict(self.roles())
+        for entry, variable in self.living():
+            leaf = leaf_of(variable)
+            role = roles.get(id(leaf), entry.role)
+            if kind_of(role, entry.base, variable) != "weight" or leaf.dtype.name not in NUDGED:
+                continue
+            array = read(leaf)
+            size = max(ROUNDING.get(compute_type(), 0.0), np.finfo(array.dtype).eps)
+            up_or_down = signs.choice(np.array([-1, 1]), array.shape)
+            nudged = (array * (1 + size * up_or_down)).astype(array.dtype)
+            for one in leaves_of(variable):
+                write(one, nudged)
 
     def roles(self) -> Iterator[tuple[int, str]]:
         """Yield (id of the leaf, role) for the variables of metrics and optimizers. The last role of a leaf counts."""
@@ -129,6 +163,31 @@ def count_of(optimizer: Any) -> int:
     return own or count_of(getattr(optimizer, "inner_optimizer", None))  # a LossScaleOptimizer has an inner optimizer
 
 
+def scheduled_rates(optimizers: Iterable[Any]) -> Iterator[Value]:
+    """Yield the learning rates that follow a schedule, which are no variables, as if they were variables.
+
+    Schedules are functions of the optimizer's count. A schedule that raises an exception has no value.
+    """
+    numpy = sys.modules["numpy"]
+    for number, optimizer in enumerate(optimizers, 1):
+        rate: Any = getattr(optimizer, "_learning_rate", None)
+        if rate is None:
+            rate = getattr(optimizer, "_hyper", {}).get("learning_rate")
+        if not any(kind.__name__ == "LearningRateSchedule" for kind in type(rate).__mro__):
+            continue
+        record = sys.modules["tensorflow.python.eager.record"]
+        try:
+            with record.stop_recording():
+                value = numpy.asarray(rate(numpy.int64(count_of(optimizer))), "float32").reshape(())
+        except Exception:  # the program's own schedule may raise anything
+            continue
+        name = f"learning_rate of {getattr(optimizer, 'name', type(optimizer).__name__)}"
+        yield {
+            "name": name if number == 1 else f"{name}#{number}",
+            "kind": "learning-rate", "on_read": False, "shape": [],
+        }, value  # fmt: skip
+
+
 def parts_of(variable: Any) -> tuple[Any, ...]:
     """Return the variables that a variable of Keras, of a strategy or of a parameter server consists of."""
     attributes = getattr(variable, "__dict__", {})
@@ -144,6 +203,26 @@ def leaf_of(variable: Any) -> Any:
     while parts := parts_of(variable):
         variable = parts[0]
     return variable
+
+
+def leaves_of(variable: Any) -> list[Any]:
+    """Return the TensorFlow variables that hold the values of all replicas of this worker."""
+    parts = parts_of(variable)
+    return [leaf for part in parts for leaf in leaves_of(part)] if parts else [variable]
+
+
+def compute_type() -> str:
+    """Return the type in which Keras computes, such as "float16"; "" without Keras."""
+    for module in filter(None, (sys.modules.get(name) for name in ("keras", "tf_keras"))):
+        return str(module.mixed_precision.global_policy().compute_dtype)
+    return ""
+
+
+def write(leaf: Any, array: Any) -> None:
+    """Give a leaf a value, without a gradient tape or a strategy noticing."""
+    with sys.modules["tensorflow.python.eager.record"].stop_recording():
+        operations = sys.modules["tensorflow.python.ops.gen_resource_variable_ops"]
+        operations.assign_variable_op(leaf.handle, sys.modules["tensorflow"].constant(array, leaf.dtype))
 
 
 def read(leaf: Any) -> Any:
