@@ -68,7 +68,7 @@ class Script:
         state = RunState.FAILED if f"{one.name} fails" in self.codes else RunState.SUCCEEDED
         return (ExaminedRun(RunDirectory(Path("run")), RunResult(state, 0, ""), [], []),)
 
-    def judge(self, runs: object, state: object, one: Experiment, made: Runs) -> Iterator[CellResult]:
+    def judge(self, runs: object, state: object, one: Experiment, made: Runs, more: str = "") -> Iterator[CellResult]:
         """Find what is written down."""
         if isinstance(one.subject, Repetition):
             state.again = made[0]  # type: ignore[attr-defined]
