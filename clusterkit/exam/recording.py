@@ -58,6 +58,7 @@ class Recording:
     rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
+    epoch_ends: dict[int, int] = field(default_factory=dict)  # maps each epoch of `fit` to its last step
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
     # Maps the new path of each renamed file to True if the file was synced before it was renamed.
     renamed: dict[str, bool] = field(default_factory=dict)

@@ -80,6 +80,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
+            if _is_step(step):
+                recording.epoch_ends[epoch] = step
         # With Keras on JAX, recorded states contain no variables, so the states are skipped.
         case "state" if _is_step(step) and (variables := _variables(line, directory)):
             state = VariableState(step, variables)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterkit.exam.bound import bound_at
-from clusterkit.exam.equality import agreement, explanation, rows_findings
+from clusterkit.exam.diagnosis import explanation
+from clusterkit.exam.equality import agreement, rows_findings
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, first_differences
 from clusterkit.words.model import number_of
@@ -40,7 +41,7 @@ def verdict(one: Recording | None, several: Sequence[Recording], workers: int, s
     if _trains_on_other_rows(one, several):
         return not_comparable(OTHER_ROWS.format(workers=workers), BY_EXAM)
     if differing := first_differences(one, several[0]):
-        return _different(explanation(differing, several), one, compared)
+        return _different(explanation(differing, one, several), one, compared)
     if different := _logs(one, several):
         return _different(different, one, compared)
     return Verification(Equality.EQUAL, compared)

@@ -93,6 +93,61 @@ def test_an_optimizer_that_ignores_the_size_of_gradients_shows_it_in_its_slots()
     assert codes(recording(0, same, more=slots), *workers) == ["loss-summed"]
 
 
+def rate_of(value: float) -> dict[str, tuple[str, Values]]:
+    """The learning rate of an optimizer."""
+    return {"sgd/learning_rate": ("learning-rate", np.array(value, "float32"))}
+
+
+@pytest.mark.parametrize(
+    ("factor", "rates", "code", "said"),
+    [
+        (2.0, (0.1, 0.2), "rate-differs", "The learning rate is 0.2 with 2 workers and 0.1 with 1"),
+        (2.0, (0.1, 0.2), "rate-differs", "the updates of the weights are 2 times those of 1 worker"),
+        (1.5, (0.1, 0.15), "rate-differs", "the updates of the weights are 1.5 times those of 1 worker"),
+        (2.0, (0.1, 0.1), "loss-summed", "The gradients are 2 times too large with 2 workers"),
+        (2.0, None, "loss-summed", "or the learning rate, which was not seen"),
+        (4.0, (0.1, 0.1), "differs", "The gradients are 4 times too large with 2 workers (kernel"),
+        (0.25, (0.1, 0.1), "differs", "The gradients are 0.25 of what they are with 1 worker"),
+        (1.0, (0.1, 0.2), "", ""),  # nothing follows from it: such a rate may be set after the last step
+    ],
+)
+def test_a_learning_rate_is_told_from_a_gradient(
+    factor: float, rates: tuple[float, float] | None, code: str, said: str
+) -> None:
+    """By what was recorded; what nobody saw is not told as a fact."""
+    mine, theirs = (None, None) if rates is None else map(rate_of, rates)
+    workers = [recording(index, trained(factor), more=theirs) for index in (0, 1)]
+    found = equality(recording(0, trained(1.0), more=mine), workers)
+    assert [one.code for one in found] == [code] * bool(code)
+    assert all(said in one.text for one in found)
+
+
+def test_a_rate_that_does_not_explain_the_updates_is_told_without_them() -> None:
+    """The weights differ by something else, too."""
+    workers = [recording(index, trained(3.0), more=rate_of(0.2)) for index in (0, 1)]
+    (found,) = equality(recording(0, trained(1.0), more=rate_of(0.1)), workers)
+    assert found.code == "rate-differs"
+    assert "times those" not in found.text
+
+
+def test_larger_steps_with_equal_slots_are_not_told_as_larger_gradients() -> None:
+    """An optimizer such as Adam would show the gradients in its slots."""
+    slots = {"m": ("optimizer", GRADIENT), **rate_of(0.1)}
+    workers = [recording(index, trained(2.0), more=slots) for index in (0, 1)]
+    (found,) = equality(recording(0, trained(1.0), more=slots), workers)
+    assert found.code == "differs"
+    assert "although the optimizer's slots are equal" in found.text
+
+
+def test_eight_workers_whose_slots_have_the_square_of_the_factor() -> None:
+    """The first moments differ by less than a tenth of what the second do."""
+    slots = {"m": ("optimizer", GRADIENT), "v": ("optimizer", GRADIENT**2)}
+    more = {"m": ("optimizer", GRADIENT * 16), "v": ("optimizer", GRADIENT**2 * 256)}
+    workers = [recording(index, trained(1.0), more=more) for index in range(16)]
+    (found,) = equality(recording(0, trained(1.0), more=slots), workers)
+    assert (found.code, found.text[:33]) == ("loss-summed", "The gradients are 16 times too la")
+
+
 def test_batch_normalization_is_named_before_what_follows_from_it() -> None:
     """Its averages differ, and so do the weights."""
     mean = {"mean": ("batch-norm", GRADIENT)}
@@ -123,6 +178,28 @@ def test_rows(alone: list[list[str]], first: list[list[str]], second: list[list[
     everyone = [dict(enumerate(rows, 1)) for rows in (alone, first, second)]
     one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(everyone))
     assert codes(one, *several) == found
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "found", "said"),
+    [
+        (8, 4, "steps-differ", "2 workers make 4 steps and 1 worker makes 8 (in the first epoch 2 and 4), although"),
+        (4, 8, "steps-differ", "the number of steps is multiplied by the number of workers"),
+        (4, 4, "", ""),
+    ],
+)
+def test_steps_that_depend_on_the_workers(mine: int, theirs: int, found: str, said: str) -> None:
+    """While the batches are the same: this is no matter of sharding."""
+    batches = [[f"row {step} {number}" for number in range(4)] for step in range(8)]
+    one = recording(0, trained(1.0), dict(enumerate(batches[:mine], 1)))
+    several = [
+        recording(at, trained(1.0), {step: rows[2 * at : 2 * at + 2] for step, rows in enumerate(batches[:theirs], 1)})
+        for at in (0, 1)
+    ]
+    one.epoch_ends, several[0].epoch_ends = {0: mine // 2, 1: mine}, {0: theirs // 2, 1: theirs}
+    findings = equality(one, several)
+    assert [one.code for one in findings] == [found] * bool(found)
+    assert all(said in one.text for one in findings)
 
 
 def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:

@@ -90,7 +90,7 @@ class Registry:
             values.append(
                 ({**about, "on_read": is_on_read(variable), "shape": list(array.shape)}, sampled(array, LARGEST))
             )
-        return values
+        return [*values, *scheduled_rates(alive(self.optimizers))]
 
     def roles(self) -> Iterator[tuple[int, str]]:
         """Yield (id of the leaf, role) for the variables of metrics and optimizers. The last role of a leaf counts."""
@@ -127,6 +127,31 @@ def count_of(optimizer: Any) -> int:
     except Exception:  # a subclass in the program may raise anything
         return 0
     return own or count_of(getattr(optimizer, "inner_optimizer", None))  # a LossScaleOptimizer has an inner optimizer
+
+
+def scheduled_rates(optimizers: Iterable[Any]) -> Iterator[Value]:
+    """Yield the learning rates that follow a schedule, which are no variables, as if they were variables.
+
+    Schedules are functions of the optimizer's count. A schedule that raises an exception has no value.
+    """
+    numpy = sys.modules["numpy"]
+    for number, optimizer in enumerate(optimizers, 1):
+        rate: Any = getattr(optimizer, "_learning_rate", None)
+        if rate is None:
+            rate = getattr(optimizer, "_hyper", {}).get("learning_rate")
+        if not any(kind.__name__ == "LearningRateSchedule" for kind in type(rate).__mro__):
+            continue
+        record = sys.modules["tensorflow.python.eager.record"]
+        try:
+            with record.stop_recording():
+                value = numpy.asarray(rate(numpy.int64(count_of(optimizer))), "float32").reshape(())
+        except Exception:  # the program's own schedule may raise anything
+            continue
+        name = f"learning_rate of {getattr(optimizer, 'name', type(optimizer).__name__)}"
+        yield {
+            "name": name if number == 1 else f"{name}#{number}",
+            "kind": "learning-rate", "on_read": False, "shape": [],
+        }, value  # fmt: skip
 
 
 def parts_of(variable: Any) -> tuple[Any, ...]:
