@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from clusterkit.exam.model import ExamFinding
+from clusterkit.exam.position import position_findings
 from clusterkit.exam.recording import Recording, VariableState, is_same
 
 # Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
@@ -27,6 +28,7 @@ _BACKUP = (
     "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
     "epoch and the position in the data."
 )
+_EVERY = "every variable that training changes."
 _BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of mistakes that `Backup` prevents
 ROUNDING = 1e-5  # the allowed relative difference between metrics, since a resumed run may sum numbers in another order
 
@@ -36,7 +38,12 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     findings = _forgotten(unbroken, continued)
     if not unbroken.logs:
         return findings
-    return [replace(one, remedy=_BACKUP) if one.code in _BACKED_UP else one for one in findings]
+    return [replace(one, remedy=_BACKUP) if _is_backed_up(one) else one for one in findings]
+
+
+def _is_backed_up(finding: ExamFinding) -> bool:
+    """Return whether `Backup` prevents the mistake. It saves no variables of the program's own."""
+    return finding.code in _BACKED_UP and not finding.remedy.endswith(_EVERY)
 
 
 def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
@@ -45,7 +52,7 @@ def _forgotten(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     if begun is not None and begun.step == 0 and findings:
         return findings  # the steps are counted from 0 again, so later states can't be compared
     findings += _length(unbroken, continued)
-    findings += _position_findings(unbroken, continued)
+    findings += position_findings(unbroken, continued)
     if not findings:
         findings += _end_findings(unbroken, continued)
     return findings
@@ -90,12 +97,23 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
             return
     if expected is None:
         return
-    for kind, name in differing_kinds(expected, begun).items():
+    kinds = differing_kinds(expected, begun)
+    for kind, name in kinds.items():
         if kind == "learning-rate" and not _differs_later(kind, unbroken, continued, begun.step):
             continue  # the program sets the learning rate before each step
+        if kind == "learning-rate" and "counter" in kinds:
+            continue  # it follows the counter
         code, what, remedy = _LOST_STATE[kind]
+        if kind == "weight" and _has_equal_weights(expected, begun):
+            what, remedy = "some of the weights are", f"Save {name}, too: {_EVERY}"
         text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
+
+
+def _has_equal_weights(expected: VariableState, begun: VariableState) -> bool:
+    """Return whether some of the weights are equal, so that a checkpoint was restored, but without the others."""
+    pairs = [(one, begun.variables.get(name)) for name, one in expected.variables.items() if one.kind == "weight"]
+    return any(got is not None and got.values.any() and is_same(one.values, got.values) for one, got in pairs)
 
 
 def _differs_later(kind: str, unbroken: Recording, continued: Recording, since: int) -> bool:
@@ -133,54 +151,120 @@ def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
         )
 
 
-def _position_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Yield a finding if the resumed attempt trained on different rows than the uninterrupted run in the same step."""
-    steps = sorted(continued.rows)
-    wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
-    if not wrong:
+def _end_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+    """Yield a finding about the callbacks, the metrics or the variables after the continuation.
+
+    The first of them that differs is named: if weights differ before the end, callbacks and metrics only follow them.
+    """
+    apart = _first_apart(unbroken, continued)
+    if apart is not None and not apart.is_end and "learning-rate" not in apart.kinds:
+        yield _late_finding(unbroken, continued, apart)
         return
-    first = min(unbroken.rows)
-    restarted = continued.rows[wrong[0]] == unbroken.rows.get(first)
-    how = "it began the data anew" if restarted else "these are other rows, or have other values"
-    yield ExamFinding(
-        "data-position",
-        f"At step {wrong[0]} the continued run did not train on the rows of the unbroken one: {how}.",
-        "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does. Noise "
-        "that is added to rows needs a generator that is saved too, or a seed for each step.",
+    found = _callback_finding(unbroken, continued) or _metric_finding(unbroken, continued, are_equal=apart is None)
+    if found is not None:
+        yield found
+    elif apart is not None:
+        yield _late_finding(unbroken, continued, apart)
+
+
+def _callback_finding(unbroken: Recording, continued: Recording) -> ExamFinding | None:
+    for name, wanted in unbroken.callbacks.items():
+        got = continued.callbacks.get(name, wanted)
+        if math.isfinite(wanted) and not math.isclose(got, wanted, rel_tol=ROUNDING):
+            return ExamFinding(
+                "callbacks",
+                f"The callbacks began anew: at the end {name} is {got:g}, {wanted:g} in the unbroken run.",
+                "Save what the callback keeps, or set it from the log of earlier epochs when training begins.",
+            )
+    return None
+
+
+def _metric_finding(unbroken: Recording, continued: Recording, *, are_equal: bool) -> ExamFinding | None:
+    """Name a metric of an epoch that differs. `are_equal` says that no variable differs after the continuation."""
+    how = ", although the weights are equal" if are_equal else ""
+    how += "" if _metrics_are_kept(unbroken, continued) else ": its count began anew"
+    for epoch in sorted(unbroken.logs.keys() & continued.logs.keys()):
+        expected, actual = unbroken.logs[epoch], continued.logs[epoch]
+        for name in sorted(expected.keys() & actual.keys()):
+            if not math.isclose(expected[name], actual[name], rel_tol=ROUNDING):
+                return ExamFinding(
+                    "metrics",
+                    f"The metric {name} of epoch {epoch + 1} is {actual[name]:.6g}, {expected[name]:.6g} in the "
+                    f"unbroken run{how}.",
+                    "Save the metrics with the checkpoint, or save at the ends of epochs only.",
+                )
+    return None
+
+
+def _metrics_are_kept(unbroken: Recording, continued: Recording) -> bool:
+    """Return whether the variables of metrics were seen, and equal, where the program continued."""
+    begun = continued.begin
+    expected = None if begun is None else unbroken.states.get(begun.step)
+    if begun is None or expected is None:
+        return False
+    pairs = [(one, begun.variables.get(name)) for name, one in expected.variables.items() if one.kind == "metric"]
+    return bool(pairs) and all(got is not None and is_same(one.values, got.values) for one, got in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The first state after the continuation in which variables differ, and the last one before it without differences.
+
+    `kinds` maps each kind of variable that differs to the name of the first one. `same` is None if no equal state was
+    recorded.
+    """
+
+    step: int
+    kinds: Mapping[str, str]
+    same: int | None
+    is_end: bool
+
+
+def _first_apart(unbroken: Recording, continued: Recording) -> _Apart | None:
+    begun = continued.begin
+    first = -1 if begun is None else begun.step
+    same = first if first in unbroken.states else None  # the states at the continuation have been compared before this
+    for step in sorted(step for step in unbroken.states.keys() & continued.states.keys() if step > first):
+        kinds = differing_kinds(unbroken.states[step], continued.states[step])
+        if kinds:
+            return _Apart(step, kinds, same, is_end=False)
+        same = step
+    if unbroken.end is None or continued.end is None or unbroken.end.step != continued.end.step:
+        return None
+    kinds = differing_kinds(unbroken.end, continued.end)
+    return _Apart(unbroken.end.step, kinds, same, is_end=True) if kinds else None
+
+
+def _late_finding(unbroken: Recording, continued: Recording, apart: _Apart) -> ExamFinding:
+    """Say between which steps the difference began, and name a variable of the program's own that was not saved."""
+    name = next(iter(apart.kinds.values()))
+    when = "At the end" if apart.is_end else f"After step {apart.step}"
+    text = f"{when}, {name} is not what it is in the unbroken run"
+    if apart.same is None:
+        text += "; no earlier state was recorded since the program continued"
+    else:
+        text += f"; after step {apart.same} no variable of the model or the optimizer differed yet"
+    unsaved = _unsaved(unbroken, continued)
+    if not unsaved:
+        hint = "Look for state outside of the checkpoint: Python counters, numpy generators, files."
+        return ExamFinding("differs", f"{text}.", hint)
+    return ExamFinding(
+        "differs",
+        f"{text}. The variable {unsaved} differed where the program continued.",
+        f"Save {unsaved} with the checkpoint: tf.train.Checkpoint(model=model, optimizer=optimizer, own=variable).",
     )
 
 
-def _end_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    forgotten = {
-        name: (value, continued.callbacks[name])
-        for name, value in unbroken.callbacks.items()
-        if math.isfinite(value) and not math.isclose(continued.callbacks.get(name, value), value, rel_tol=ROUNDING)
-    }
-    if forgotten:
-        name, (wanted, got) = next(iter(forgotten.items()))
-        yield ExamFinding(
-            "callbacks",
-            f"The callbacks began anew: at the end {name} is {got:g}, {wanted:g} in the unbroken run.",
-            "Save what the callback keeps, or set it from the log of earlier epochs when training begins.",
-        )
-    common = unbroken.logs.keys() & continued.logs.keys()
-    for epoch in sorted(common):
-        expected, actual = unbroken.logs[epoch], continued.logs[epoch]
-        for name in expected.keys() & actual.keys():
-            if not math.isclose(expected[name], actual[name], rel_tol=ROUNDING) and not forgotten:
-                yield ExamFinding(
-                    "metrics",
-                    f"The metric {name} of epoch {epoch + 1} is {actual[name]:.6g}, {expected[name]:.6g} in the "
-                    "unbroken run: its count began anew.",
-                    "Save the metrics with the checkpoint, or save at the ends of epochs only.",
-                )
-                return
-    if unbroken.end is None or continued.end is None or unbroken.end.step != continued.end.step:
-        return
-    if kinds := differing_kinds(unbroken.end, continued.end):
-        name = next(iter(kinds.values()))
-        yield ExamFinding(
-            "differs",
-            f"At the end {name} is not what it is in the unbroken run, although the state at the continuation was.",
-            "Look for state outside of the checkpoint: Python counters, numpy generators, files.",
-        )
+def _unsaved(unbroken: Recording, continued: Recording) -> str:
+    """Return the name of a variable of the program's own that differs where it continued; "" if there is none."""
+    begun = continued.begin
+    expected = None if begun is None else unbroken.states.get(begun.step)
+    if begun is None or expected is None:
+        return ""
+    for name, wanted in expected.variables.items():
+        got = begun.variables.get(name)
+        if wanted.kind != "other" or wanted.on_read or got is None:
+            continue
+        if not is_same(wanted.values, got.values):
+            return name
+    return ""

@@ -90,6 +90,102 @@ def test_a_program_that_calls_fit_is_advised_to_use_backup(logs: dict[int, dict[
     assert ("checkpoint.restore(" in finding.remedy) != is_fit
 
 
+def test_a_rate_that_follows_a_lost_counter_is_not_told_besides() -> None:
+    """Whoever saves the counter has the learning rate, too."""
+    (found,) = resumption(unbroken(), continued(begin=state(6, "counter", "learning-rate"), states={}))
+    assert found.code == "counter"
+
+
+@pytest.mark.parametrize(
+    ("later", "said"),
+    [
+        (
+            {7: (), 9: ("weight",)},
+            "After step 9, weight is not what it is in the unbroken run; after step 7 no variable",
+        ),
+        ({9: ("weight",)}, "After step 9, weight is not what it is in the unbroken run; after step 6 no variable"),
+        ({7: (), 9: ()}, "At the end, weight is not what it is in the unbroken run; after step 9 no variable"),
+    ],
+)
+def test_states_date_a_difference(later: dict[int, tuple[str, ...]], said: str) -> None:
+    """To the steps between which it began."""
+    states = {step: state(step, *changed) for step, changed in later.items()}
+    (found,) = resumption(unbroken(), continued(states=states, end=state(12, "weight")))
+    assert (found.code, found.text[: len(said)]) == ("differs", said)
+    assert "numpy generators" in found.remedy
+
+
+def test_a_state_that_nobody_saw_is_not_told_as_equal() -> None:
+    """The unbroken run has no state of the step at which the program continued."""
+    whole = unbroken()
+    del whole.states[6]
+    (found,) = resumption(whole, continued(states={}, end=state(12, "weight")))
+    assert found.text.endswith("no earlier state was recorded since the program continued.")
+
+
+def test_a_variable_of_the_program_that_was_not_saved_is_named() -> None:
+    """If the weights differ later; alone it is no mistake."""
+    (found,) = resumption(unbroken(), continued(begin=state(6, "other"), states={8: state(8, "weight")}))
+    assert "after step 6 no variable of the model or the optimizer differed" in found.text
+    assert "The variable other differed where the program continued." in found.text
+    assert found.remedy.startswith("Save other with the checkpoint")
+
+
+@pytest.mark.parametrize("changes", [{"callbacks": {"EarlyStopping.best": 0.5}}, {"logs": {1: {"loss": 1.5}}}])
+def test_callbacks_and_metrics_that_only_follow_the_weights_are_not_blamed(changes: dict[str, Any]) -> None:
+    """They differ after the weights do."""
+    (found,) = resumption(unbroken(), continued(states={8: state(8, "weight")}, **changes))
+    assert (found.code, "After step 8" in found.text) == ("differs", True)
+
+
+@pytest.mark.parametrize(("changed", "said"), [((), False), (("metric",), True)])
+def test_a_count_of_a_metric_began_anew_unless_it_was_seen_to_be_kept(changed: tuple[str, ...], said: bool) -> None:
+    """By the metric's variables where the program continued."""
+    whole, metric = unbroken(), Variable("metric", False, np.array([3.0]))
+    other = dataclasses.replace(metric, values=np.array([0.0]))
+    whole.states[6] = VariableState(6, {**whole.states[6].variables, "loss/total": metric})
+    begin = VariableState(6, {**state(6).variables, "loss/total": other if changed else metric})
+    (found,) = resumption(whole, continued(begin=begin, logs={1: {"loss": 1.5}}))
+    assert (found.code, "began anew" in found.text) == ("metrics", said)
+
+
+def test_one_of_several_weights_that_was_not_saved_is_named() -> None:
+    """The others are equal, so that a checkpoint was restored."""
+    whole, weight = unbroken(), Variable("weight", False, np.array([3.0]))
+    whole.states[6] = VariableState(6, {**whole.states[6].variables, "scale": weight})
+    begin = VariableState(6, {**state(6).variables, "scale": dataclasses.replace(weight, values=np.array([1.0]))})
+    (found,) = resumption(whole, continued(begin=begin))
+    assert (found.code, found.remedy[:16]) == ("weights", "Save scale, too:")
+
+
+EPOCHS = [[f"row {number}" for number in order] for order in ([0, 1, 2, 3], [2, 0, 3, 1], [1, 3, 0, 2])]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said", "remedy"),
+    [
+        (EPOCHS[0][2:] + EPOCHS[1], "these are the rows of step 3, in the order of 1 epoch earlier", "[seed, epoch]"),
+        (EPOCHS[0] + EPOCHS[1][:2], "it began the data anew", "skip the batches"),
+        (
+            EPOCHS[1][1:] + EPOCHS[2][:3],
+            "these are the rows of step 6, so that it is 1 step behind",
+            "skip the batches",
+        ),
+        ([*EPOCHS[1][3:], *EPOCHS[2]], "these are the rows of step 8, so that it is 1 step ahead", "skip the batches"),
+        (EPOCHS[0][::-1][2:] + EPOCHS[1][::-1], "in an order that the unbroken run never had", "[seed, epoch]"),
+        (["other"] * 6, "these rows, or their values, are not among those of the unbroken run", "Noise"),
+    ],
+)
+def test_the_rows_of_other_steps_are_found(rows: list[str], said: str, remedy: str) -> None:
+    """Three epochs of four steps, interrupted after step 6."""
+    whole = unbroken()
+    whole.rows = {step: (row,) for step, row in enumerate([row for epoch in EPOCHS for row in epoch], 1)}
+    (found,) = resumption(whole, continued(rows={step: (row,) for step, row in enumerate(rows, 7)}))
+    assert found.code == "data-position"
+    assert said in found.text
+    assert remedy in found.remedy
+
+
 def test_data_that_began_anew_is_told_from_other_data() -> None:
     """The first rows are those of step 1."""
     rows = {step: (f"row {step - 6}",) for step in range(7, 13)}
