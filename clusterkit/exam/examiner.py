@@ -13,6 +13,7 @@ from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.equality import draws, equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
+from clusterkit.exam.recordings import recordings
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
@@ -26,6 +27,7 @@ from clusterkit.exam.survival import (
     survival_cells,
     survival_findings,
     torn_export_findings,
+    torn_file,
     why_unreachable,
 )
 from clusterkit.ledger.ledger import ledger_of
@@ -283,6 +285,7 @@ def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) 
     recoveries = ledger_of(job, broken.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
-    findings = [*survival_findings(broken.result, violated, starts_anew, differing)]
+    torn = torn_file(one, recordings(broken.run.recorded))
+    findings = [*survival_findings(broken.result, violated, starts_anew, differing, torn)]
     result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
     return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

@@ -60,6 +60,7 @@ class Recording:
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     epoch_ends: dict[int, int] = field(default_factory=dict)  # maps each epoch of `fit` to its last step
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
+    read: set[str] = field(default_factory=set)  # paths of checkpoint files that were read
     # Maps the new path of each renamed file to True if the file was synced before it was renamed.
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model

@@ -70,6 +70,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.precision = line["name"][:50]
         case "file" if isinstance(line.get("path"), str):
             recording.files.add(line["path"])
+        case "read" if isinstance(line.get("path"), str):
+            recording.read.add(line["path"])
         case "replaced" if isinstance(line.get("path"), str):
             recording.replaced.add(line["path"])
         case "renamed" if isinstance(path := line.get("path"), str):

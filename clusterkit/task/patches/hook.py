@@ -153,8 +153,9 @@ PROBES = {
     "phases": {
         **dict.fromkeys(
             (
-                *(*CALLBACKS, *OPTIMIZERS, TRAINER, COORDINATOR, STRATEGIES, *SAVERS),
-                *("clusterkit.training.checkpointer", "clusterkit.training.exporting", "h5py._hl.files"),
+                *(*CALLBACKS, *OPTIMIZERS, TRAINER, COORDINATOR, STRATEGIES, FUNCTIONS, *SAVERS),
+                *("clusterkit.training.checkpointer", "clusterkit.training.exporting", "clusterkit.training.progress"),
+                "h5py._hl.files",
             ),
             ("phased", "watch"),
         ),

@@ -31,6 +31,7 @@ class Save:
         self.place = place
         self.paths = set[str]()
         self.files = 0  # the number of open Python file objects that belong to this save
+        self.is_log = False  # True if a file was opened to append to it, as logs are
 
 
 class ThreadState(_thread._local):
@@ -54,7 +55,9 @@ class Phases:
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
-        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file that a save opens
+        # Called with the path of each file that a save is about to open, or that the program is about to read.
+        self.opened: Callable[[str], object] = lambda path: None
+        self.reading: Callable[[str], object] = lambda path: None
         self.is_noted = False
         plain = os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
         self.directories = tuple({os.path.join(path, "") for path in (plain, os.path.realpath(plain))})
@@ -98,8 +101,20 @@ class Phases:
         if phase not in self.counts:
             self.reach(phase)
 
+    def settle(self, *_: object, **__: object) -> None:
+        """Report "saved" for a save without a rename: training continues, and the files of the save are closed.
+
+        Why not as soon as the files are closed: a program that renames them does so after that.
+        """
+        save = self.state.save
+        if save is None or save.files or save.is_log or self.is_off or not save.paths:
+            return
+        self.state.save = None
+        self.reach("saved")
+
     def step(self, *_: object, **__: object) -> None:
-        """Report "starting" before the first step, but not during an evaluation."""
+        """Report the end of a save, if any, and "starting" before the first step, but not during an evaluation."""
+        self.settle()
         if "starting" not in self.counts and not self.state.depth.get("evaluating"):
             self.reach_once("starting")
 
@@ -172,7 +187,12 @@ class Phases:
     def read(self, path: str) -> None:
         """Report that a file of a checkpoint is about to be read, but only once for the checkpoint."""
         state = self.state
-        if self.is_off or self.inside("saving") or state.save is not None:
+        if self.is_off or self.inside("saving"):
+            return
+        if path:
+            with self.own():
+                self.reading(path)
+        if state.save is not None:
             return
         if self.inside("restoring"):
             if "restoring" in state.reached:
@@ -212,6 +232,8 @@ class Phases:
         found = self.find(path)
         if found and flags & (os.O_WRONLY | os.O_RDWR):
             self.save(OPEN, found)
+            if self.state.save is not None and flags & os.O_APPEND:
+                self.state.save.is_log = True
         elif found.startswith(self.directories) and not os.path.isdir(found):
             self.read(found)
 
@@ -295,6 +317,7 @@ def watch_end(entry: Any) -> None:
         try:
             run(how, target)
         finally:
+            phases.settle()
             phases.reach_once("ending")
 
     entry.run = patched
