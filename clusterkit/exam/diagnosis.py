@@ -153,18 +153,20 @@ def _scaled(
     factor = factor_of(large, workers)
     if factor is None or abs(math.log(factor)) < CLEAR:
         return None
-    times = f"{factor:.3g} times too large" if factor > 1 else f"{factor:.3g} of what they are with 1 worker"
+    times = f"are {factor:.3g} times too large with {workers} workers"
+    if factor < 1:
+        times = f"of {workers} workers are {factor:.3g} of what they are with 1 worker"
     weights = [each.kind == "weight" for each in large]
     if all(weights) and _slots_are_equal(large, one, several):
         return ExamFinding(
             "differs",
-            f"The updates of the weights are {times} with {workers} workers, although the optimizer's slots are equal: "
-            f"the gradients are the same, and the optimizer's steps have another length ({where}).",
+            f"The updates {times}, although the optimizer's slots are equal: the gradients are the same, and the steps "
+            f"of the optimizer have another length ({where}).",
             _STEP_SIZE,
         )
     # If weights alone differ, and no learning rate was seen, the learning rate may be what is multiplied.
     is_unsure = all(weights) and not _has_rates(one, several[0])
-    seen = f"The {'updates' if is_unsure else 'gradients'} are {times} with {workers} workers"
+    seen = f"The {'updates' if is_unsure else 'gradients'} {times}"
     other = ", or the learning rate, which was not seen, depends on the workers" if is_unsure else ""
     if abs(factor / workers - 1) < CONSTANT:
         cause = "as when the loss is summed over the workers, or divided by the local batch instead of the global one"

@@ -107,7 +107,7 @@ def rate_of(value: float) -> dict[str, tuple[str, Values]]:
         (2.0, (0.1, 0.1), "loss-summed", "The gradients are 2 times too large with 2 workers"),
         (2.0, None, "loss-summed", "or the learning rate, which was not seen"),
         (4.0, (0.1, 0.1), "differs", "The gradients are 4 times too large with 2 workers (kernel"),
-        (0.25, (0.1, 0.1), "differs", "The gradients are 0.25 of what they are with 1 worker"),
+        (0.25, (0.1, 0.1), "differs", "The gradients of 2 workers are 0.25 of what they are with 1 worker"),
         (1.0, (0.1, 0.2), "", ""),  # nothing follows from it: such a rate may be set after the last step
     ],
 )

@@ -49,6 +49,8 @@ with strategy.scope():
     if FLAW == "loss_times_workers":
         scale = float(strategy.num_replicas_in_sync)
         model.compile(tf.keras.optimizers.SGD(0.01), lambda a, b: scale * tf.reduce_mean((a - b) ** 2, axis=-1))
+    elif FLAW == "rate_of_fit_times_workers":
+        model.compile(tf.keras.optimizers.SGD(0.01 * strategy.num_replicas_in_sync), "mse")
     else:
         model.compile(tf.keras.optimizers.Adam(0.01), "mse")
 
@@ -78,5 +80,8 @@ if FLAW == "weights_alone_are_restored":
 if training.task_index() == 0:
     callbacks.append(tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: export()))
 begun = weights.restore() if FLAW == "weights_alone_are_restored" else 0
-model.fit(data, epochs=3, initial_epoch=begun, verbose=0, callbacks=callbacks)
+steps = None
+if FLAW == "steps_divided_by_workers":
+    data, steps = data.repeat(), 192 // 16 // strategy.num_replicas_in_sync
+model.fit(data, epochs=3, steps_per_epoch=steps, initial_epoch=begun, verbose=0, callbacks=callbacks)
 print("done", os.path.basename(__file__))
