@@ -80,7 +80,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("interruptions", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *(f"exam/{name}" for name in ("bound", "diagnosis", "equality", "model", "position", "recording", "resume")),
-    *("exam/text", "exam/verdict"),
+    *("exam/tables", "exam/text", "exam/verdict"),
     *("check/rules", "check/bindings", "check/case", "check/findings", "check/misplaced", "check/source"),
     "explain/rows",
     *(f"explain/{name}" for name in ("former", "former_names", "frames", "matching", "row", "table")),

@@ -12,9 +12,10 @@ from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.equality import draws, equality, other_order
+from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.recordings import recordings
-from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
+from clusterkit.exam.resume import differing_kinds, failed_continuation, resumption, resumption_by_others
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
     EXPORT,
@@ -24,12 +25,14 @@ from clusterkit.exam.survival import (
     old_checkpoint_findings,
     other_step,
     power_failure_findings,
+    recovery_remedy,
     survival_cells,
     survival_findings,
     torn_export_findings,
     torn_file,
     why_unreachable,
 )
+from clusterkit.exam.tables import continued_tables, shared_tables
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
 from clusterkit.text.durations import compact
@@ -200,7 +203,7 @@ def _compare(
         return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
-    findings = equality(one, several.tasks)
+    findings = [*equality(one, several.tasks), *shared_tables(alone.tables, several.tables)]
     why = other_order(one, several.tasks) or ("" if one.states or one.end else "no variables were seen")
     if why and not findings:
         return not_reached(cell, why, *ids)
@@ -255,13 +258,19 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
         last = runs.run(f"{plan.cell.name}-resumed", {**changes, "resume": broken.run_id})
         ids.append(last.run_id)
     if not last.has_succeeded:
-        return judge(plan.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
+        return judge(plan.cell, [failed_continuation(last.failure_text, plan.workers)], *ids)
     reference, continued = None if exact is None else runs.leader(exact), runs.leader(last)
     findings = list[ExamFinding]()
     if reference is not None and continued is not None:
         findings = (
             resumption(reference, continued) if plan.workers is None else resumption_by_others(reference, continued)
         )
+    if not findings and exact is not None:
+        tables = last.tables
+        if last is not broken:
+            attempts = [*recordings(broken.run.recorded).values(), *recordings(last.run.recorded).values()]
+            tables = written_tables(attempts, broken.run.path.parent)
+        findings = list(continued_tables(exact.tables, tables, compares_lost=plan.workers is None))
     if not findings and plan.compares and (reference is None or continued is None or plan.workers is not None):
         findings = list(runs.metric(last))
     return judge(plan.cell, findings, *ids)
@@ -275,8 +284,8 @@ def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) 
         return not_reached(one.cell, broken.missed_breaks, broken.run_id)
     if one.action is FaultAction.MEMORY and broken.state is RunState.TIMED_OUT:
         return not_reached(one.cell, HANGS, broken.run_id)
+    violated = violations(job, runs.baseline, broken.result, broken.events)
     leaks = find_leaks(runs.trials.store, broken.run_id).sentences
-    violated = violations(job, runs.baseline, broken.result, broken.events, leaks)
     differing = ""
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(broken)
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
@@ -286,6 +295,8 @@ def _break_result(runs: ExamRuns, one: SurvivalCell, exact: ExaminedRun | None) 
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
     torn = torn_file(one, recordings(broken.run.recorded))
-    findings = [*survival_findings(broken.result, violated, starts_anew, differing, torn)]
+    remedy = recovery_remedy(broken.result, runs.baseline.last_step) if violated or differing else ""
+    found = survival_findings(broken.result, [*violated, *leaks], starts_anew, differing, torn, remedy)
+    findings = list(found)
     result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
     return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

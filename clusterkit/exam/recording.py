@@ -64,6 +64,8 @@ class Recording:
     # Maps the new path of each renamed file to True if the file was synced before it was renamed.
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
+    # Maps the path of each table that the task wrote to its size before, in bytes, and True if it was only appended to.
+    tables: dict[str, tuple[int, bool]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`

@@ -72,6 +72,9 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.files.add(line["path"])
         case "read" if isinstance(line.get("path"), str):
             recording.read.add(line["path"])
+        case "table" if isinstance(path := line.get("path"), str) and _is_step(size := line.get("size")):
+            first, appended = recording.tables.get(path, (size, True))
+            recording.tables[path] = (first, appended and line.get("appends") is True)
         case "replaced" if isinstance(line.get("path"), str):
             recording.replaced.add(line["path"])
         case "renamed" if isinstance(path := line.get("path"), str):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.position import position_findings
 from clusterkit.exam.recording import Recording, VariableState, is_same
+from clusterkit.words.model import number_of
 
 # Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
 _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
@@ -39,6 +40,26 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     if not unbroken.logs:
         return findings
     return [replace(one, remedy=_BACKUP) if _is_backed_up(one) else one for one in findings]
+
+
+def failed_continuation(why: str, workers: int | None = None) -> ExamFinding:
+    """Return a finding about a run that failed after it was continued, by `workers` workers if by another number.
+
+    `why` is a clause. The same program wrote what the run restored, and ran without interruptions.
+    """
+    remedy = ""
+    if workers is not None:
+        remedy = (
+            "Save only what is the same for any number of workers: no variable with a value for each worker, and no "
+            "file of a worker that may be missing."
+        )
+    elif "checkpoint" in why.lower():
+        remedy = (
+            "Build the model and the optimizer before the checkpoint is restored, as with "
+            "optimizer.build(model.trainable_variables)."
+        )
+    by = "" if workers is None else f" by {number_of('worker', workers)}"
+    return ExamFinding("not-recovered", f"The run that was continued{by} failed: {why}.", remedy)
 
 
 def _is_backed_up(finding: ExamFinding) -> bool:
@@ -244,27 +265,40 @@ def _late_finding(unbroken: Recording, continued: Recording, apart: _Apart) -> E
         text += "; no earlier state was recorded since the program continued"
     else:
         text += f"; after step {apart.same} no variable of the model or the optimizer differed yet"
-    unsaved = _unsaved(unbroken, continued)
+    unsaved = _unsaved(unbroken, continued, apart)
     if not unsaved:
         hint = "Look for state outside of the checkpoint: Python counters, numpy generators, files."
         return ExamFinding("differs", f"{text}.", hint)
     return ExamFinding(
         "differs",
-        f"{text}. The variable {unsaved} differed where the program continued.",
+        f"{text}. The variable {unsaved} differed where the program continued, and since then.",
         f"Save {unsaved} with the checkpoint: tf.train.Checkpoint(model=model, optimizer=optimizer, own=variable).",
     )
 
 
-def _unsaved(unbroken: Recording, continued: Recording) -> str:
-    """Return the name of a variable of the program's own that differs where it continued; "" if there is none."""
+def _unsaved(unbroken: Recording, continued: Recording, apart: _Apart) -> str:
+    """Return the name of a variable of the program's own that was not saved; "" if there is none.
+
+    It differs where the program continued and in the later state `apart`. A variable that only differs where the
+    program continued may be one that the program changes after each step, such as its count of steps.
+    """
     begun = continued.begin
     expected = None if begun is None else unbroken.states.get(begun.step)
-    if begun is None or expected is None:
+    ends = unbroken.end, continued.end
+    states = ends if apart.is_end else (unbroken.states[apart.step], continued.states[apart.step])
+    if begun is None or expected is None or states[0] is None or states[1] is None:
         return ""
+    later = _own_apart(states[0], states[1])
+    return next((name for name in _own_apart(expected, begun) if name in later), "")
+
+
+def _own_apart(expected: VariableState, actual: VariableState) -> list[str]:
+    """Return the names of variables that differ, and belong neither to the model nor to the optimizer."""
+    names = []
     for name, wanted in expected.variables.items():
-        got = begun.variables.get(name)
+        got = actual.variables.get(name)
         if wanted.kind != "other" or wanted.on_read or got is None:
             continue
         if not is_same(wanted.values, got.values):
-            return name
-    return ""
+            names.append(name)
+    return names

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.trial import NEVER_FAULT, FinishedRun, Trials
 from clusterkit.exam.breaking import Interrupter, Interruption
+from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
+from clusterkit.exam.tables import Table
 from clusterkit.job.options import Options
 from clusterkit.text.printable import printable
 from clusterkit.views.tracebacks import cause_lines
@@ -30,11 +32,13 @@ SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference be
 class ExaminedRun(FinishedRun):
     """A finished run and the recordings of its tasks' last attempts.
 
-    `missed_breaks` is the reason why an interruption or a fault did not take place; "" if nothing was missed.
+    `missed_breaks` is the reason why an interruption or a fault did not take place; "" if nothing was missed. `tables`
+    are the tables that the run has written, as they were when it ended.
     """
 
     tasks: Sequence[Recording] = ()
     missed_breaks: str = ""
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -96,8 +100,9 @@ class ExamRuns:
         missed = breaking.missed_breaks
         for one in () if run.result is None else run.result.not_injected:
             missed = missed or (one.why if one.fault in faults[1:] else "")
-        tasks = by_task(recordings(run.run.recorded))
-        return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
+        attempts = recordings(run.run.recorded)
+        tables = written_tables(attempts.values(), run.run.path.parent)
+        return ExaminedRun(run.run, run.result, run.events, run.problems, by_task(attempts), missed, tables)
 
     def set_baseline(self, unbroken: ExaminedRun) -> None:
         """Use an uninterrupted run as the baseline for later runs."""

@@ -22,6 +22,13 @@ PAUSE_SECONDS = 4  # the duration of a lasting fault in a phase other than "step
 PARTITION_SECONDS = 15  # the duration of a lasting fault in "step"; TensorFlow reports missing heartbeats after 10 s
 DISK_SECONDS = 3  # the duration of the disk-full fault
 
+_RESTORE = (
+    "Restore the newest checkpoint before the first step, with all that training changes, and set none of it again "
+    "after that."
+)
+_STEPS_LEFT = (
+    "Train the steps that are left: the number of the last step must not depend on the step at which the program began."
+)
 WIDTH = 200  # columns; longer lines of an error message are shortened
 _IN_PLACE = (
     "Write another file in the same directory, file.flush(), os.fsync(file.fileno()), and then os.replace(new, path): "
@@ -204,28 +211,38 @@ def torn_file(one: SurvivalCell, attempts: Mapping[tuple[Task, int], Recording])
     return None
 
 
+def recovery_remedy(result: RunResult | None, last_step: int | None) -> str:
+    """Return what mends a program that recovered, but to something else than a run without faults.
+
+    Such a run ends at `last_step`; None if it is unknown.
+    """
+    if result is None or result.state is not RunState.SUCCEEDED:
+        return ""
+    return _RESTORE if last_step in (None, result.last_step) else _STEPS_LEFT
+
+
 def survival_findings(
     result: RunResult | None,
     violations: Sequence[str],
     began_anew: bool = False,
     differing: str = "",
     torn: tuple[str, int] | None = None,
+    remedy: str = "",
 ) -> Iterator[ExamFinding]:
     """Yield findings about a run with a fault: the run failed, violated invariants, or ended with different values.
 
-    `torn` is what `torn_file` returns.
+    `torn` is what `torn_file` returns. `remedy` mends what the first of the violations says.
     """
-    cause, remedy = "", ""
+    cause = ""
     if torn is not None:
         path, number = torn
         cause = f" The fault came while {printable(path)} was written, and attempt {number} read that file."
         remedy = _IN_PLACE
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else _with_exception(result)
-        hints = () if result is None else result.explanations
-        yield ExamFinding(
-            "not-recovered", f"The job did not recover: {why}.{cause}", remedy or (str(hints[0]) if hints else "")
-        )
+        if torn is None and result is not None and result.explanations:
+            remedy = str(result.explanations[0])
+        yield ExamFinding("not-recovered", f"The job did not recover: {why}.{cause}", remedy)
         return
     for number, text in enumerate(violations):
         code = "began-anew" if began_anew else "result-differs"

@@ -70,6 +70,16 @@ class KeptPlateau(Kept, tf.keras.callbacks.ReduceLROnPlateau):
 
 callbacks = [training.Backup(every=5)]
 """
+KEPT_ROWS = """
+if logs and os.path.exists(log):
+    with open(log) as file:
+        kept = [row for row in file if int(row.partition(",")[0]) <= first]
+    with open(log + ".new", "w") as file:
+        file.writelines(kept)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(log + ".new", log)
+"""
 KEEP: Edits = (
     ("callbacks = [training.Backup(every=5)]\n", KEPT),
     ("import random\n", "import pickle\nimport random\n"),
@@ -202,8 +212,23 @@ FLAWS = (
         (("0.9 ** ((number - first) / 4)", "0.9 ** (float(optimizer.iterations) / 4)"),),
     ),
     Flaw(
+        "loop", "rows_logged_twice", RESUME, "rows-twice",
+        "keep the rows up to the restored step and drop the later ones",
+        (("started = 0 if FLAW", KEPT_ROWS + "started = 0 if FLAW"),),
+    ),
+    Flaw(
+        "loop", "log_written_anew", RESUME, "rows-lost",
+        "keep the rows up to the restored step, and append to them",
+        (('    open(log, "w").close()\n', "    pass\n"), ("started = 0 if FLAW", KEPT_ROWS + "started = 0 if FLAW")),
+    ),
+    Flaw(
+        "loop", "log_of_all_workers", EQUALITY, "rows-twice",
+        "Let worker:0 alone write it",
+        (('if logs or FLAW == "log_of_all_workers":', "if me == 0:"),),
+    ),
+    Flaw(
         "loop", "state_for_each_worker", FEWER, "not-recovered",
-        "",
+        "Save only what is the same for any number of workers",
         (("tf.Variable(tf.zeros(workers)", "tf.Variable(tf.zeros(1)"),),
     ),
     Flaw(
@@ -240,7 +265,7 @@ FLAWS = (
     ),
     Flaw(
         "loop", "restored_before_it_is_built", RESUME, "not-recovered",
-        "",
+        "Build the model and the optimizer before the checkpoint is restored",
         (('if FLAW != "restored_before_it_is_built":', "if True:"),),
     ),
     Flaw(
@@ -250,17 +275,17 @@ FLAWS = (
     ),
     Flaw(
         "served", "nothing_is_restored", COORDINATOR, "result-differs",
-        "",
+        "Restore the newest checkpoint before the first step",
         (('0 if FLAW == "nothing_is_restored" else checkpoints.restore()', "checkpoints.restore()"),),
     ),
     Flaw(
         "served", "weights_begin_anew", COORDINATOR, "result-differs",
-        "",
+        "set none of it again",
         (("weight.assign(tf.zeros((4, 1)) + 3)", "pass"),),
     ),
     Flaw(
         "served", "steps_are_added_after_a_restart", COORDINATOR, "result-differs",
-        "",
+        "Train the steps that are left",
         (('begun + STEPS if FLAW == "steps_are_added_after_a_restart" else STEPS', "STEPS"),),
     ),
     Flaw(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clusterkit.exam.recording import Recording, Variable, VariableState
-from clusterkit.exam.resume import resumption, resumption_by_others
+from clusterkit.exam.resume import failed_continuation, resumption, resumption_by_others
 from clusterkit.words.model import Task, TaskType
 
 WORKER = Task(TaskType.WORKER, 0)
@@ -125,10 +125,16 @@ def test_a_state_that_nobody_saw_is_not_told_as_equal() -> None:
 
 def test_a_variable_of_the_program_that_was_not_saved_is_named() -> None:
     """If the weights differ later; alone it is no mistake."""
-    (found,) = resumption(unbroken(), continued(begin=state(6, "other"), states={8: state(8, "weight")}))
+    (found,) = resumption(unbroken(), continued(begin=state(6, "other"), states={8: state(8, "weight", "other")}))
     assert "after step 6 no variable of the model or the optimizer differed" in found.text
-    assert "The variable other differed where the program continued." in found.text
+    assert "The variable other differed where the program continued, and since then." in found.text
     assert found.remedy.startswith("Save other with the checkpoint")
+
+
+def test_a_variable_that_changes_after_each_step_is_not_blamed() -> None:
+    """It differs where the program continued, since the unbroken run's state was recorded before it changed."""
+    (found,) = resumption(unbroken(), continued(begin=state(6, "other"), states={8: state(8, "weight")}))
+    assert "The variable" not in found.text
 
 
 @pytest.mark.parametrize("changes", [{"callbacks": {"EarlyStopping.best": 0.5}}, {"logs": {1: {"loss": 1.5}}}])
@@ -209,3 +215,19 @@ def test_data_that_began_anew_is_told_from_other_data() -> None:
 def test_what_another_number_of_workers_must_not_have_forgotten(changes: dict[str, Any], found: list[str]) -> None:
     """Its rows, rounding, generators and learning rate are its own; its other state and its last step are not."""
     assert [finding.code for finding in resumption_by_others(unbroken(), continued(**changes))] == found
+
+
+@pytest.mark.parametrize(
+    ("why", "workers", "said", "remedy"),
+    [
+        ("exited with code 1", None, "The run that was continued failed: exited", ""),
+        ("the checkpoint has other objects", None, "The run that was continued failed: the", "Build the model and"),
+        ("shape (2,)", 1, "The run that was continued by 1 worker failed: shape", "Save only what is the same for any"),
+    ],
+)
+def test_a_continuation_that_failed(why: str, workers: int | None, said: str, remedy: str) -> None:
+    """What may mend it follows from who continued it, and from what failed."""
+    found = failed_continuation(why, workers)
+    assert found.text.startswith(said)
+    assert found.remedy.startswith(remedy)
+    assert bool(found.remedy) == bool(remedy)

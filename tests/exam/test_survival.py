@@ -14,6 +14,7 @@ from clusterkit.exam.survival import (
     middle_step,
     old_checkpoint_findings,
     other_step,
+    recovery_remedy,
     survival_cells,
     survival_findings,
     torn_export_findings,
@@ -172,6 +173,25 @@ def test_a_file_that_was_being_written_and_is_read_by_that_name(
         (TASK, 2): Recording(TASK, 2, read=read),
     }
     assert torn_file(cell, attempts) == torn
+
+
+@pytest.mark.parametrize(
+    ("result", "last", "remedy"),
+    [
+        (replace(SUCCEEDED, last_step=60), 60, "Restore the newest checkpoint before the first step"),
+        (replace(SUCCEEDED, last_step=90), 60, "Train the steps that are left"),
+        (SUCCEEDED, None, "Restore the newest"),
+        (RunResult(RunState.FAILED, 1, "no"), 60, ""),
+        (None, 60, ""),
+    ],
+)
+def test_what_mends_a_recovery_to_something_else(result: RunResult | None, last: int | None, remedy: str) -> None:
+    """By where it ended; the first sentence has the remedy, and one about what was left behind has none."""
+    found = recovery_remedy(result, last)
+    assert found.startswith(remedy)
+    assert bool(found) == bool(remedy)
+    texts = [one.remedy for one in survival_findings(SUCCEEDED, ("The loss is 3.", "A process was left."), remedy="R")]
+    assert texts == ["R", ""]
 
 
 def test_a_torn_file_and_the_exception_are_named() -> None:

@@ -125,6 +125,7 @@ PROBES = {
     "recorder": {
         "sys": ("recorder/seeds", "keep_states"),
         "os": ("recorder/files", "watch"),
+        "io": ("recorder/tables", "watch_os"),
         "random": ("recorder/seeds", "seed"),
         "numpy.random": ("recorder/seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder/seeds", "seed_generators"),

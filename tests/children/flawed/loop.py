@@ -105,6 +105,10 @@ if FLAW == "iterations_not_restored":
     optimizer.iterations.assign(0)
 first = 0 if FLAW == "epochs_counted_anew" else int(done.numpy())
 number = int(done.numpy()) if FLAW == "epochs_counted_anew" else 0
+log = os.path.join(training.checkpoint_dir(), os.pardir, "log.csv")
+logs = me == 0 and FLAW in ("rows_logged_twice", "log_written_anew")
+if FLAW == "log_written_anew" and logs:
+    open(log, "w").close()
 started = 0 if FLAW == "order_of_epochs_since_the_start" else None
 for epoch in range(EPOCHS):
     if started is not None:
@@ -127,6 +131,9 @@ for epoch in range(EPOCHS):
         if FLAW == "own_variable_not_saved":
             warmth.assign(warmth * 1.05)
         done.assign(number)
+        if logs or FLAW == "log_of_all_workers":
+            with open(log, "a") as file:
+                file.write(f"{number},{loss}\n")
         training.report(step=number, loss=loss)
         if number % EVERY == 0:
             checkpoints.save(number)

@@ -1,0 +1,122 @@
+"""Compares the tables that a program leaves behind, such as a CSV log: rows written twice, by two workers, or lost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterkit.exam.model import ExamFinding
+from clusterkit.text.printable import printable
+from clusterkit.text.spelling import listed
+from clusterkit.words.model import Task, number_of
+
+MOST_FIELDS = 3  # at most this many fields at the beginning of a row are its key
+SHOWN = 3  # the maximum number of keys in a finding
+Row = tuple[str, ...]
+_TRUNCATE = (
+    "When the program continues, keep the rows up to the restored step and drop the later ones, and append to these."
+)
+_APPEND = "When the program continues, keep the rows up to the restored step, and append to them: mode 'a', not 'w'."
+_ONE_WRITER = "Let worker:0 alone write it, or give each worker a path of its own."
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows that a run has written into a file, and the tasks that opened it for writing."""
+
+    rows: tuple[Row, ...]
+    writers: frozenset[Task] = frozenset()
+
+
+def rows_of(text: str) -> tuple[Row, ...]:
+    """Return the rows of a table, without its header; empty if the text is not a table with a number in each row."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    rows = [_fields(line) for line in lines]
+    body = [row for row in rows if _is_number(row[0])]
+    others = len(rows) - len(body)  # a header, which a program that continues may write again
+    if not body or others > max(1, len(body) // 2) or len({len(row) for row in body}) > 1:
+        return ()
+    return tuple(body)
+
+
+def _fields(line: str) -> Row:
+    if line.startswith("{"):
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            return (line,)
+        return tuple(map(str, values.values())) if isinstance(values, dict) and values else (line,)
+    return tuple(field.strip() for field in line.split("\t" if "\t" in line else ","))
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def continued_tables(
+    unbroken: Mapping[str, Table], continued: Mapping[str, Table], *, compares_lost: bool = True
+) -> Iterator[ExamFinding]:
+    """Yield findings about the tables of a run that was interrupted: rows that are there twice, or no longer."""
+    for name, table, length in _keyed(unbroken):
+        theirs = continued.get(name)
+        if theirs is None or not theirs.rows:
+            continue
+        wanted, got = _keys(table, length), _keys(theirs, length)
+        twice = [key for key, count in got.items() if count > 1 and wanted[key] == 1]
+        lost = [key for key in wanted if key not in got]
+        if twice:
+            yield ExamFinding(
+                "rows-twice",
+                f"{printable(name)} has {_named(twice)} more than once after the program continued, and once in the "
+                "unbroken run.",
+                _TRUNCATE,
+            )
+        elif lost and compares_lost:
+            yield ExamFinding(
+                "rows-lost",
+                f"{printable(name)} lacks {_named(lost)} after the program continued; the unbroken run has "
+                f"{number_of('row', len(wanted))}.",
+                _APPEND,
+            )
+
+
+def shared_tables(one: Mapping[str, Table], several: Mapping[str, Table]) -> Iterator[ExamFinding]:
+    """Yield findings about tables that several workers write, and that have rows twice, unlike those of one worker."""
+    for name, table, length in _keyed(one):
+        theirs = several.get(name)
+        if theirs is None or len(theirs.writers) < 2:
+            continue
+        wanted, got = _keys(table, length), _keys(theirs, length)
+        twice = [key for key, count in got.items() if count > 1 and wanted[key] == 1]
+        if twice:
+            yield ExamFinding(
+                "rows-twice",
+                f"{listed(sorted(theirs.writers))} all write {printable(name)}, which has {_named(twice)} more than "
+                "once; 1 worker writes each once.",
+                _ONE_WRITER,
+            )
+
+
+def _keyed(tables: Mapping[str, Table]) -> Iterator[tuple[str, Table, int]]:
+    """Yield (name, table, number of fields) for each table whose rows differ in so many fields at their beginning."""
+    for name, table in tables.items():
+        for length in range(1, MOST_FIELDS + 1):
+            if table.rows and max(_keys(table, length).values()) == 1:
+                yield name, table, length
+                break
+
+
+def _keys(table: Table, length: int) -> Counter[Row]:
+    return Counter(row[:length] for row in table.rows)
+
+
+def _named(keys: Sequence[Row]) -> str:
+    """Return words such as `the rows 3, 4 and 2 more`."""
+    texts = [printable(" ".join(key))[:40] for key in keys]
+    return f"the {'row' if len(texts) == 1 else 'rows'} {listed(texts, SHOWN)}"
