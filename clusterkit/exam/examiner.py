@@ -270,7 +270,7 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
         if last is not broken:
             attempts = [*recordings(broken.run.recorded).values(), *recordings(last.run.recorded).values()]
             tables = written_tables(attempts, broken.run.path.parent)
-        findings = list(continued_tables(exact.tables, tables, compares_lost=plan.workers is None))
+        findings = list(continued_tables(exact.tables, runs.tables, tables, compares_lost=plan.workers is None))
     if not findings and plan.compares and (reference is None or continued is None or plan.workers is not None):
         findings = list(runs.metric(last))
     return judge(plan.cell, findings, *ids)

@@ -73,6 +73,7 @@ class ExamRuns:
     def __init__(self, trials: Trials, name: str, seed: int) -> None:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
+        self.tables: Mapping[str, Table] = {}  # the tables of the first uninterrupted run
         self.started: list[str] = []  # the ids of the exam's runs
         self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
 
@@ -108,6 +109,7 @@ class ExamRuns:
         """Use an uninterrupted run as the baseline for later runs."""
         assert unbroken.result is not None
         self.baseline = baseline_of(unbroken.result, unbroken.events)
+        self.tables = unbroken.tables
         self.trials.limit(self.baseline.duration)
 
     def allow_variation(self, again: ExaminedRun) -> None:

@@ -60,12 +60,19 @@ def _is_number(field: str) -> bool:
 
 
 def continued_tables(
-    unbroken: Mapping[str, Table], continued: Mapping[str, Table], *, compares_lost: bool = True
+    unbroken: Mapping[str, Table],
+    again: Mapping[str, Table],
+    continued: Mapping[str, Table],
+    *,
+    compares_lost: bool = True,
 ) -> Iterator[ExamFinding]:
-    """Yield findings about the tables of a run that was interrupted: rows that are there twice, or no longer."""
+    """Yield findings about the tables of a run that was interrupted: rows that are there twice, or no longer.
+
+    Only tables whose rows have the same keys in two unbroken runs are compared: a key may be the time, for example.
+    """
     for name, table, length in _keyed(unbroken):
-        theirs = continued.get(name)
-        if theirs is None or not theirs.rows:
+        same, theirs = again.get(name), continued.get(name)
+        if same is None or theirs is None or not theirs.rows or _keys(same, length) != _keys(table, length):
             continue
         wanted, got = _keys(table, length), _keys(theirs, length)
         twice = [key for key, count in got.items() if count > 1 and wanted[key] == 1]
@@ -104,12 +111,17 @@ def shared_tables(one: Mapping[str, Table], several: Mapping[str, Table]) -> Ite
 
 
 def _keyed(tables: Mapping[str, Table]) -> Iterator[tuple[str, Table, int]]:
-    """Yield (name, table, number of fields) for each table whose rows differ in so many fields at their beginning."""
+    """Yield (name, table, number of fields) for each table whose rows differ in so many integers at their beginning."""
     for name, table in tables.items():
         for length in range(1, MOST_FIELDS + 1):
-            if table.rows and max(_keys(table, length).values()) == 1:
+            keys = _keys(table, length)
+            if keys and max(keys.values()) == 1 and all(_is_integer(field) for key in keys for field in key):
                 yield name, table, length
                 break
+
+
+def _is_integer(field: str) -> bool:
+    return _is_number(field) and float(field).is_integer()
 
 
 def _keys(table: Table, length: int) -> Counter[Row]:
