@@ -15,7 +15,14 @@ from clusterkit.exam.equality import draws, equality, other_order
 from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.recordings import recordings
-from clusterkit.exam.resume import differing_kinds, failed_continuation, resumption, resumption_by_others
+from clusterkit.exam.resume import (
+    differing_kinds,
+    failed_continuation,
+    resumption,
+    resumption_by_others,
+    shared_backup,
+    step_of_second_fit,
+)
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.survival import (
     EXPORT,
@@ -163,7 +170,13 @@ class Examiner:
     def _resume(self, runs: ExamRuns, again: ExaminedRun, exact: ExaminedRun | None) -> Iterator[CellResult]:
         # If the results depend on the number of workers, runs with different numbers of workers can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
-        for plan in _interruption_plans(runs.job, runs.baseline, compares):
+        leader = runs.leader(again)
+        second = None if leader is None else step_of_second_fit(leader)
+        plans = [*_interruption_plans(runs.job, runs.baseline, compares)]
+        if second is not None:  # right after the first plan, since it explains what other plans may find, too
+            kill = Interruption(runs.job.leader, second, f"{FaultAction.KILL} {runs.job.leader}")
+            plans[1:1] = [_InterruptionPlan(Cell(Chapter.RESUME, "killed-in-the-second-fit"), kill)]
+        for plan in plans:
             if self._is_wanted(plan.cell):
                 why = _saves_nothing(again)
                 yield self.report.add(not_reached(plan.cell, why) if why else _resume_result(runs, plan, exact))
@@ -265,6 +278,7 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
         findings = (
             resumption(reference, continued) if plan.workers is None else resumption_by_others(reference, continued)
         )
+        findings = shared_backup(reference, findings, plan.one.step)
     if not findings and exact is not None:
         tables = last.tables
         if last is not broken:

@@ -66,6 +66,8 @@ class Recording:
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     # Maps the path of each table that the task wrote to its size before, in bytes, and True if it was only appended to.
     tables: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    # The backup directory that a second `fit` shares with the first one, and the step at which the second one begins.
+    shared_backup: tuple[str, int] | None = None
     notes: list[str] = field(default_factory=list)
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`

@@ -75,6 +75,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
         case "table" if isinstance(path := line.get("path"), str) and _is_step(size := line.get("size")):
             first, appended = recording.tables.get(path, (size, True))
             recording.tables[path] = (first, appended and line.get("appends") is True)
+        case "shared-backup" if isinstance(path := line.get("path"), str) and _is_step(step):
+            recording.shared_backup = recording.shared_backup or (path, step)
         case "replaced" if isinstance(line.get("path"), str):
             recording.replaced.add(line["path"])
         case "renamed" if isinstance(path := line.get("path"), str):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.position import position_findings
 from clusterkit.exam.recording import Recording, VariableState, is_same
+from clusterkit.text.printable import printable
 from clusterkit.words.model import number_of
 
 # Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
@@ -60,6 +61,31 @@ def failed_continuation(why: str, workers: int | None = None) -> ExamFinding:
         )
     by = "" if workers is None else f" by {number_of('worker', workers)}"
     return ExamFinding("not-recovered", f"The run that was continued{by} failed: {why}.", remedy)
+
+
+def step_of_second_fit(unbroken: Recording) -> int | None:
+    """Return the step after the first epoch of a `fit` that shares its backup directory with an earlier one.
+
+    Return None if there is no such `fit`, or if it has no second epoch.
+    """
+    if unbroken.shared_backup is None:
+        return None
+    later = [step for step in unbroken.epoch_ends.values() if step > unbroken.shared_backup[1]]
+    last = unbroken.last_step or 0
+    return min(later) + 1 if later and min(later) + 1 < last else None
+
+
+def shared_backup(unbroken: Recording, findings: Sequence[ExamFinding], step: int) -> list[ExamFinding]:
+    """Explain the findings about a run that was interrupted at a step of a `fit` that shares its backup directory."""
+    if unbroken.shared_backup is None or not findings or step <= unbroken.shared_backup[1]:
+        return list(findings)
+    path = printable(unbroken.shared_backup[0])
+    text = f"Two calls of fit share the backup directory {path}, and the program was interrupted in the second one. "
+    remedy = (
+        "Give each fit a backup directory of its own, with delete_checkpoint=False, so that a fit that has ended is "
+        "not trained again."
+    )
+    return [ExamFinding("shared-backup", text + findings[0].text, remedy)]
 
 
 def _is_backed_up(finding: ExamFinding) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from clusterkit.exam.model import ExamFinding
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.words.model import Task, number_of
+from clusterkit.words.model import Task
 
 MOST_FIELDS = 3  # at most this many fields at the beginning of a row are its key
 SHOWN = 3  # the maximum number of keys in a finding
@@ -80,15 +80,15 @@ def continued_tables(
         if twice:
             yield ExamFinding(
                 "rows-twice",
-                f"{printable(name)} has {_named(twice)} more than once after the program continued, and once in the "
-                "unbroken run.",
+                f"{printable(name)} has rows more than once after the program continued, and once in the unbroken run: "
+                f"{_named(twice)}.",
                 _TRUNCATE,
             )
         elif lost and compares_lost:
             yield ExamFinding(
                 "rows-lost",
-                f"{printable(name)} lacks {_named(lost)} after the program continued; the unbroken run has "
-                f"{number_of('row', len(wanted))}.",
+                f"{printable(name)} lacks rows after the program continued, of {len(wanted)} in the unbroken run: "
+                f"{_named(lost)}.",
                 _APPEND,
             )
 
@@ -104,8 +104,8 @@ def shared_tables(one: Mapping[str, Table], several: Mapping[str, Table]) -> Ite
         if twice:
             yield ExamFinding(
                 "rows-twice",
-                f"{listed(sorted(theirs.writers))} all write {printable(name)}, which has {_named(twice)} more than "
-                "once; 1 worker writes each once.",
+                f"{listed(sorted(theirs.writers))} write {printable(name)}, which has rows more than once, unlike that "
+                f"of 1 worker: {_named(twice)}.",
                 _ONE_WRITER,
             )
 
@@ -129,6 +129,5 @@ def _keys(table: Table, length: int) -> Counter[Row]:
 
 
 def _named(keys: Sequence[Row]) -> str:
-    """Return words such as `the rows 3, 4 and 2 more`."""
-    texts = [printable(" ".join(key))[:40] for key in keys]
-    return f"the {'row' if len(texts) == 1 else 'rows'} {listed(texts, SHOWN)}"
+    """Return words such as `3, 4, 5 and 2 more`."""
+    return listed([printable(" ".join(key))[:40] for key in keys], SHOWN)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 EQUALITY, RESUME = "equality/1-against-2", "resume/killed-between-checkpoints"
 FEWER = "resume/continued-by-1-worker"
+SECOND = "resume/killed-in-the-second-fit"
 COORDINATOR = "survival/kill/chief:0/step"
 POWER = "survival/power-failure/saving-rename"
 EXPORT = "survival/interrupted/exporting"
@@ -257,6 +258,11 @@ FLAWS = (
             ),
             ('weights.restore() if FLAW == "weights_alone_are_restored" else 0', "0"),
         ),
+    ),
+    Flaw(
+        "fitted", "backup_of_two_fits", SECOND, "shared-backup",
+        "Give each fit a backup directory of its own, with delete_checkpoint=False",
+        (("BackupAndRestore(directory)", 'BackupAndRestore(f"{directory}-{number}", delete_checkpoint=False)'),),
     ),
     Flaw(
         "loop", "last_batch_is_uneven", EQUALITY, "uneven-rows",

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from clusterkit.exam.recording import Recording, Variable, VariableState
-from clusterkit.exam.resume import failed_continuation, resumption, resumption_by_others
+from clusterkit.exam.resume import (
+    failed_continuation,
+    resumption,
+    resumption_by_others,
+    shared_backup,
+    step_of_second_fit,
+)
 from clusterkit.words.model import Task, TaskType
 
 WORKER = Task(TaskType.WORKER, 0)
@@ -231,3 +237,19 @@ def test_a_continuation_that_failed(why: str, workers: int | None, said: str, re
     assert found.text.startswith(said)
     assert found.remedy.startswith(remedy)
     assert bool(found.remedy) == bool(remedy)
+
+
+def test_two_fits_that_share_a_backup_are_named_if_the_second_one_was_interrupted() -> None:
+    """And only if something differs."""
+    whole = unbroken()
+    assert step_of_second_fit(whole) is None
+    whole.shared_backup, whole.epoch_ends = ("/backup", 5), {0: 5, 1: 8, 2: 12}
+    assert step_of_second_fit(whole) == 9
+    findings = resumption(whole, continued(end=state(16)))
+    (found,) = shared_backup(whole, findings, 9)
+    assert (found.code, "share the backup directory /backup" in found.text) == ("shared-backup", True)
+    assert findings[0].text in found.text
+    assert shared_backup(whole, findings, 4) == findings
+    assert shared_backup(whole, [], 9) == []
+    whole.epoch_ends = {0: 5, 1: 12}
+    assert step_of_second_fit(whole) is None  # it has no epoch after its first backup

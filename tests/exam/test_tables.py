@@ -45,15 +45,20 @@ def table(*keys: str, writers: frozenset[Task] = frozenset({FIRST})) -> Mapping[
     ("unbroken", "continued", "code", "said"),
     [
         (("1", "2", "3"), ("1", "2", "3"), "", ""),
-        (("1", "2", "3"), ("1", "2", "2", "3"), "rows-twice", "log.csv has the row 2 more than once after"),
+        (("1", "2", "3"), ("1", "2", "2", "3"), "rows-twice", "and once in the unbroken run: 2."),
         (
             ("1", "2", "3", "4", "5", "6"),
             ("1", "2", "3", "4", "5", "2", "3", "4", "5", "6"),
             "rows-twice",
-            "the rows 2, 3, 4 and 1 more more than once",
+            "in the unbroken run: 2, 3, 4 and 1 more.",
         ),
-        (("1", "2", "3"), ("3",), "rows-lost", "log.csv lacks the rows 1 and 2 after the program continued; the unb"),
-        (("0 1", "0 2", "1 1"), ("0 1", "0 2", "0 2", "1 1"), "rows-twice", "the row 0 2"),  # two fields are the key
+        (
+            ("1", "2", "3"),
+            ("3",),
+            "rows-lost",
+            "log.csv lacks rows after the program continued, of 3 in the unbroken run: 1 and 2.",
+        ),
+        (("0 1", "0 2", "1 1"), ("0 1", "0 2", "0 2", "1 1"), "rows-twice", "run: 0 2."),  # two fields are the key
         (("1", "1", "1"), ("1", "1", "1", "1"), "", ""),  # events: nothing tells one row from another
         (("1", "2"), (), "", ""),
         ((), ("1", "1"), "", ""),
@@ -93,7 +98,7 @@ def test_a_table_that_several_workers_write(several: tuple[str, ...], writers: s
     """If a row is there more than once, and with one worker once."""
     found = list(shared_tables(table("1", "2"), table(*several, writers=frozenset(writers))))
     assert [one.code for one in found] == ["rows-twice"] * is_found
-    assert all(one.text.startswith("worker:0 and worker:1 all write") or not is_found for one in found)
+    assert all(one.text.startswith("worker:0 and worker:1 write log.csv") or not is_found for one in found)
 
 
 def test_the_rows_that_a_run_has_appended(tmp_path: Path) -> None:

@@ -35,5 +35,10 @@ def test_two_fits_in_one_directory(
     backups.watch(SimpleNamespace(BackupAndRestore=kind), load)
     fit(kind, "one", range(3))
     assert capfd.readouterr().err == ""
+    told: list[dict[str, object]] = []
+    recorder = SimpleNamespace(output=SimpleNamespace(write=lambda kind, **fields: told.append(fields)), step=36)
+    monkeypatch.setenv("CLUSTERKIT_RECORD", "records")
+    monkeypatch.setattr(load("task/patches/recorder/recorder"), "recorder_of", lambda load: recorder)
     fit(kind, directory, epochs)
+    assert told == [{"path": "one", "step": 36}] * notices
     assert capfd.readouterr().err.count("Give each call a directory of its own") == notices
