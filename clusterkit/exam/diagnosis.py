@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import CONSTANT, Difference, Recording, VariableState
+from clusterkit.exam.recording import CONSTANT, Difference, Recording, VariableState, is_same
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
@@ -63,7 +63,7 @@ def explanation(differing: Sequence[Difference], one: Recording, several: Sequen
     large = [each for each in differing if each.distance >= SMALL * differing[0].distance]
     first = next((each for each in large if each.kind == "weight"), differing[0])
     where = f"{first.name} differs first, after step {first.step}"
-    norms = [each for each in differing if each.kind == "batch-norm"]
+    norms = [each for each in differing if each.kind == "batch-norm" and not _is_shared(each, several)]
     if norms:
         return ExamFinding(
             "batch-norm",
@@ -74,7 +74,7 @@ def explanation(differing: Sequence[Difference], one: Recording, several: Sequen
     rate = differing_rate(one, several[0], first.step)
     if rate is not None:
         return _other_rate(rate, large, one, several, where)
-    scaled = _scaled(large, one, several, where)
+    scaled = _scaled([each for each in large if each.kind != "batch-norm"], one, several, where)
     if scaled is not None and scaled.code != "differs":
         return scaled
     uneven = _uneven_step(several, first.step)
@@ -83,11 +83,24 @@ def explanation(differing: Sequence[Difference], one: Recording, several: Sequen
         return ExamFinding(
             "uneven-rows",
             f"1 worker and {workers} do not compute the same since a step in which the workers have different numbers "
-            f"of rows ({listed(list(map(str, sizes)))} in step {uneven}): each row of the smaller part weighs more "
-            f"({where}).",
+            f"of rows ({listed(list(map(str, sizes)))} in step {uneven}), as when each row of the smaller part weighs "
+            f"more ({where}).",
             "Divide the sum of the losses by the rows of the whole batch in that step, or batch with drop_remainder.",
         )
     return scaled or _unexplained(differing, first, workers)
+
+
+def _is_shared(norm: Difference, several: Sequence[Recording]) -> bool:
+    """Return whether all workers have equal moving averages, although each may have its own.
+
+    So all of them normalize the whole batch, and the averages differ from those of one worker by what they are fed.
+    """
+    states = [recording.states.get(norm.step) for recording in several]
+    found = [state.variables.get(norm.name) for state in states if state is not None]
+    known = [variable for variable in found if variable is not None and variable.on_read]
+    if len(known) < len(several):
+        return False
+    return all(is_same(known[0].values, other.values) for other in known[1:])
 
 
 def _unexplained(differing: Sequence[Difference], first: Difference, workers: int) -> ExamFinding:
@@ -150,7 +163,7 @@ def _scaled(
     The learning rates are equal or unknown: a learning rate that differs is explained before this.
     """
     workers = len(several)
-    factor = factor_of(large, workers)
+    factor = factor_of(large, workers) if large else None
     if factor is None or abs(math.log(factor)) < CLEAR:
         return None
     times = f"are {factor:.3g} times too large with {workers} workers"

@@ -287,7 +287,7 @@ FLAWS = (
     Flaw(
         "served", "weights_begin_anew", COORDINATOR, "result-differs",
         "set none of it again",
-        (("weight.assign(tf.zeros((4, 1)) + 3)", "pass"),),
+        (("weight.assign(tf.zeros((4, 1)) + 30)", "pass"),),
     ),
     Flaw(
         "served", "steps_are_added_after_a_restart", COORDINATOR, "result-differs",

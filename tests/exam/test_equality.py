@@ -157,6 +157,19 @@ def test_batch_normalization_is_named_before_what_follows_from_it() -> None:
     assert found == ["batch-norm"]
 
 
+@pytest.mark.parametrize(("apart", "code"), [(0.0, "loss-summed"), (0.5, "batch-norm")])
+def test_batch_normalization_is_not_blamed_if_all_workers_have_the_same_averages(apart: float, code: str) -> None:
+    """Then they follow from the weights; each worker might have its own."""
+    workers = [recording(index, trained(2.0)) for index in (0, 1)]
+    one = recording(0, trained(1.0))
+    for number, each in enumerate((one, *workers)):
+        averages = GRADIENT * (1.0 if number == 0 else 2.0 + number * apart)
+        kernel = each.states[1].variables["kernel"]
+        each.states[1] = VariableState(1, {"kernel": kernel, "mean": Variable("batch-norm", True, averages)})
+    found = equality(one, workers)
+    assert [finding.code for finding in found] == [code]
+
+
 A, B, C, D = ROWS[:2], ROWS[2:4], ROWS[4:6], ROWS[6:8]
 
 
