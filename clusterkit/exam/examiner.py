@@ -18,6 +18,7 @@ from clusterkit.exam.recordings import recordings
 from clusterkit.exam.resume import (
     differing_kinds,
     failed_continuation,
+    repetition,
     resumption,
     resumption_by_others,
     shared_backup,
@@ -136,16 +137,7 @@ class Examiner:
             return judge(cell, runs.metric(again), *ids, notes=notes)
         if first is None or second is None or first.end is None or second.end is None:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
-        kinds = differing_kinds(first.end, second.end)
-        findings = [
-            ExamFinding(
-                "not-deterministic",
-                f"Two unbroken runs with the same seed end with another {name}: the program is not deterministic, and "
-                "can be compared only roughly.",
-                "Seed what draws at random: numpy.random.default_rng(seed), tf.keras.utils.set_random_seed(seed).",
-            )
-            for name in list(kinds.values())[:1]
-        ]
+        findings = repetition(first, second)
         return judge(cell, findings, *ids, notes=notes)
 
     def _equality(self, runs: ExamRuns, again: ExaminedRun) -> Iterator[CellResult]:

@@ -63,6 +63,28 @@ def failed_continuation(why: str, workers: int | None = None) -> ExamFinding:
     return ExamFinding("not-recovered", f"The run that was continued{by} failed: {why}.", remedy)
 
 
+def repetition(first: Recording, second: Recording) -> list[ExamFinding]:
+    """Return a finding if two unbroken runs with the same seed end with other values, and say since when they do."""
+    if first.end is None or second.end is None:
+        return []
+    ends = differing_kinds(first.end, second.end)
+    if not ends:
+        return []
+    text = f"Two unbroken runs with the same seed end with another {next(iter(ends.values()))}"
+    common = sorted(first.rows.keys() & second.rows.keys())
+    other_rows = next((step for step in common if first.rows[step] != second.rows[step]), None)
+    states = sorted(first.states.keys() & second.states.keys())
+    apart = next((step for step in states if differing_kinds(first.states[step], second.states[step])), None)
+    if other_rows is not None and (apart is None or other_rows <= apart):
+        text += f"; since step {other_rows} they train on other rows, or in another order"
+    elif apart is not None:
+        name = next(iter(differing_kinds(first.states[apart], second.states[apart]).values()))
+        same = ", though they train on the same rows" if common and other_rows is None else ""
+        text += f"; {name} differs after step {apart}{same}"
+    remedy = "Seed what draws at random: numpy.random.default_rng(seed), tf.keras.utils.set_random_seed(seed)."
+    return [ExamFinding("not-deterministic", f"{text}. They can be compared only roughly.", remedy)]
+
+
 def step_of_second_fit(unbroken: Recording) -> int | None:
     """Return the step after the first epoch of a `fit` that shares its backup directory with an earlier one.
 

@@ -11,6 +11,7 @@ import pytest
 from clusterkit.exam.recording import Recording, Variable, VariableState
 from clusterkit.exam.resume import (
     failed_continuation,
+    repetition,
     resumption,
     resumption_by_others,
     shared_backup,
@@ -253,3 +254,30 @@ def test_two_fits_that_share_a_backup_are_named_if_the_second_one_was_interrupte
     assert shared_backup(whole, [], 9) == []
     whole.epoch_ends = {0: 5, 1: 12}
     assert step_of_second_fit(whole) is None  # it has no epoch after its first backup
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"end": state(12, "weight")}, "end with another weight. They"),
+        (
+            {"end": state(12, "weight"), "states": {5: state(5), 8: state(8, "optimizer")}},
+            "end with another weight; optimizer differs after step 8, though they train on the same rows.",
+        ),
+        (
+            {"end": state(12, "weight"), "states": {8: state(8, "weight")}, "rows": {5: ("row 5",), 7: ("row 9",)}},
+            "end with another weight; since step 7 they train on other rows, or in another order.",
+        ),
+        (
+            {"end": state(12, "weight"), "states": {6: state(6, "weight")}, "rows": {5: ("row 5",), 7: ("row 9",)}},
+            "end with another weight; weight differs after step 6.",
+        ),
+        ({"end": None}, ""),
+    ],
+)
+def test_two_unbroken_runs_that_differ(changes: dict[str, Any], said: str) -> None:
+    """By the first step at which something was seen to differ: the rows, or the variables."""
+    found = repetition(unbroken(), dataclasses.replace(unbroken(), **changes))
+    assert [one.code for one in found] == ["not-deterministic"] * bool(said)
+    assert all(said in one.text for one in found)
