@@ -40,7 +40,7 @@ from clusterkit.exam.survival import (
     torn_file,
     why_unreachable,
 )
-from clusterkit.exam.tables import continued_tables, shared_tables
+from clusterkit.exam.tables import continued_documents, continued_tables, shared_tables
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
 from clusterkit.text.durations import compact
@@ -277,6 +277,8 @@ def _resume_result(runs: ExamRuns, plan: _InterruptionPlan, exact: ExaminedRun |
             attempts = [*recordings(broken.run.recorded).values(), *recordings(last.run.recorded).values()]
             tables = written_tables(attempts, broken.run.path.parent)
         findings = list(continued_tables(exact.tables, runs.tables, tables, compares_lost=plan.workers is None))
+        if plan.workers is None:  # other workers sum in another order, so that they may have other numbers
+            findings += continued_documents(exact.tables, runs.tables, tables)
     if not findings and plan.compares and (reference is None or continued is None or plan.workers is not None):
         findings = list(runs.metric(last))
     return judge(plan.cell, findings, *ids)

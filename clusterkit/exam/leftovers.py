@@ -1,4 +1,4 @@
-"""Reads the tables that a run has written, before the next run of the exam writes them again."""
+"""Reads the tables and documents that a run has written, before the next run of the exam writes them again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clusterkit.exam.recording import Recording
-from clusterkit.exam.tables import Table, rows_of
+from clusterkit.exam.tables import Table, numbers_of, rows_of
 from clusterkit.words.model import Task
 
 LARGEST = 1 << 22  # bytes; longer tables are not compared
@@ -28,9 +28,10 @@ def written_tables(attempts: Iterable[Recording], runs: Path) -> dict[str, Table
             writers[path].add(attempt.task)
     tables = {}
     for path, begin in begins.items():
-        rows = rows_of(_text_after(Path(path), begin))
-        if rows:
-            tables[_name_without_run(path, runs)] = Table(rows, frozenset(writers[path]))
+        text = _text_after(Path(path), begin)
+        table = Table(rows_of(text), frozenset(writers[path]), numbers_of(text) if path.endswith(".json") else {})
+        if table.rows or table.numbers:
+            tables[_name_without_run(path, runs)] = table
     return tables
 
 

@@ -1,11 +1,13 @@
-"""Compares the tables that a program leaves behind, such as a CSV log: rows written twice, by two workers, or lost."""
+"""Compares the files that a program leaves behind: the rows of tables, such as a CSV log, and numbers in documents."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusterkit.exam.model import ExamFinding
 from clusterkit.text.printable import printable
@@ -13,21 +15,31 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.model import Task
 
 MOST_FIELDS = 3  # at most this many fields at the beginning of a row are its key
+LARGEST = 1e300  # larger numbers of a document are not compared
+MOST_NUMBERS = 500  # further numbers of a document are not compared
+CLOSE = 1e-5  # how much a number may differ, relative to its size: a run that is continued may sum in another order
+# Numbers with such a name tell of the run, not of the training: a run that was interrupted may have others.
+_OF_THE_RUN = re.compile(r"attempt|restart|resum|continu|start|time|date|second|duration|elapsed|pid|port|rank|worker")
 SHOWN = 3  # the maximum number of keys in a finding
 Row = tuple[str, ...]
 _TRUNCATE = (
     "When the program continues, keep the rows up to the restored step and drop the later ones, and append to these."
 )
 _APPEND = "When the program continues, keep the rows up to the restored step, and append to them: mode 'a', not 'w'."
+_FILE_STATE = "Save what the file is made of with the checkpoint, or read it from the file when the program continues."
 _ONE_WRITER = "Let worker:0 alone write it, or give each worker a path of its own."
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows that a run has written into a file, and the tasks that opened it for writing."""
+    """The rows that a run has written into a file, and the tasks that opened it for writing.
+
+    A document in JSON has no rows; `numbers` maps the names of its numbers, such as `best.loss`, to their values.
+    """
 
     rows: tuple[Row, ...]
     writers: frozenset[Task] = frozenset()
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 def rows_of(text: str) -> tuple[Row, ...]:
@@ -39,6 +51,25 @@ def rows_of(text: str) -> tuple[Row, ...]:
     if not body or others > max(1, len(body) // 2) or len({len(row) for row in body}) > 1:
         return ()
     return tuple(body)
+
+
+def numbers_of(text: str) -> dict[str, float]:
+    """Return the numbers of a JSON document by their names; empty if the text is not one."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    numbers: dict[str, float] = {}
+    waiting: list[tuple[str, object]] = [("", document)]
+    while waiting and len(numbers) < MOST_NUMBERS:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{name}.{key}".lstrip("."), one) for key, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{name}[{place}]", one) for place, one in enumerate(value)]
+        elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST:
+            numbers[name] = float(value)
+    return {name: number for name, number in sorted(numbers.items()) if not _OF_THE_RUN.search(name.lower())}
 
 
 def _fields(line: str) -> Row:
@@ -91,6 +122,28 @@ def continued_tables(
                 f"{_named(lost)}.",
                 _APPEND,
             )
+
+
+def continued_documents(
+    unbroken: Mapping[str, Table], again: Mapping[str, Table], continued: Mapping[str, Table]
+) -> Iterator[ExamFinding]:
+    """Yield a finding for each document that has another number after a continuation than in two unbroken runs."""
+    for name, document in unbroken.items():
+        if name not in again or name not in continued:
+            continue
+        others = continued[name].numbers
+        for key, number in document.numbers.items():
+            other = others.get(key)
+            if other is None or again[name].numbers.get(key) != number:
+                continue
+            if not math.isclose(other, number, rel_tol=CLOSE, abs_tol=CLOSE):
+                yield ExamFinding(
+                    "file-differs",
+                    f"In {printable(name)}, {printable(key) or 'the number'} is {other:.6g} after the program "
+                    f"continued, and {number:.6g} in the unbroken run.",
+                    _FILE_STATE,
+                )
+                break
 
 
 def shared_tables(one: Mapping[str, Table], several: Mapping[str, Table]) -> Iterator[ExamFinding]:

@@ -143,8 +143,12 @@ FLAWS = (
         "loop", "clipped_per_worker", EQUALITY, "differs",
         "what is computed from a worker's own rows alone: a norm to clip by",
         (
-            ("gradients, _ = tf.clip_by_global_norm(gradients, 0.3)", "pass"),
-            ("else rate)", "else rate, global_clipnorm=0.3)"),
+            (
+                "        gradients, _ = tf.clip_by_global_norm(gradients, 0.3)",
+                '        gradients = tf.distribute.get_replica_context().all_reduce("SUM", gradients)\n'
+                "        gradients, _ = tf.clip_by_global_norm(gradients, 0.3)\n"
+                "        gradients = [gradient / workers for gradient in gradients]  # the optimizer adds them up",
+            ),
         ),
     ),
     Flaw(
@@ -221,6 +225,19 @@ FLAWS = (
         "loop", "log_written_anew", RESUME, "rows-lost",
         "keep the rows up to the restored step, and append to them",
         (('    open(log, "w").close()\n', "    pass\n"), ("started = 0 if FLAW", KEPT_ROWS + "started = 0 if FLAW")),
+    ),
+    Flaw(
+        "loop", "best_of_this_process", RESUME, "file-differs",
+        "read it from the file when the program continues",
+        (
+            (
+                'best = float("inf")\n',
+                'best = float("inf")\n'
+                'if first and os.path.exists(os.path.join(os.path.dirname(log), "best.json")):\n'
+                '    with open(os.path.join(os.path.dirname(log), "best.json")) as file:\n'
+                '        best = json.load(file)["best"]\n',
+            ),
+        ),
     ),
     Flaw(
         "loop", "log_of_all_workers", EQUALITY, "rows-twice",

@@ -10,7 +10,14 @@ import pytest
 
 from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.recording import Recording
-from clusterkit.exam.tables import Table, continued_tables, rows_of, shared_tables
+from clusterkit.exam.tables import (
+    Table,
+    continued_documents,
+    continued_tables,
+    numbers_of,
+    rows_of,
+    shared_tables,
+)
 from clusterkit.words.model import Task, TaskType
 
 FIRST, SECOND = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)
@@ -84,6 +91,48 @@ def test_keys_that_differ_from_run_to_run_are_not_compared() -> None:
     """Such as the time; nor are those that are no integers."""
     assert not list(continued_tables(table("101", "102"), table("201", "202"), table("301", "301")))
     assert not list(continued_tables(table("1.5", "2.5"), table("1.5", "2.5"), table("1.5", "1.5", "2.5")))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ('{"best": {"loss": 0.5, "epoch": 3}, "name": "a", "done": true}', {"best.loss": 0.5, "best.epoch": 3.0}),
+        ("[1, [2.5]]", {"[0]": 1.0, "[1][0]": 2.5}),
+        ("7", {"": 7.0}),
+        ('{"attempt": 2, "started_at": 17.5, "wall_time": 3, "loss": 1}', {"loss": 1.0}),
+        ('{"loss": NaN, "far": Infinity, "big": 1e999, "huge": 1' + "0" * 400 + "}", {}),
+        ('{"loss": ', {}),
+        ("[" * 100_000, {}),
+        ("", {}),
+    ],
+)
+def test_the_numbers_of_a_document(text: str, numbers: dict[str, float]) -> None:
+    """By their names; not those that tell of the run."""
+    assert numbers_of(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("unbroken", "again", "continued", "said"),
+    [
+        (
+            '{"best": 0.25}',
+            '{"best": 0.25}',
+            '{"best": 0.5}',
+            "In best.json, best is 0.5 after the program continued, a",
+        ),
+        ('{"best": 0.25}', '{"best": 0.25}', '{"best": 0.2500001}', ""),
+        ('{"best": 0.25}', '{"best": 0.3}', '{"best": 0.5}', ""),  # it differs in any two runs
+        ('{"best": 0.25}', '{"best": 0.25}', "{}", ""),
+        ("3", "3", "4", "In best.json, the number is 4 after the program continued, and 3 in the unbroken run."),
+    ],
+)
+def test_a_document_after_a_continuation(unbroken: str, again: str, continued: str, said: str) -> None:
+    """Such as the best result of all epochs, which a program that continues has forgotten."""
+    documents = [{"best.json": Table((), numbers=numbers_of(text))} for text in (unbroken, again, continued)]
+    found = list(continued_documents(*documents))
+    assert [one.code for one in found] == ["file-differs"] * bool(said)
+    assert all(said in one.text and one.remedy for one in found)
+    assert not list(continued_documents({}, documents[1], documents[2]))
 
 
 @pytest.mark.parametrize(

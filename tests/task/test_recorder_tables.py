@@ -48,7 +48,9 @@ def test_a_renamed_file_replaces_a_table(output: Output, tmp_path: Path) -> None
     tables.replaced(tmp_path / "a.npz.new", str(tmp_path / "a.npz"))
     tables.opening(str(tmp_path / "a.txt"), os.O_WRONLY)
     tables.opening(str(tmp_path / "a.jsonl"), os.O_WRONLY)
-    assert output.lines == [("log.csv", 0, False), ("a.jsonl", 0, False)]
+    tables.opening(str(tmp_path / "best.json"), os.O_WRONLY)
+    tables.opening(str(tmp_path / "ckpt-5" / "manifest.json"), os.O_WRONLY)  # of a checkpoint
+    assert output.lines == [("log.csv", 0, False), ("a.jsonl", 0, False), ("best.json", 0, False)]
 
 
 def test_a_program_may_write_any_number_of_tables(output: Output, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records which tables a task writes, such as the log of each epoch, so that the exam can compare what is left of them.
+"""Records which tables and JSON documents a task writes, such as a log, so that the exam can compare what is left.
 
 Files that C code opens are not recorded.
 """
@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 MOST = 20  # the maximum number of recorded tables
-SUFFIXES = (".csv", ".tsv", ".jsonl")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json")
+MANIFEST = "manifest.json"  # a part of each checkpoint of clusterkit.training
 
 
 class Tables:
@@ -36,6 +37,8 @@ class Tables:
 
     def add(self, name: str, appends: bool) -> None:
         path = os.path.realpath(name)
+        if os.path.basename(path) == MANIFEST:
+            return
         if (path, appends) in self.known or len(self.known) >= MOST or not self.output.is_open:
             return
         self.known.add((path, appends))
