@@ -38,8 +38,8 @@ _RATE = (
 _STEP_SIZE = "Look for what multiplies the step of the optimizer by the number of workers, such as a learning rate."
 _LOCAL = (
     "Look at what is computed from a worker's own rows alone: a norm to clip by (clip after the gradients are added up "
-    "by tf.distribute.get_replica_context().all_reduce), a mean, a random draw; or at what each worker adds whole, such "
-    "as the losses of regularizers (model.losses)."
+    "by tf.distribute.get_replica_context().all_reduce), a mean, a random draw; or at what each worker adds whole, as "
+    "the losses of regularizers (model.losses)."
 )
 _MULTIPLIED = "Look for what depends on the number of workers, such as num_replicas_in_sync in a loss or a rate."
 

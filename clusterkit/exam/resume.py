@@ -150,12 +150,12 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
     if begun.step == 0 and unbroken.begin is not None:
         expected = next((state for state in unbroken.states.values() if _has_weights_of(begun, state)), None)
         if expected is None and "weight" in differing_kinds(unbroken.begin, begun):
-            yield ExamFinding(
-                "counter",
-                "The program continued with weights that it had saved, but counted its steps from 0: the optimizer was "
-                "not restored.",
-                _LOST_STATE["optimizer"][2],
+            text = (
+                "The program counted its steps from 0, and its weights are not those with which the unbroken run began"
             )
+            if continued.read:  # else nobody saw that it restored anything: it may begin with other weights each time
+                text += ": it restored weights, and not the optimizer"
+            yield ExamFinding("counter", f"{text}.", _LOST_STATE["optimizer"][2])
             return
         if expected is None:
             yield ExamFinding(

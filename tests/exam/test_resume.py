@@ -199,6 +199,14 @@ def test_the_rows_of_other_steps_are_found(rows: list[str], said: str, remedy: s
     assert remedy in found.remedy
 
 
+@pytest.mark.parametrize("read", [set(), {"/c/state"}])
+def test_what_was_restored_is_told_if_a_file_was_read(read: set[str]) -> None:
+    """A program may as well begin with other weights each time."""
+    (found,) = resumption(unbroken(), continued(begin=state(0, "weight"), read=read))
+    assert found.code == "counter"
+    assert ("it restored weights" in found.text) == bool(read)
+
+
 def test_data_that_began_anew_is_told_from_other_data() -> None:
     """The first rows are those of step 1."""
     rows = {step: (f"row {step - 6}",) for step in range(7, 13)}
