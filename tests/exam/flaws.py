@@ -227,15 +227,15 @@ FLAWS = (
         (('    open(log, "w").close()\n', "    pass\n"), ("started = 0 if FLAW", KEPT_ROWS + "started = 0 if FLAW")),
     ),
     Flaw(
-        "loop", "best_of_this_process", RESUME, "file-differs",
+        "loop", "highest_of_this_process", RESUME, "file-differs",
         "read it from the file when the program continues",
         (
             (
-                'best = float("inf")\n',
-                'best = float("inf")\n'
-                'if first and os.path.exists(os.path.join(os.path.dirname(log), "best.json")):\n'
-                '    with open(os.path.join(os.path.dirname(log), "best.json")) as file:\n'
-                '        best = json.load(file)["best"]\n',
+                'highest = -float("inf")\n',
+                'highest = -float("inf")\n'
+                'if first and os.path.exists(os.path.join(os.path.dirname(log), "losses.json")):\n'
+                '    with open(os.path.join(os.path.dirname(log), "losses.json")) as file:\n'
+                '        highest = json.load(file)["highest"]\n',
             ),
         ),
     ),

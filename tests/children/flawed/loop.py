@@ -108,7 +108,7 @@ first = 0 if FLAW == "epochs_counted_anew" else int(done.numpy())
 number = int(done.numpy()) if FLAW == "epochs_counted_anew" else 0
 log = os.path.join(training.checkpoint_dir(), os.pardir, "log.csv")
 logs = me == 0 and FLAW in ("rows_logged_twice", "log_written_anew")
-best = float("inf")
+highest = -float("inf")
 if FLAW == "log_written_anew" and logs:
     open(log, "w").close()
 started = 0 if FLAW == "order_of_epochs_since_the_start" else None
@@ -133,10 +133,10 @@ for epoch in range(EPOCHS):
         if FLAW == "own_variable_not_saved":
             warmth.assign(warmth * 1.05)
         done.assign(number)
-        if FLAW == "best_of_this_process" and me == 0:
-            best = min(best, loss)
-            with open(os.path.join(os.path.dirname(log), "best.json"), "w") as file:
-                json.dump({"best": best, "step": number}, file)
+        if FLAW == "highest_of_this_process" and me == 0:
+            highest = max(highest, loss)
+            with open(os.path.join(os.path.dirname(log), "losses.json"), "w") as file:
+                json.dump({"highest": highest, "step": number}, file)
         if logs or FLAW == "log_of_all_workers":
             with open(log, "a") as file:
                 file.write(f"{number},{loss}\n")
