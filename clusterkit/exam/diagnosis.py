@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,10 @@ _RATE = (
     "Set the learning rate for the global batch, whatever the number of workers. Multiply it by the number of workers "
     "only if the global batch grows with them."
 )
+_RATE_LATER = (
+    "Look for what sets the learning rate: a schedule or a callback may depend neither on the number of workers nor on "
+    "what one of the workers measures."
+)
 _STEP_SIZE = "Look for what multiplies the step of the optimizer by the number of workers, such as a learning rate."
 _LOCAL = (
     "Look at what is computed from a worker's own rows alone: a norm to clip by (clip after the gradients are added up "
@@ -46,12 +50,16 @@ _MULTIPLIED = "Look for what depends on the number of workers, such as num_repli
 
 @dataclass(frozen=True, slots=True)
 class RateDifference:
-    """A learning rate that is `mine` with one worker and `theirs` with several, in the states of the same step."""
+    """A learning rate that is `mine` with one worker and `theirs` with several, in the states of the same step.
+
+    `same` is the step of the last state before it in which the rates were equal; None if there is no such state.
+    """
 
     name: str
     step: int
     mine: float
     theirs: float
+    same: int | None = None
 
     @property
     def factor(self) -> float | None:
@@ -115,11 +123,19 @@ def _unexplained(differing: Sequence[Difference], first: Difference, workers: in
 
 def differing_rate(one: Recording, several: Recording, until: int) -> RateDifference | None:
     """Return the first learning rate that differs in the states up to the step `until`; None if none differs."""
-    for step in sorted(step for step in one.states.keys() & several.states.keys() if step <= until):
-        if found := _rates_apart(one.states[step], several.states[step]):
-            return found
-    if one.end is not None and several.end is not None and one.end.step == several.end.step == until:
-        return _rates_apart(one.end, several.end)
+    pairs = [(one.states[step], several.states[step]) for step in sorted(one.states.keys() & several.states.keys())]
+    if one.begin is not None and several.begin is not None and one.begin.step == several.begin.step:
+        pairs.insert(0, (one.begin, several.begin))
+    if one.end is not None and several.end is not None and one.end.step == several.end.step:
+        pairs.append((one.end, several.end))
+    same = None
+    for mine, theirs in pairs:
+        if mine.step > until:
+            break
+        found = _rates_apart(mine, theirs)
+        if found is not None:
+            return replace(found, same=same)
+        same = mine.step if _rates(mine) else same
     return None
 
 
@@ -150,10 +166,12 @@ def _other_rate(
     if one.rows and all(each.rows for each in several):  # else nobody knows: rows that differ are told before this
         text += ", although both train on the same rows in each step"
     text += f" ({rate.name}, after step {rate.step})"
-    factor = rate.factor
-    if factor is not None and all(_is_factor(each, factor) for each in large if each.kind == "weight"):
+    if rate.same is not None:
+        text += f", and was equal after step {rate.same}"
+    factor, weights = rate.factor, [each for each in large if each.kind == "weight"]
+    if factor is not None and weights and all(_is_factor(each, factor) for each in weights):
         text += f": the updates of the weights are {factor:.3g} times those of 1 worker"
-    return ExamFinding("rate-differs", f"{text}; {where}.", _RATE)
+    return ExamFinding("rate-differs", f"{text}; {where}.", _RATE if rate.same is None else _RATE_LATER)
 
 
 def _scaled(
@@ -178,8 +196,9 @@ def _scaled(
             f"of the optimizer have another length ({where}).",
             _STEP_SIZE,
         )
-    # If weights alone differ, and no learning rate was seen, the learning rate may be what is multiplied.
-    is_unsure = all(weights) and not _has_rates(one, several[0])
+    # Sums of squares grow with the gradients alone; without them, the learning rate may be what is multiplied.
+    squares = [each for each in large if each.kind == "optimizer" and not _is_multiple(each, factor)]
+    is_unsure = not squares and not _has_rates(one, several[0])
     seen = f"The {'updates' if is_unsure else 'gradients'} {times}"
     other = ", or the learning rate, which was not seen, depends on the workers" if is_unsure else ""
     if abs(factor / workers - 1) < CONSTANT:
@@ -207,8 +226,11 @@ def factor_of(large: Sequence[Difference], workers: int) -> float | None:
 
 
 def _is_factor(one: Difference, factor: float) -> bool:
-    allowed = (factor, factor**2) if one.kind == "optimizer" else (factor,)
-    return one.factor is not None and any(abs(one.factor / each - 1) < CONSTANT for each in allowed)
+    return _is_multiple(one, factor) or (one.kind == "optimizer" and _is_multiple(one, factor**2))
+
+
+def _is_multiple(one: Difference, factor: float) -> bool:
+    return one.factor is not None and abs(one.factor / factor - 1) < CONSTANT
 
 
 def _slots_are_equal(large: Sequence[Difference], one: Recording, several: Sequence[Recording]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -128,6 +129,34 @@ def test_a_rate_that_does_not_explain_the_updates_is_told_without_them() -> None
     (found,) = equality(recording(0, trained(1.0), more=rate_of(0.1)), workers)
     assert found.code == "rate-differs"
     assert "times those" not in found.text
+
+
+def test_a_rate_that_differs_later_is_told_with_the_step_at_which_it_was_equal() -> None:
+    """A callback may have set it, by what one of the workers measured."""
+    one, worker = (recording(0, trained(factor), more=rate_of(rate)) for factor, rate in ((1.0, 0.1), (2.0, 0.05)))
+    for each in (one, worker):
+        each.begin = VariableState(
+            0, {name: Variable(*kind[:1], False, kind[1]) for name, kind in rate_of(0.1).items()}
+        )
+    (found,) = equality(one, [worker, dataclasses.replace(worker, task=Task(TaskType.WORKER, 1))])
+    assert "(sgd/learning_rate, after step 1), and was equal after step 0; kernel" in found.text
+    assert "callback" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("slots", "said"),
+    [
+        ({"m": ("optimizer", GRADIENT)}, "The updates are 2 times too large"),  # the momentum of SGD has the rate in it
+        ({"m": ("optimizer", GRADIENT), "v": ("optimizer", GRADIENT**2)}, "The gradients are 2 times too large"),
+    ],
+)
+def test_slots_prove_a_gradient_if_they_are_squares(slots: dict[str, tuple[str, Values]], said: str) -> None:
+    """If no learning rate was seen."""
+    larger = {name: (kind, values * (4 if name == "v" else 2)) for name, (kind, values) in slots.items()}
+    workers = [recording(index, trained(2.0), more=larger) for index in (0, 1)]
+    (found,) = equality(recording(0, trained(1.0), more=slots), workers)
+    assert found.code == "loss-summed"
+    assert found.text.startswith(said)
 
 
 def test_larger_steps_with_equal_slots_are_not_told_as_larger_gradients() -> None:
