@@ -21,6 +21,8 @@ WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep duri
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
 AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin when a function is called, not at its first I/O
+# The names of files that hold no state: without a rename, they are not taken for a checkpoint.
+LOGS = (".csv", ".tsv", ".jsonl", ".log", ".txt", ".png", ".svg", ".html", ".yaml", ".yml", ".toml")
 BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 
@@ -31,13 +33,14 @@ class Save:
         self.place = place
         self.paths = set[str]()
         self.files = 0  # the number of open Python file objects that belong to this save
-        self.is_log = False  # True if a file was opened to append to it, as logs are
+        self.has_state = False  # True if a file may hold state: not if all are appended to or have names of LOGS
 
 
 class ThreadState(_thread._local):
     """A thread's phases. "Function" here means a function of TensorFlow or Keras that saves, restores or evaluates."""
 
     is_reporting = False
+    has_continued = False  # True if the thread has made a step, or something that steps consist of
     save: Save | None = None  # the current save, if the program makes it without a function
     read: frozenset[str] = frozenset()  # paths that have been read outside a function since the last save
 
@@ -104,13 +107,16 @@ class Phases:
     def settle(self, *_: object, **__: object) -> None:
         """Report "saved" for a save without a rename: training continues, and the files of the save are closed.
 
-        Why not as soon as the files are closed: a program that renames them does so after that.
+        Why not as soon as the files are closed: a program that renames them does so after that. What is written before
+        the first step, such as the program's configuration, is no checkpoint.
         """
-        save = self.state.save
-        if save is None or save.files or save.is_log or self.is_off or not save.paths:
+        state = self.state
+        save, has_continued, state.has_continued = state.save, state.has_continued, True
+        if save is None or save.files or self.is_off or not save.paths:
             return
-        self.state.save = None
-        self.reach("saved")
+        state.save = None
+        if has_continued and save.has_state:
+            self.reach("saved")
 
     def step(self, *_: object, **__: object) -> None:
         """Report the end of a save, if any, and "starting" before the first step, but not during an evaluation."""
@@ -232,8 +238,8 @@ class Phases:
         found = self.find(path)
         if found and flags & (os.O_WRONLY | os.O_RDWR):
             self.save(OPEN, found)
-            if self.state.save is not None and flags & os.O_APPEND:
-                self.state.save.is_log = True
+            if self.state.save is not None and not flags & os.O_APPEND and not found.endswith(LOGS):
+                self.state.save.has_state = True
         elif found.startswith(self.directories) and not os.path.isdir(found):
             self.read(found)
 
