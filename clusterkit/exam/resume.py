@@ -210,14 +210,21 @@ def differing_kinds(expected: VariableState, actual: VariableState) -> dict[str,
 
 
 def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    ends = unbroken.last_step, continued.last_step
-    if None not in ends and ends[0] != ends[1]:
-        yield ExamFinding(
-            "epoch",
-            f"The continued run ended at step {ends[1]}, the unbroken one at step {ends[0]}: steps or an epoch were "
-            "counted twice or left out.",
-            "Save the number of the next step, and the epoch, with the checkpoint, and begin with those that are left.",
-        )
+    expected, actual = unbroken.last_step, continued.last_step
+    if expected is None or actual is None or expected == actual:
+        return
+    begun = continued.begin
+    if begun is not None and begun.step and actual - begun.step == expected:
+        how = f"it made all {number_of('step', expected)} after the {begun.step} that it had restored"
+    elif actual > expected:
+        how = f"{number_of('step', actual - expected)} too many"
+    else:
+        how = f"{number_of('step', expected - actual)} too few"
+    yield ExamFinding(
+        "epoch",
+        f"The continued run ended at step {actual}, the unbroken one at step {expected}: {how}.",
+        "Save the number of the next step, and the epoch, with the checkpoint, and begin with those that are left.",
+    )
 
 
 def _end_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:

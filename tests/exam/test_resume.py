@@ -289,3 +289,20 @@ def test_two_unbroken_runs_that_differ(changes: dict[str, Any], said: str) -> No
     found = repetition(unbroken(), dataclasses.replace(unbroken(), **changes))
     assert [one.code for one in found] == ["not-deterministic"] * bool(said)
     assert all(said in one.text for one in found)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (18, "it made all 12 steps after the 6 that it had restored"),
+        (16, "at step 16, the unbroken one at step 12: 4 steps too many"),
+        (11, "1 step too few"),
+    ],
+)
+def test_a_continued_run_of_another_length(end: int, said: str) -> None:
+    """What was counted anew is told if the numbers say so."""
+    states = {step: state(step) for step in range(7, 12)}
+    rows = {step: (f"row {step}",) for step in range(7, 12)}
+    (found,) = resumption(unbroken(), continued(end=state(end), states=states, rows=rows))
+    assert found.code == "epoch"
+    assert said in found.text

@@ -57,7 +57,7 @@ def watch_os(module: Any, load: Any) -> None:
                 output.guarded("A table is not recorded", partial(call, *args, **kwargs))
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(args[0], str | bytes) and args[2] & (os.O_WRONLY | os.O_RDWR):
+        if event == "open" and isinstance(args[0], str | bytes | os.PathLike) and args[2] & (os.O_WRONLY | os.O_RDWR):
             recorded(tables.opening, args[0], args[2])
 
     for name in ("rename", "replace"):
