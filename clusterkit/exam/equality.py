@@ -44,7 +44,12 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     if any(finding.code not in ("workers-differ", "shared-file") for finding in findings) or other_order(one, several):
         return findings  # the runs train on different rows or in a different order, so weights can't be compared
     differing = first_differences(one, several[0])
-    return findings + ([explanation(differing, one, several)] if differing else [])
+    if not differing:
+        return findings
+    found = explanation(differing, one, several)
+    if found.code == "differs" and any(finding.code == "workers-differ" for finding in findings):
+        return findings  # workers that hold different values do not compute what one worker does
+    return [*findings, found]
 
 
 def draws(several: Sequence[Recording]) -> bool:

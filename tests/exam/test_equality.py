@@ -292,6 +292,19 @@ def test_workers_that_do_not_agree(kind: str, on_read: bool, differs: bool) -> N
     assert all("worker:1" in finding.text and "step 3" in finding.text for finding in found)
 
 
+@pytest.mark.parametrize(
+    ("factor", "found"),
+    [(2.0, ["workers-differ", "loss-summed"]), (1.5, ["workers-differ"]), (1.0, ["workers-differ"])],
+)
+def test_what_follows_from_workers_that_differ_is_not_explained_besides(factor: float, found: list[str]) -> None:
+    """A factor is a mistake of its own."""
+    workers = [recording(index, trained(factor)) for index in (0, 1)]
+    for index, worker in enumerate(workers):
+        own = Variable("weight", False, BEFORE + np.float32(index))
+        worker.states[1] = VariableState(1, {**worker.states[1].variables, "own": own})
+    assert codes(recording(0, trained(1.0)), *workers) == found
+
+
 def test_values_that_are_no_numbers_or_of_other_shapes_do_not_raise() -> None:
     """A program may have anything in its variables."""
     strange = [np.array([np.nan, np.inf]), np.array([], "float32"), np.array(["a"]), np.zeros((3, 3), "float16")]
