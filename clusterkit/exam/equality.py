@@ -22,6 +22,7 @@ from clusterkit.exam.recording import (
 from clusterkit.words.model import number_of
 
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
+SHARDED = 0.05  # how much a share of the rows may differ from 1 / N, if N shards are sharded again
 ALIKE = 2  # the number of steps with the same rows after which two runs are taken to have the same batches
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
@@ -212,10 +213,14 @@ def _row_findings(
     same_total = one_counts.total() == several_counts.total()
     if missed:
         less = "less often than 1 worker" if any(several_counts[row] for row in missed) else "never, unlike 1 worker"
+        share = several_counts.total() / one_counts.total()
+        twice = ""
+        if abs(share * workers - 1) < SHARDED:
+            twice = f"; in all, they train on 1/{workers} of its rows, as when data that is sharded is sharded again"
         yield ExamFinding(
             "rows-missed",
             f"Rows are lost: {workers} workers train on {len(missed)} of {number_of('row', len(one_counts))} {less} "
-            f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}).",
+            f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}){twice}.",
             _SAME_SEED if same_total else _SHARD_ONCE,
         )
     if repeated:

@@ -222,6 +222,19 @@ def test_rows(alone: list[list[str]], first: list[list[str]], second: list[list[
     assert codes(one, *several) == found
 
 
+def test_data_that_is_sharded_twice_is_told_by_its_share() -> None:
+    """Half of the rows with two workers; any other share has no name."""
+    steps = {1: A + B, 2: C + D}, {1: A}, {1: C}
+    one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(steps))
+    (found,) = equality(one, several)
+    assert found.text.endswith(
+        "; in all, they train on 1/2 of its rows, as when data that is sharded is sharded again."
+    )
+    several[1].rows[1] = tuple(C + D[:1])
+    (found,) = equality(one, several)
+    assert "sharded again" not in found.text
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "found", "said"),
     [
