@@ -66,6 +66,8 @@ class Recording:
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     # Maps the path of each table that the task wrote to its size before, in bytes, and True if it was only appended to.
     tables: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    # The steps at which calls of `fit` began that save backups by Keras's BackupAndRestore.
+    backed_up_fits: list[int] = field(default_factory=list)
     # The backup directory that a second `fit` shares with the first one, and the step at which the second one begins.
     shared_backup: tuple[str, int] | None = None
     notes: list[str] = field(default_factory=list)

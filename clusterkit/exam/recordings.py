@@ -75,6 +75,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
         case "table" if isinstance(path := line.get("path"), str) and _is_step(size := line.get("size")):
             first, appended = recording.tables.get(path, (size, True))
             recording.tables[path] = (first, appended and line.get("appends") is True)
+        case "backup" if _is_step(step):
+            recording.backed_up_fits.append(step)
         case "shared-backup" if isinstance(path := line.get("path"), str) and _is_step(step):
             recording.shared_backup = recording.shared_backup or (path, step)
         case "replaced" if isinstance(line.get("path"), str):

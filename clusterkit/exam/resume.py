@@ -86,13 +86,13 @@ def repetition(first: Recording, second: Recording) -> list[ExamFinding]:
 
 
 def step_of_second_fit(unbroken: Recording) -> int | None:
-    """Return the step after the first epoch of a `fit` that shares its backup directory with an earlier one.
+    """Return the step after the first epoch of the second `fit` that saves backups by Keras's BackupAndRestore.
 
     Return None if there is no such `fit`, or if it has no second epoch.
     """
-    if unbroken.shared_backup is None:
+    if len(unbroken.backed_up_fits) < 2:
         return None
-    later = [step for step in unbroken.epoch_ends.values() if step > unbroken.shared_backup[1]]
+    later = [step for step in unbroken.epoch_ends.values() if step > unbroken.backed_up_fits[1]]
     last = unbroken.last_step or 0
     return min(later) + 1 if later and min(later) + 1 < last else None
 
@@ -157,6 +157,8 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
                 text += ": it restored weights, and not the optimizer"
             yield ExamFinding("counter", f"{text}.", _LOST_STATE["optimizer"][2])
             return
+        if expected is None and _skips_steps(unbroken, continued):
+            return
         if expected is None:
             yield ExamFinding(
                 "began-anew",
@@ -177,6 +179,18 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
             what, remedy = "some of the weights are", f"Save {name}, too: {_EVERY}"
         text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
+
+
+def _skips_steps(unbroken: Recording, continued: Recording) -> bool:
+    """Return whether an attempt that began at step 0 left out steps, and ended as the unbroken run did.
+
+    So does a program with two calls of `fit` that trains the first one again, and restores the second one.
+    """
+    if unbroken.end is None or continued.end is None or unbroken.end.step != continued.end.step:
+        return False
+    begins_alike = min(unbroken.rows, default=0) == min(continued.rows, default=-1)
+    has_gap = bool(unbroken.rows.keys() - continued.rows.keys())
+    return begins_alike and has_gap and not differing_kinds(unbroken.end, continued.end)
 
 
 def _has_equal_weights(expected: VariableState, begun: VariableState) -> bool:

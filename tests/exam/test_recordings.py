@@ -44,6 +44,8 @@ def test_everything_that_was_recorded(tmp_path: Path) -> None:
         {"kind": "read", "path": "/c/state"},
         {"kind": "table", "path": "/log.csv", "size": 5, "appends": True},
         {"kind": "table", "path": "/log.csv", "size": 9, "appends": False},
+        {"kind": "backup", "path": "/backup", "step": 0},
+        {"kind": "backup", "path": "/backup", "step": 5},
         {"kind": "shared-backup", "path": "/backup", "step": 5},
         {"kind": "shared-backup", "path": "/other", "step": 8},
         '{"kind": "rows", "step": 5, "ro',  # the task was killed
@@ -62,6 +64,7 @@ def test_everything_that_was_recorded(tmp_path: Path) -> None:
     assert recording.notes == ["no rows"]
     assert recording.read == {"/c/state"}
     assert recording.tables == {"/log.csv": (5, False)}
+    assert recording.backed_up_fits == [0, 5]
     assert recording.shared_backup == ("/backup", 5)
     assert recording.last_step == 8
 

@@ -248,11 +248,21 @@ def test_a_continuation_that_failed(why: str, workers: int | None, said: str, re
     assert bool(found.remedy) == bool(remedy)
 
 
+@pytest.mark.parametrize(("end", "steps", "found"), [(state(12), 9, []), (state(12), 13, ["began-anew"])])
+def test_a_first_fit_that_is_trained_again_is_no_mistake(end: VariableState, steps: int, found: list[str]) -> None:
+    """If the second one is restored: steps are left out, and the end is that of the unbroken run."""
+    rows = {step: (f"row {step}",) for step in range(1, 13) if step < 4 or step > 15 - steps}
+    changed = continued(begin=state(0), end=end, rows=rows, logs={}, callbacks={})
+    assert [one.code for one in resumption(unbroken(), changed)] == found
+
+
 def test_two_fits_that_share_a_backup_are_named_if_the_second_one_was_interrupted() -> None:
     """And only if something differs."""
     whole = unbroken()
     assert step_of_second_fit(whole) is None
-    whole.shared_backup, whole.epoch_ends = ("/backup", 5), {0: 5, 1: 8, 2: 12}
+    whole.shared_backup, whole.epoch_ends, whole.backed_up_fits = ("/backup", 5), {0: 5, 1: 8, 2: 12}, [0]
+    assert step_of_second_fit(whole) is None
+    whole.backed_up_fits = [0, 5]
     assert step_of_second_fit(whole) == 9
     findings = resumption(whole, continued(end=state(16)))
     (found,) = shared_backup(whole, findings, 9)

@@ -17,6 +17,8 @@ _epochs: dict[str, int] = {}  # maps each directory to the number of epochs that
 def watch(module: Any, load: Any) -> None:
     """Patch BackupAndRestore to print the notice when the second `fit` begins. Used in one task of a job."""
     kind, hook = module.BackupAndRestore, load("task/patches/hook")
+    if os.environ.get("CLUSTERKIT_RECORD"):
+        hook.after(kind, "on_train_begin", partial(_record, load, "backup"))
     hook.after(kind, "on_train_end", _note_end)
     hook.after(kind, "on_epoch_begin", partial(_look, load))
 
@@ -38,5 +40,10 @@ def _look(load: Any, callback: Any, epoch: int, logs: Any = None) -> None:
             flush=True,
         )
         if os.environ.get("CLUSTERKIT_RECORD"):
-            recorder = load("task/patches/recorder/recorder").recorder_of(load)
-            recorder.output.write("shared-backup", path=path, step=recorder.step)
+            _record(load, "shared-backup", callback)
+
+
+def _record(load: Any, kind: str, callback: Any, logs: Any = None) -> None:
+    """Tell the exam of a `fit` that saves backups, and the step at which it begins."""
+    recorder = load("task/patches/recorder/recorder").recorder_of(load)
+    recorder.output.write(kind, path=os.path.normpath(str(callback.backup_dir)), step=recorder.step)
