@@ -10,9 +10,9 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from clusterkit.exam.diagnosis import SYNCHRONIZED, explanation
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import (
-    CONSTANT,
     Difference,
     Recording,
     VariableState,
@@ -22,7 +22,6 @@ from clusterkit.exam.recording import (
     is_same,
     norm,
 )
-from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 # Runs a single worker that takes over the variables of several workers after each recorded step. If the argument is
@@ -45,8 +44,8 @@ ONE_WORKER_ARGS = (
     "--one-worker-args '--batch-size 64'"
 )
 AGREEMENT = 1e-6  # how much a variable may differ between a gang's workers, relative to the variable's norm
-SMALL = 0.1  # differences below this share of the largest are consequences, and do not name the mistake
-_SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
+SHARDED = 0.05  # how much a share of the rows may differ from 1 / N, if N shards are sharded again
+ALIKE = 2  # the number of steps with the same rows after which two runs are taken to have the same batches
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
     "alone."
@@ -54,6 +53,10 @@ _SAME_VALUES = (
 _SAME_SEED = (
     "Let all workers make, split and shuffle the data with the same seed before they shard it, by "
     "keras.utils.set_random_seed(seed) or numpy.random.default_rng(seed), and repeat the data after that."
+)
+_SAME_STEPS = (
+    "Let the number of steps depend on the global batch alone: steps_per_epoch = rows // GLOBAL_BATCH, with any number "
+    "of workers."
 )
 _SHARD_ONCE = "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same."
 
@@ -93,7 +96,9 @@ def compared(one: Recording, several: Sequence[Recording], rerun: Rerun = never)
     differing = beyond_rounding(one, several[0], rerun)
     if not differing:
         return EqualityResult(shared + disagreeing)
-    found = explanation(differing, several)
+    found = explanation(differing, one, several)
+    if found.code == "differs" and any(finding.code == "workers-differ" for finding in disagreeing):
+        return EqualityResult(shared + disagreeing)  # workers that hold different values do not compute what one does
     if why := chance(one, several, found):
         return EqualityResult(shared + disagreeing, why)
     return EqualityResult([*shared, *disagreeing, found])
@@ -186,7 +191,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
                     "batch-norm" if is_norm else "workers-differ",
                     f"After step {leader.shown(step)}, {name} of {other.task} is not that of {leader.task}: "
                     "the workers of a gang have to hold the same values.",
-                    _SYNCHRONIZED if is_norm else _SAME_VALUES,
+                    SYNCHRONIZED if is_norm else _SAME_VALUES,
                 )
                 return
 
@@ -217,6 +222,10 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
     if growth is not None:
         if growth.rate_is_the_same:
             yield ExamFinding("global-batch", growth.mistake, GROWS_WITH_ITS_RATE)
+        return
+    other_steps = _other_steps(one, several)
+    if other_steps is not None:
+        yield other_steps
         return
     yield from _row_findings(one, several, one_counts, several_counts)
 
@@ -283,6 +292,35 @@ def _learning_rates(one: Recording, several: Recording) -> tuple[float, float] |
     return None
 
 
+def _other_steps(one: Recording, several: Sequence[Recording]) -> ExamFinding | None:
+    """Return a finding if the number of steps is divided or multiplied by the workers, and the batches are the same."""
+    workers, mine, theirs = len(several), len(one.rows), len(several[0].rows)
+    fewer, more = sorted((mine, theirs))
+    if fewer == 0 or abs(more / fewer - workers) >= 0.25 * workers or _alike(one, several) < ALIKE:
+        return None
+    epochs = one.epoch_ends.keys() & several[0].epoch_ends.keys()
+    text = f"{workers} workers make {number_of('step', theirs)} and 1 worker makes {mine}"
+    if 0 in epochs and one.epoch_ends[0] != several[0].epoch_ends[0]:
+        text += f" (in the first epoch {several[0].epoch_ends[0]} and {one.epoch_ends[0]})"
+    how = "divided" if theirs < mine else "multiplied"
+    return ExamFinding(
+        "steps-differ",
+        f"{text}, although they train on the same rows in each of the first steps: the number of steps is {how} by the "
+        "number of workers, and each step trains a whole global batch.",
+        _SAME_STEPS,
+    )
+
+
+def _alike(one: Recording, several: Sequence[Recording]) -> int:
+    """Return the number of steps at the beginning in which all workers together train on the rows of one worker."""
+    alike = 0
+    for step in sorted(one.rows.keys() & several[0].rows.keys()):
+        if Counter(one.rows[step]) != Counter(chain(*(each.rows.get(step, ()) for each in several))):
+            break
+        alike += 1
+    return alike
+
+
 def other_order(one: Recording, several: Sequence[Recording]) -> str:
     """If the runs train on the same rows in different orders, return a clause that says so; otherwise, return ""."""
     steps = one.rows.keys() & several[0].rows.keys()
@@ -332,10 +370,14 @@ def _row_findings(
     same_total = one_counts.total() == several_counts.total()
     if missed:
         less = "less often than 1 worker" if any(several_counts[row] for row in missed) else "never, unlike 1 worker"
+        share = several_counts.total() / one_counts.total()
+        twice = ""
+        if abs(share * workers - 1) < SHARDED:
+            twice = f"; in all, they train on 1/{workers} of its rows, as when data that is sharded is sharded again"
         yield ExamFinding(
             "rows-missed",
             f"Rows are lost: {workers} workers train on {len(missed)} of {number_of('row', len(one_counts))} {less} "
-            f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}).",
+            f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}){twice}.",
             _SAME_SEED if same_total else _SHARD_ONCE,
         )
     if repeated:
@@ -357,76 +399,3 @@ def _rows_by_step(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]
 def _rows_per_step(several: Sequence[Recording]) -> float:
     sizes = [sum(map(len, steps)) for steps in _rows_by_step(several)]
     return float(np.median(sizes)) if sizes else 0.0
-
-
-def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """Return a finding that names the likely mistake, judging by which variables differ first, and by how much."""
-    workers = len(several)
-    large = [one for one in differing if one.distance >= SMALL * differing[0].distance]
-    first = next((one for one in large if one.kind == "weight"), differing[0])
-    where = f"{first.name} differs first, after step {several[0].shown(first.step)}"
-    norms = [one for one in differing if one.kind == "batch-norm"]
-    if norms:
-        return ExamFinding(
-            "batch-norm",
-            f"Batch normalization differs: {norms[0].name} after step {first.step} is not that of 1 worker, since each "
-            "of the workers normalizes its own part of the batch.",
-            _SYNCHRONIZED,
-        )
-    factor = _common_factor(large, workers)
-    if factor is not None and factor > 1:
-        return ExamFinding(
-            "loss-summed",
-            f"The gradients are {factor:g} times too large with {workers} workers: the loss is summed over the "
-            f"workers, or divided by the local batch instead of the global one ({where}).",
-            "tf.nn.compute_average_loss(per_example_loss, global_batch_size=GLOBAL_BATCH), and SUM in strategy.reduce.",
-        )
-    if factor is not None:
-        return ExamFinding(
-            "averaged-twice",
-            f"The gradients are {factor:.3g} of what they are with 1 worker: they are averaged over the {workers} "
-            f"workers twice ({where}).",
-            "Divide the loss by the global batch, once; the strategy sums the gradients of the workers.",
-        )
-    if (uneven := _uneven_step(several, first.step)) is not None:
-        sizes = [len(recording.rows.get(uneven, ())) for recording in several]
-        return ExamFinding(
-            "uneven-rows",
-            f"1 worker and {workers} do not compute the same since a step in which the workers have different numbers "
-            f"of rows ({listed(list(map(str, sizes)))} in step {uneven}): each row of the smaller part weighs more "
-            f"({where}).",
-            "Divide the sum of the losses by the rows of the whole batch in that step, or batch with drop_remainder.",
-        )
-    return ExamFinding(
-        "differs",
-        f"1 worker and {workers} do not compute the same: {where}, by {min(first.distance, 9.99):.0%} of its update; "
-        f"so do {len(differing) - 1} others. No constant factor explains it.",
-        "Look at what is computed from a worker's own rows alone: a norm to clip by, a mean, a random draw; or at what "
-        "each worker adds whole, such as the losses of regularizers (model.losses).",
-    )
-
-
-def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
-    """Return the first step in which the workers have different numbers of rows; None if there is no such step.
-
-    The search begins after the last recorded state before the step `until`, and ends with `until`.
-    """
-    since = max((step for step in several[0].states if step < until), default=0)
-    steps = (step for step in sorted(several[0].rows) if since < step <= until)
-    return next((step for step in steps if len({len(one.rows.get(step, ())) for one in several}) > 1), None)
-
-
-def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """Return the factor (`workers` or 1 / `workers`) by which all updates differ; None if neither factor fits.
-
-    The slots of an optimizer may also differ by the square of the factor.
-    """
-    return next(
-        (factor for factor in (float(workers), 1 / workers) if all(_fits_factor(one, factor) for one in differing)),
-        None,
-    )
-
-
-def _fits_factor(one: Difference, factor: float) -> bool:
-    allowed = (factor, factor**2) if one.kind == "optimizer" else (factor,)
-    return one.factor is not None and any(abs(one.factor / each - 1) < CONSTANT for each in allowed)

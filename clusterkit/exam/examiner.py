@@ -15,6 +15,7 @@ from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.clipping import cut_off, last_common
 from clusterkit.exam.equality import Rerun, compared
+from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import (
     NOT_COMPARABLE,
     Cell,
@@ -41,9 +42,21 @@ from clusterkit.exam.plan import (
     quick_cells,
     readings,
     resumptions,
+    second_fit_killed,
     wanted,
 )
-from clusterkit.exam.resume import chance_note, differing_kinds, resumption, resumption_by_others, unsaved_draws
+from clusterkit.exam.recordings import recordings
+from clusterkit.exam.resume import (
+    chance_note,
+    differing_kinds,
+    failed_continuation,
+    repetition,
+    resumption,
+    resumption_by_others,
+    shared_backup,
+    step_of_second_fit,
+    unsaved_draws,
+)
 from clusterkit.exam.runs import ExaminedRun, ExamRuns, with_workers, workers_of
 from clusterkit.exam.scheduler import Done, Runs, Scheduler
 from clusterkit.exam.survival import (
@@ -51,11 +64,14 @@ from clusterkit.exam.survival import (
     SurvivalCell,
     old_checkpoint_findings,
     power_failure_findings,
+    recovery_remedy,
     survival_cells,
     survival_findings,
     torn_export_findings,
+    torn_file,
     why_unreachable,
 )
+from clusterkit.exam.tables import continued_documents, continued_tables, shared_tables
 from clusterkit.exam.verdict import verdict
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
@@ -165,10 +181,15 @@ class Examiner:
         if self.quick and not self.chosen:
             cells = quick_cells(cells, job.leader, unbroken.phases, saves)
         sizes = [workers, *([2 * workers] if self.wide else [])]
+        leader = runs.leader(unbroken)
+        second_fit = None if leader is None else step_of_second_fit(leader)
+        resuming = resumptions(job, baseline, workers, recorded, pace, exact)
+        if second_fit is not None:  # right after the first experiment, since it explains what others may find, too
+            resuming.insert(1, second_fit_killed(job, second_fit, pace))
         return breadth_first(
             readings(any(task.renamed for task in unbroken.tasks), Phase.EXPORTING in unbroken.phases()),
             comparisons(sizes, pace, baseline.last_step or 0),
-            resumptions(job, baseline, workers, recorded, pace, exact),
+            resuming,
             list(breaks(cells, baseline, recorded, pace, exact)),
         )
 
@@ -252,8 +273,7 @@ class Examiner:
             case StopAndResume() as stop:
                 # If the results depend on the number of workers, runs with different numbers can't be compared.
                 compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
-                by_others = stop.workers is not None
-                how = _Resumption(experiment.cells[0], stop.interruption.step, end, by_others, compares)
+                how = _Resumption(experiment.cells[0], stop.interruption.step, end, stop.workers, compares)
                 yield _resume_result(runs, how, made, state.exact)
             case SurvivalCell() as one:
                 exact = None if state.again is None or _draws_unsaved(runs, state.again) else state.exact
@@ -306,19 +326,9 @@ class Examiner:
         if not runs.is_synchronous:
             notes = (*notes, "parameter servers take updates as they come: runs are compared by their metric")
             return judge(cell, runs.metric(again), *ids, notes=notes)
-        last = None if first is None or second is None else last_common(first, second)
-        if last is None:
+        if first is None or second is None or last_common(first, second) is None:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
-        kinds = differing_kinds(*last)
-        findings = [
-            ExamFinding(
-                "not-deterministic",
-                f"Two unbroken runs with the same seed end with another {name}: the program is not deterministic, and "
-                "can be compared only roughly.",
-                "Seed what draws at random: numpy.random.default_rng(seed), tf.keras.utils.set_random_seed(seed).",
-            )
-            for name in list(kinds.values())[:1]
-        ]
+        findings = repetition(first, second)
         return judge(cell, findings, *ids, notes=notes)
 
 
@@ -442,7 +452,7 @@ def _compare(
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
     comparison = compared(one, several.tasks, rerun)
-    findings = comparison.findings
+    findings = [*comparison.findings, *shared_tables(alone.tables, several.tables)]
     if not findings and comparison.why_not:
         return not_reached(cell, NOT_COMPARABLE + comparison.why_not, *ids)
     if not findings and not (one.states or one.end):
@@ -489,14 +499,14 @@ def _saves_nothing(unbroken: ExaminedRun, last: int | None) -> str:
 class _Resumption:
     """How a run was interrupted after the step `step`, and continued.
 
-    The runs were ended after the step `end`; None stands for the program's own end. `by_others` says whether another
-    number of workers continued. If `compares` is False, the final metrics are not compared.
+    The runs were ended after the step `end`; None stands for the program's own end. `others` is the number of workers
+    that continued, if it is another one. If `compares` is False, the final metrics are not compared.
     """
 
     cell: Cell
     step: int
     end: int | None = None
-    by_others: bool = False
+    others: int | None = None
     compares: bool = True
 
 
@@ -514,17 +524,36 @@ def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: Examined
     if Phase.SAVED not in broken.phases(attempt=1):
         return not_reached(how.cell, f"nothing had been saved at step {how.step}, where it was interrupted", *ids)
     if not last.has_succeeded:
-        return judge(how.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.failure_text}.")], *ids)
+        return judge(how.cell, [failed_continuation(last.failure_text, how.others)], *ids)
     reference, continued = None if exact is None else runs.leader(exact), runs.leader(last)
     if how.end is not None and reference is not None and continued is not None:
         reference, continued = cut_off(reference, how.end), cut_off(continued, how.end)
     findings = list[ExamFinding]()
     if reference is not None and continued is not None:
-        findings = resumption_by_others(reference, continued) if how.by_others else resumption(reference, continued)
-    if not findings and how.compares and (reference is None or continued is None or how.by_others):
+        findings = resumption(reference, continued)
+        if how.others is not None:
+            findings = resumption_by_others(reference, continued)
+        findings = shared_backup(reference, findings, how.step)
+    if not findings and exact is not None and how.end is None:  # the tables of a run that was ended early are shorter
+        findings = _table_findings(runs, how, broken, last, exact)
+    if not findings and how.compares and (reference is None or continued is None or how.others is not None):
         findings = list(runs.metric(last, how.end))
     note = "" if reference is None else chance_note(reference)
     return judge(how.cell, findings, *ids, notes=[note] if note else [])
+
+
+def _table_findings(
+    runs: ExamRuns, how: _Resumption, broken: ExaminedRun, last: ExaminedRun, exact: ExaminedRun
+) -> list[ExamFinding]:
+    """Compare the tables and documents that the interrupted and continued runs left with those of an unbroken run."""
+    tables = last.tables
+    if last is not broken:
+        attempts = [*recordings(broken.run.recorded).values(), *recordings(last.run.recorded).values()]
+        tables = written_tables(attempts, broken.run.path.parent)
+    findings = list(continued_tables(exact.tables, runs.tables, tables, compares_lost=how.others is None))
+    if how.others is None:  # other workers sum in another order, so that they may have other numbers
+        findings += continued_documents(exact.tables, runs.tables, tables)
+    return findings
 
 
 def _break_result(
@@ -544,7 +573,7 @@ def _break_result(
     if end is not None and theirs is not None and (theirs.last_step or 0) >= end:
         baseline = runs.baseline_until(None if broken.result is None else broken.result.last_step)
         mine, theirs = None if mine is None else cut_off(mine, end), cut_off(theirs, end)
-    violated = violations(job, baseline, broken.result, broken.events, leaks)
+    violated = violations(job, baseline, broken.result, broken.events)
     differing = ""
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
         differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
@@ -552,6 +581,9 @@ def _break_result(
     recoveries = ledger_of(job, broken.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
-    findings = [*survival_findings(broken.result, violated, starts_anew, differing)]
+    torn = torn_file(one, recordings(broken.run.recorded))
+    remedy = recovery_remedy(broken.result, baseline.last_step) if violated or differing else ""
+    found = survival_findings(broken.result, [*violated, *leaks], starts_anew, differing, torn, remedy)
+    findings = list(found)
     result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
     return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

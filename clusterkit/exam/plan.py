@@ -30,6 +30,7 @@ from clusterkit.words.model import Task, number_of
 
 REPEAT = Cell(Chapter.REPEAT, "unbroken")
 KILLED = Cell(Chapter.RESUME, "killed-between-checkpoints")
+KILLED_LATER = Cell(Chapter.RESUME, "killed-in-the-second-fit")
 STOPPED = Cell(Chapter.RESUME, "stopped-between-checkpoints")
 STOPPED_LATER = Cell(Chapter.RESUME, "stopped-after-a-checkpoint")
 
@@ -65,7 +66,7 @@ class WorkerComparison:
 
 @dataclass(frozen=True, slots=True)
 class StopAndResume:
-    """A run that is stopped, and continued.
+    """A run that is stopped, and continued; or one whose leader is killed, and which restarts by itself.
 
     `workers` is the number of workers of the continued run; None stands for the same number.
     """
@@ -76,7 +77,7 @@ class StopAndResume:
     @property
     def stopped(self) -> str:
         """The name of the run that is stopped, from which several runs can continue."""
-        return f"stopped-after-step-{self.interruption.step}"
+        return f"{'killed' if self.interruption.fault else 'stopped'}-after-step-{self.interruption.step}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,12 @@ def resumptions(
         cost = pace.seconds(last - middle + again, 1)  # the run that is stopped is that of STOPPED
         found.append(Experiment((cell,), StopAndResume(Interruption(leader, middle), others), seconds=cost))
     return found
+
+
+def second_fit_killed(job: JobSpec, step: int, pace: StepPace) -> Experiment:
+    """Return the experiment in which the leader is killed at a step of the second `fit` that saves backups."""
+    kill = Interruption(job.leader, step, f"{FaultAction.KILL} {job.leader}")
+    return Experiment((KILLED_LATER,), StopAndResume(kill), seconds=pace.seconds(step, 2))
 
 
 def breaks(

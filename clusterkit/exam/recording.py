@@ -74,11 +74,19 @@ class Recording:
     rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
+    epoch_ends: dict[int, int] = field(default_factory=dict)  # maps each epoch of `fit` to its last step
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
+    read: set[str] = field(default_factory=set)  # paths of checkpoint files that were read
     # Maps the new path of each renamed file to True if the file was synced before it was renamed.
     renamed: dict[str, bool] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)  # the paths at which a model overwrote an older model
     draws: list[Draw] = field(default_factory=list)
+    # Maps the path of each table that the task wrote to its size before, in bytes, and True if it was only appended to.
+    tables: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    # The steps at which calls of `fit` began that save backups by Keras's BackupAndRestore.
+    backed_up_fits: list[int] = field(default_factory=list)
+    # The backup directory that a second `fit` shares with the first one, and the step at which the second one begins.
+    shared_backup: tuple[str, int] | None = None
     notes: list[str] = field(default_factory=list)
     followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
     reported: dict[int, int] = field(

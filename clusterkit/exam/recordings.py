@@ -77,28 +77,50 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.followed.add(step)
         case "precision" if isinstance(line.get("name"), str):
             recording.precision = line["name"][:50]
-        case "file" if isinstance(line.get("path"), str):
-            recording.files.add(line["path"])
-        case "replaced" if isinstance(line.get("path"), str):
-            recording.replaced.add(line["path"])
-        case "renamed" if isinstance(path := line.get("path"), str):
-            recording.renamed[path] = recording.renamed.get(path, True) and line.get("synced") is True
         case "rows" if _is_step(step) and isinstance(rows := line.get("rows"), list):
             recording.rows[step] = recording.rows.get(step, ()) + tuple(map(str, rows))
         case "callbacks":
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
+            if _is_step(step):
+                recording.epoch_ends[epoch] = step
         # With Keras on JAX, recorded states contain no variables, so the states are skipped.
         case "state" if _is_step(step) and (variables := _variables(line, directory)):
-            state = VariableState(step, variables)
-            match line.get("moment"):
-                case "begin":
-                    recording.begin = state
-                case "end":
-                    recording.end = state
-                case _:
-                    recording.states[step] = state
+            _keep_state(recording, line.get("moment"), VariableState(step, variables))
+        case _:
+            _read_line_of_files(recording, line)
+
+
+def _keep_state(recording: Recording, moment: object, state: VariableState) -> None:
+    match moment:
+        case "begin":
+            recording.begin = state
+        case "end":
+            recording.end = state
+        case _:
+            recording.states[state.step] = state
+
+
+def _read_line_of_files(recording: Recording, line: Mapping[str, Any]) -> None:
+    """Read a line about a file that the task has read or written."""
+    step: object = line.get("step")
+    match line.get("kind"):
+        case "file" if isinstance(line.get("path"), str):
+            recording.files.add(line["path"])
+        case "read" if isinstance(line.get("path"), str):
+            recording.read.add(line["path"])
+        case "table" if isinstance(path := line.get("path"), str) and _is_step(size := line.get("size")):
+            first, appended = recording.tables.get(path, (size, True))
+            recording.tables[path] = (first, appended and line.get("appends") is True)
+        case "backup" if _is_step(step):
+            recording.backed_up_fits.append(step)
+        case "shared-backup" if isinstance(path := line.get("path"), str) and _is_step(step):
+            recording.shared_backup = recording.shared_backup or (path, step)
+        case "replaced" if isinstance(line.get("path"), str):
+            recording.replaced.add(line["path"])
+        case "renamed" if isinstance(path := line.get("path"), str):
+            recording.renamed[path] = recording.renamed.get(path, True) and line.get("synced") is True
 
 
 def _is_step(value: object) -> TypeGuard[int]:

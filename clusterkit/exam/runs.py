@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
@@ -14,10 +14,12 @@ from clusterkit.chaos.model import Baseline, Timed
 from clusterkit.chaos.trial import NEVER_FAULT, During, FinishedRun, Trials
 from clusterkit.exam.breaking import FirstRunWatcher, Interrupter, Interruption
 from clusterkit.exam.equality import draws
+from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.pace import FirstRun, shortened
 from clusterkit.exam.recording import NUDGE, Recording, following
 from clusterkit.exam.recordings import by_task, recordings
+from clusterkit.exam.tables import Table
 from clusterkit.job.options import Options
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.usage import UsageReader
@@ -40,11 +42,13 @@ SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference be
 class ExaminedRun(FinishedRun):
     """A finished run and the recordings of its tasks' last attempts.
 
-    `missed_breaks` is the reason why an interruption or a fault did not take place; "" if nothing was missed.
+    `missed_breaks` is the reason why an interruption or a fault did not take place; "" if nothing was missed. `tables`
+    are the tables that the run has written, as they were when it ended.
     """
 
     tasks: Sequence[Recording] = ()
     missed_breaks: str = ""
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -97,6 +101,7 @@ class ExamRuns:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
         self.last: int | None = None  # the step after which all runs are ended; None stands for the program's own end
+        self.tables: Mapping[str, Table] = {}  # the tables of the first uninterrupted run
         self.started: list[str] = []  # the ids of the exam's runs
         self.alone_args: tuple[str, ...] = ()  # arguments that the program gets besides where one worker runs it
         self._durations = durations  # the wall seconds that each run took, by its id
@@ -173,8 +178,9 @@ class ExamRuns:
         began = time.monotonic()
         run = self.trials.run_job(run_id, options, during)
         self._durations[run_id] = time.monotonic() - began
-        tasks = by_task(recordings(run.run.recorded))
-        return ExaminedRun(run.run, run.result, run.events, run.problems, tasks)
+        attempts = recordings(run.run.recorded)
+        tables = written_tables(attempts.values(), run.run.path.parent)
+        return ExaminedRun(run.run, run.result, run.events, run.problems, by_task(attempts), tables=tables)
 
     def _is_recorded(self, run: RunDirectory) -> bool:
         """Return whether the tasks that train have recorded at least two steps, and the states after some of them."""
@@ -217,6 +223,7 @@ class ExamRuns:
         self.baseline = baseline_of(unbroken.result, unbroken.events)
         if self.last is not None:
             self.baseline = shortened(self.baseline, unbroken.events, self.last)
+        self.tables = unbroken.tables
         self.trials.limit(self.baseline.duration)
 
     def baseline_until(self, last: int | None) -> Baseline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline, Timed
@@ -10,6 +10,7 @@ from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.model import Cell, Chapter, ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.text.printable import printable
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Recovery
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec, Network
@@ -20,6 +21,19 @@ from clusterkit.words.reports import Checkpointed
 PAUSE_SECONDS = 4  # the duration of a lasting fault in a phase other than "step"
 PARTITION_SECONDS = 15  # the duration of a lasting fault in "step"; TensorFlow reports missing heartbeats after 10 s
 DISK_SECONDS = 3  # the duration of the disk-full fault
+
+_RESTORE = (
+    "Restore the newest checkpoint before the first step, with all that training changes, and set none of it again "
+    "after that."
+)
+_STEPS_LEFT = (
+    "Train the steps that are left: the number of the last step must not depend on the step at which the program began."
+)
+WIDTH = 200  # columns; longer lines of an error message are shortened
+_IN_PLACE = (
+    "Write another file in the same directory, file.flush(), os.fsync(file.fileno()), and then os.replace(new, path): "
+    "so the file is whole at any time, the old one or the new one."
+)
 
 # Cells without a run of their own: the recording of an uninterrupted run shows what an interruption would damage.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
@@ -192,19 +206,71 @@ def other_step(baseline: Baseline, middle: int) -> int | None:
     return None if near is None else near + 1
 
 
-def survival_findings(
-    result: RunResult | None, violations: Sequence[str], began_anew: bool = False, differing: str = ""
-) -> Iterator[ExamFinding]:
-    """Yield findings about a run with a fault: the run failed, violated invariants, or ended with different values."""
+def torn_file(one: SurvivalCell, attempts: Mapping[tuple[Task, int], Recording]) -> tuple[str, int] | None:
+    """Return the file that the cell's task was writing when the fault came, if a later attempt read it by that name.
+
+    Return the path, and the number of the attempt that read it; None if there is no such file. A file that is written
+    under another name, and then renamed, is read by a name under which no attempt wrote it.
+    """
+    if one.phase not in (Phase.SAVING_OPEN, Phase.SAVING_WRITE, Phase.SAVING_SYNC):
+        return None
+    in_place = set[str]()
+    for (task, number), recording in sorted(attempts.items(), key=lambda item: item[0][1]):
+        for path in sorted(recording.read & in_place):
+            return path, number
+        if task == one.task:
+            in_place |= recording.files - recording.renamed.keys()
+    return None
+
+
+def recovery_remedy(result: RunResult | None, last_step: int | None) -> str:
+    """Return what mends a program that recovered, but to something else than a run without faults.
+
+    Such a run ends at `last_step`; None if it is unknown.
+    """
     if result is None or result.state is not RunState.SUCCEEDED:
-        why = "it left no result" if result is None else result.reason
-        hints = () if result is None else result.explanations
-        yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(hints[0]) if hints else "")
+        return ""
+    return _RESTORE if last_step in (None, result.last_step) else _STEPS_LEFT
+
+
+def survival_findings(
+    result: RunResult | None,
+    violations: Sequence[str],
+    began_anew: bool = False,
+    differing: str = "",
+    torn: tuple[str, int] | None = None,
+    remedy: str = "",
+) -> Iterator[ExamFinding]:
+    """Yield findings about a run with a fault: the run failed, violated invariants, or ended with different values.
+
+    `torn` is what `torn_file` returns. `remedy` mends what the first of the violations says.
+    """
+    cause = ""
+    if torn is not None:
+        path, number = torn
+        cause = f" The fault came while {printable(path)} was written, and attempt {number} read that file."
+        remedy = _IN_PLACE
+    if result is None or result.state is not RunState.SUCCEEDED:
+        why = "it left no result" if result is None else _with_exception(result)
+        if torn is None and result is not None and result.explanations:
+            remedy = str(result.explanations[0])
+        yield ExamFinding("not-recovered", f"The job did not recover: {why}.{cause}", remedy)
         return
-    for text in violations:
-        yield ExamFinding("began-anew" if began_anew else "result-differs", text)
+    for number, text in enumerate(violations):
+        code = "began-anew" if began_anew else "result-differs"
+        yield ExamFinding(code, text if number else f"{text}{cause}", "" if number else remedy)
     if differing and not violations:
         yield ExamFinding(
             "result-differs",
-            f"Training recovered to something else: at the end {differing} is not that of the unbroken run.",
+            f"Training recovered to something else: at the end {differing} is not that of the unbroken run.{cause}",
+            remedy,
         )
+
+
+def _with_exception(result: RunResult) -> str:
+    """Return why a run failed, with the last line of the exception that ended it, if it was one."""
+    reason = result.reason.rstrip(".")
+    if result.cause is None or result.cause.exception is None:
+        return reason
+    lines = [printable(line).strip() for line in cause_lines(result.cause.tail, WIDTH)[-1:]]
+    return "; ".join([reason, *(line.rstrip(".") for line in lines if line and line.rstrip(".") not in reason)])

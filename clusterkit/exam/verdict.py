@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterkit.exam.bound import bound_at
+from clusterkit.exam.diagnosis import explanation
 from clusterkit.exam.equality import (
     GROWS_WITH_ITS_RATE,
     Rerun,
@@ -13,7 +14,6 @@ from clusterkit.exam.equality import (
     batch_growth,
     beyond_rounding,
     chance,
-    explanation,
     never,
     rows_findings,
 )
@@ -60,7 +60,7 @@ def verdict(
     if _trains_on_other_rows(one, several):
         return not_comparable(OTHER_ROWS.format(workers=workers), BY_EXAM)
     if differing := beyond_rounding(one, several[0], rerun):
-        found_first = explanation(differing, several)
+        found_first = explanation(differing, one, several)
         if why := chance(one, several, found_first):
             return not_comparable(why, BY_EXAM)
         return _different(found_first, one, compared)

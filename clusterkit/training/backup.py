@@ -121,8 +121,11 @@ class Backup(ReportProgress):
         self._draws.begin()
         self._batches_unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
         self._has_trained = False
-        self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
-        self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
+        # The names tell the exam that these variables are not the program's.
+        self._saved_position = ResourceVariable(
+            self._position, dtype=tf.int64, trainable=False, name="clusterkit_position"
+        )
+        self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False, name="clusterkit_results")
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
         self._checkpointer = Checkpointer(

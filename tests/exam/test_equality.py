@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -156,6 +157,89 @@ def test_an_optimizer_that_ignores_the_size_of_gradients_shows_it_in_its_slots()
     assert codes(recording(0, same, more=slots), *workers) == ["loss-summed"]
 
 
+def rate_of(value: float) -> dict[str, tuple[str, Values]]:
+    """The learning rate of an optimizer."""
+    return {"sgd/learning_rate": ("learning-rate", np.array(value, "float32"))}
+
+
+@pytest.mark.parametrize(
+    ("factor", "rates", "code", "said"),
+    [
+        (2.0, (0.1, 0.2), "rate-differs", "The learning rate is 0.2 with 2 workers and 0.1 with 1"),
+        (2.0, (0.1, 0.2), "rate-differs", "the updates of the weights are 2 times those of 1 worker"),
+        (1.5, (0.1, 0.15), "rate-differs", "the updates of the weights are 1.5 times those of 1 worker"),
+        (2.0, (0.1, 0.1), "loss-summed", "The gradients are 2 times too large with 2 workers"),
+        (2.0, None, "loss-summed", "or the learning rate, which was not seen"),
+        (4.0, (0.1, 0.1), "differs", "The gradients are 4 times too large with 2 workers (kernel"),
+        (0.25, (0.1, 0.1), "differs", "The gradients of 2 workers are 0.25 of what they are with 1 worker"),
+        (1.0, (0.1, 0.2), "", ""),  # nothing follows from it: such a rate may be set after the last step
+    ],
+)
+def test_a_learning_rate_is_told_from_a_gradient(
+    factor: float, rates: tuple[float, float] | None, code: str, said: str
+) -> None:
+    """By what was recorded; what nobody saw is not told as a fact."""
+    mine, theirs = (None, None) if rates is None else map(rate_of, rates)
+    workers = [recording(index, trained(factor), more=theirs) for index in (0, 1)]
+    found = equality(recording(0, trained(1.0), more=mine), workers)
+    assert [one.code for one in found] == [code] * bool(code)
+    assert all(said in one.text for one in found)
+
+
+def test_a_rate_that_does_not_explain_the_updates_is_told_without_them() -> None:
+    """The weights differ by something else, too."""
+    workers = [recording(index, trained(3.0), more=rate_of(0.2)) for index in (0, 1)]
+    (found,) = equality(recording(0, trained(1.0), more=rate_of(0.1)), workers)
+    assert found.code == "rate-differs"
+    assert "times those" not in found.text
+
+
+def test_a_rate_that_differs_later_is_told_with_the_step_at_which_it_was_equal() -> None:
+    """A callback may have set it, by what one of the workers measured."""
+    one, worker = (recording(0, trained(factor), more=rate_of(rate)) for factor, rate in ((1.0, 0.1), (2.0, 0.05)))
+    for each in (one, worker):
+        each.begin = VariableState(
+            0, {name: Variable(*kind[:1], False, kind[1]) for name, kind in rate_of(0.1).items()}
+        )
+    (found,) = equality(one, [worker, dataclasses.replace(worker, task=Task(TaskType.WORKER, 1))])
+    assert "(sgd/learning_rate, after step 1), and was equal after step 0; kernel" in found.text
+    assert "callback" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("slots", "said"),
+    [
+        ({"m": ("optimizer", GRADIENT)}, "The updates are 2 times too large"),  # the momentum of SGD has the rate in it
+        ({"m": ("optimizer", GRADIENT), "v": ("optimizer", GRADIENT**2)}, "The gradients are 2 times too large"),
+    ],
+)
+def test_slots_prove_a_gradient_if_they_are_squares(slots: dict[str, tuple[str, Values]], said: str) -> None:
+    """If no learning rate was seen."""
+    larger = {name: (kind, values * (4 if name == "v" else 2)) for name, (kind, values) in slots.items()}
+    workers = [recording(index, trained(2.0), more=larger) for index in (0, 1)]
+    (found,) = equality(recording(0, trained(1.0), more=slots), workers)
+    assert found.code == "loss-summed"
+    assert found.text.startswith(said)
+
+
+def test_larger_steps_with_equal_slots_are_not_told_as_larger_gradients() -> None:
+    """An optimizer such as Adam would show the gradients in its slots."""
+    slots = {"m": ("optimizer", GRADIENT), **rate_of(0.1)}
+    workers = [recording(index, trained(2.0), more=slots) for index in (0, 1)]
+    (found,) = equality(recording(0, trained(1.0), more=slots), workers)
+    assert found.code == "differs"
+    assert "although the optimizer's slots are equal" in found.text
+
+
+def test_eight_workers_whose_slots_have_the_square_of_the_factor() -> None:
+    """The first moments differ by less than a tenth of what the second do."""
+    slots = {"m": ("optimizer", GRADIENT), "v": ("optimizer", GRADIENT**2)}
+    more = {"m": ("optimizer", GRADIENT * 16), "v": ("optimizer", GRADIENT**2 * 256)}
+    workers = [recording(index, trained(1.0), more=more) for index in range(16)]
+    (found,) = equality(recording(0, trained(1.0), more=slots), workers)
+    assert (found.code, found.text[:33]) == ("loss-summed", "The gradients are 16 times too la")
+
+
 def test_batch_normalization_is_named_before_what_follows_from_it() -> None:
     """Its averages differ, and so do the weights."""
     mean = {"mean": ("batch-norm", GRADIENT)}
@@ -163,6 +247,19 @@ def test_batch_normalization_is_named_before_what_follows_from_it() -> None:
     theirs = trained(1.0, 0.5)
     found = codes(recording(0, trained(1.0), more=mean), *(recording(index, theirs, more=other) for index in (0, 1)))
     assert found == ["batch-norm"]
+
+
+@pytest.mark.parametrize(("apart", "code"), [(0.0, "loss-summed"), (0.5, "batch-norm")])
+def test_batch_normalization_is_not_blamed_if_all_workers_have_the_same_averages(apart: float, code: str) -> None:
+    """Then they follow from the weights; each worker might have its own."""
+    workers = [recording(index, trained(2.0)) for index in (0, 1)]
+    one = recording(0, trained(1.0))
+    for number, each in enumerate((one, *workers)):
+        averages = GRADIENT * (1.0 if number == 0 else 2.0 + number * apart)
+        kernel = each.states[1].variables["kernel"]
+        each.states[1] = VariableState(1, {"kernel": kernel, "mean": Variable("batch-norm", True, averages)})
+    found = equality(one, workers)
+    assert [finding.code for finding in found] == [code]
 
 
 A, B, C, D = ROWS[:2], ROWS[2:4], ROWS[4:6], ROWS[6:8]
@@ -215,6 +312,41 @@ def test_a_batch_that_grows_with_the_workers(rates: tuple[float, float] | None, 
     assert codes or "2 rows a step with 1 worker, 4 with 2" in comparison.why_not
 
 
+def test_data_that_is_sharded_twice_is_told_by_its_share() -> None:
+    """Half of the rows with two workers; any other share has no name."""
+    steps = {1: A + B, 2: C + D}, {1: A}, {1: C}
+    one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(steps))
+    (found,) = equality(one, several)
+    assert found.text.endswith(
+        "; in all, they train on 1/2 of its rows, as when data that is sharded is sharded again."
+    )
+    several[1].rows[1] = tuple(C + D[:1])
+    (found,) = equality(one, several)
+    assert "sharded again" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "found", "said"),
+    [
+        (8, 4, "steps-differ", "2 workers make 4 steps and 1 worker makes 8 (in the first epoch 2 and 4), although"),
+        (4, 8, "steps-differ", "the number of steps is multiplied by the number of workers"),
+        (4, 4, "", ""),
+    ],
+)
+def test_steps_that_depend_on_the_workers(mine: int, theirs: int, found: str, said: str) -> None:
+    """While the batches are the same: this is no matter of sharding."""
+    batches = [[f"row {step} {number}" for number in range(4)] for step in range(8)]
+    one = recording(0, trained(1.0), dict(enumerate(batches[:mine], 1)))
+    several = [
+        recording(at, trained(1.0), {step: rows[2 * at : 2 * at + 2] for step, rows in enumerate(batches[:theirs], 1)})
+        for at in (0, 1)
+    ]
+    one.epoch_ends, several[0].epoch_ends = {0: mine // 2, 1: mine}, {0: theirs // 2, 1: theirs}
+    findings = equality(one, several)
+    assert [one.code for one in findings] == [found] * bool(found)
+    assert all(said in one.text for one in findings)
+
+
 def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:
     """Some are read twice instead: the advice is a seed; it is given once."""
     steps = {1: A + B, 2: C + D}, {1: A, 2: C}, {1: B, 2: B}
@@ -261,6 +393,19 @@ def test_workers_that_do_not_agree(kind: str, on_read: bool, differs: bool) -> N
     found = list(agreement([mine, theirs]))
     assert [finding.code for finding in found] == ["workers-differ"] * differs
     assert all("worker:1" in finding.text and "step 3" in finding.text for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("factor", "found"),
+    [(2.0, ["workers-differ", "loss-summed"]), (1.5, ["workers-differ"]), (1.0, ["workers-differ"])],
+)
+def test_what_follows_from_workers_that_differ_is_not_explained_besides(factor: float, found: list[str]) -> None:
+    """A factor is a mistake of its own."""
+    workers = [recording(index, trained(factor)) for index in (0, 1)]
+    for index, worker in enumerate(workers):
+        own = Variable("weight", False, BEFORE + np.float32(index))
+        worker.states[1] = VariableState(1, {**worker.states[1].variables, "own": own})
+    assert codes(recording(0, trained(1.0)), *workers) == found
 
 
 def test_values_that_are_no_numbers_or_of_other_shapes_do_not_raise() -> None:

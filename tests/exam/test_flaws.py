@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from tests.environment import clean_environment
-from tests.exam.flaws import FLAWS, RIGHT, Flaw
+from tests.exam.flaws import FLAWS, RIGHT, Flaw, mended
 from tests.support import CHILDREN
 
-pytestmark = pytest.mark.timeout(400)  # longer than a command may take, which the other tests slow down
+pytestmark = pytest.mark.timeout(700)  # longer than two commands may take, which the other tests slow down
 FLAWED = CHILDREN / "flawed"
 
 
-def examined(home: Path, program: str, *args: str, cells: tuple[str, ...]) -> dict[str, Any]:
+def examined(home: Path, path: Path, *args: str, cells: tuple[str, ...]) -> dict[str, Any]:
     """Examine a program on two workers, and return the exam as JSON."""
     chosen = [f"--cell={cell}" for cell in cells]
-    servers = ["--ps=1"] if program == "served" else []
-    command = ["exam", "--json", "--seed=7", "--workers=2", *servers, *chosen, str(FLAWED / f"{program}.py"), *args]
+    servers = ["--ps=1"] if path.stem == "served" else []
+    command = ["exam", "--json", "--seed=7", "--workers=2", *servers, *chosen, str(path), *args]
     done = subprocess.run(
         [sys.executable, "-m", "clusterkit", *command],
         env=clean_environment(home),
@@ -36,10 +36,17 @@ def examined(home: Path, program: str, *args: str, cells: tuple[str, ...]) -> di
     return report
 
 
-def codes(report: dict[str, Any], cell: str) -> list[str]:
+def grade_of(report: dict[str, Any], cell: str) -> str:
+    """Whether a cell passed, failed or was not reached."""
+    (found,) = (one for one in report["cells"] if one["cell"] == cell)
+    return str(found["grade"])
+
+
+def findings(report: dict[str, Any], cell: str) -> list[dict[str, str]]:
     """What was found in a cell."""
     (found,) = (one for one in report["cells"] if one["cell"] == cell)
-    return [finding["code"] for finding in found["findings"]]
+    assert isinstance(found["findings"], list)
+    return found["findings"]
 
 
 def test_each_flaw_is_one_of_its_program() -> None:
@@ -57,16 +64,35 @@ def names_in(path: Path) -> set[str]:
     return {name for group in groups for name in re.findall(r'"(\w+)"', group)}
 
 
+@pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
+def test_each_remedy_is_an_edit_of_its_program(flaw: Flaw) -> None:
+    """Each text that it replaces is there, and the result is a program."""
+    text = (FLAWED / f"{flaw.program}.py").read_text()
+    for before, after in flaw.mend:
+        assert before in text
+        text = text.replace(before, after)
+    assert mended(flaw, (FLAWED / f"{flaw.program}.py").read_text()) == text
+    compile(text, flaw.name, "exec")
+
+
 def find(flaw: Flaw, home: Path) -> None:
-    """Assert that the exam finds a flaw."""
-    report = examined(home, flaw.program, flaw.name, cells=(flaw.cell,))
-    assert codes(report, flaw.cell)[:1] == [flaw.code], json.dumps(report, indent=1)
+    """Assert that the exam finds a flaw, and finds nothing any more in the program to which its remedy is applied."""
+    program = FLAWED / f"{flaw.program}.py"
+    report = examined(home, program, flaw.name, cells=(flaw.cell,))
+    found = findings(report, flaw.cell)
+    assert [one["code"] for one in found][:1] == [flaw.code], json.dumps(report, indent=1)
     assert report["exit_code"] == 1
+    assert flaw.remedy in found[0]["remedy"], found[0]
+    better = home / program.name
+    better.write_text(mended(flaw, program.read_text()))
+    report = examined(home, better, flaw.name, cells=(flaw.cell,))
+    assert grade_of(report, flaw.cell) == "passed", json.dumps(report, indent=1)
+    assert report["exit_code"] == 0
 
 
 @pytest.mark.tensorflow
 def test_a_flaw_is_found(tmp_path: Path) -> None:
-    """One that is drawn by chance."""
+    """One that is drawn by chance, and it passes once it is mended."""
     seed = random.randrange(2**32)
     flaw = random.Random(seed).choice(FLAWS)
     print("seed", seed, flaw)
@@ -77,7 +103,7 @@ def test_a_flaw_is_found(tmp_path: Path) -> None:
 @pytest.mark.table
 @pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
 def test_each_flaw_is_found(flaw: Flaw, tmp_path: Path) -> None:
-    """By the right chapter, and by its name."""
+    """By the right chapter, and by its name; what the exam says about it mends it."""
     find(flaw, tmp_path)
 
 
@@ -86,6 +112,6 @@ def test_each_flaw_is_found(flaw: Flaw, tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", RIGHT)
 def test_nothing_is_found_without_a_flaw(program: str, tmp_path: Path) -> None:
     """The same programs without an argument pass."""
-    report = examined(tmp_path, program, cells=RIGHT[program])
+    report = examined(tmp_path, FLAWED / f"{program}.py", cells=RIGHT[program])
     assert report["exit_code"] == 0, json.dumps(report, indent=1)
     assert {one["grade"] for one in report["cells"]} == {"passed"}

@@ -42,6 +42,13 @@ def test_everything_that_was_recorded(tmp_path: Path) -> None:
         {"kind": "callbacks", "step": 8, "values": {"EarlyStopping.best": 1.5}},
         {"kind": "logs", "epoch": 0, "step": 4, "values": {"loss": 0.5}},
         {"kind": "note", "text": "no rows"},
+        {"kind": "read", "path": "/c/state"},
+        {"kind": "table", "path": "/log.csv", "size": 5, "appends": True},
+        {"kind": "table", "path": "/log.csv", "size": 9, "appends": False},
+        {"kind": "backup", "path": "/backup", "step": 0},
+        {"kind": "backup", "path": "/backup", "step": 5},
+        {"kind": "shared-backup", "path": "/backup", "step": 5},
+        {"kind": "shared-backup", "path": "/other", "step": 8},
         '{"kind": "rows", "step": 5, "ro',  # the task was killed
     ]
     write(tmp_path, *lines, *more)
@@ -54,7 +61,12 @@ def test_everything_that_was_recorded(tmp_path: Path) -> None:
     assert recording.rows == {4: ("a", "b", "c")}
     assert recording.callbacks == {"EarlyStopping.best": 1.5}
     assert recording.logs == {0: {"loss": 0.5}}
+    assert recording.epoch_ends == {0: 4}
     assert recording.notes == ["no rows"]
+    assert recording.read == {"/c/state"}
+    assert recording.tables == {"/log.csv": (5, False)}
+    assert recording.backed_up_fits == [0, 5]
+    assert recording.shared_backup == ("/backup", 5)
     assert recording.last_step == 8
 
 
@@ -81,7 +93,9 @@ def test_steps_that_were_recounted_are_dropped(tmp_path: Path) -> None:
         '{"kind": "state", "step": 1}\n', '{"kind": "state", "step": 1, "file": "missing.npz", "variables": []}\n',
         '{"kind": "state", "step": 1, "file": "../../etc/passwd", "variables": [{}]}\n',
         '{"kind": "state", "step": 1, "file": 5, "variables": 7}\n', '{"kind": "callbacks", "values": ["a"]}\n',
-        '{"kind": "logs", "epoch": "x", "values": {}}\n', '{"kind": "note", "text": 5}\n', "[" * 100_000 + "\n",
+        '{"kind": "logs", "epoch": "x", "values": {}}\n', '{"kind": "note", "text": 5}\n',
+        '{"kind": "table", "path": "a", "size": -1}\n', '{"kind": "shared-backup", "path": 5, "step": 1}\n',
+        "[" * 100_000 + "\n",
     ],
 )  # fmt: skip
 def test_an_invalid_line_is_left_out(tmp_path: Path, line: str) -> None:

@@ -14,9 +14,11 @@ from clusterkit.exam.survival import (
     middle_step,
     old_checkpoint_findings,
     other_step,
+    recovery_remedy,
     survival_cells,
     survival_findings,
     torn_export_findings,
+    torn_file,
 )
 from clusterkit.exam.text import cell_lines, document, mark_of, summary
 from clusterkit.words.account import Recovery
@@ -24,7 +26,7 @@ from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
@@ -149,6 +151,63 @@ def test_what_did_not_hold(
 ) -> None:
     """A job that failed, began anew, or ended with something else."""
     assert [finding.code for finding in survival_findings(result, said, anew, differing)] == codes
+
+
+@pytest.mark.parametrize(
+    ("phase", "files", "renamed", "read", "torn"),
+    [
+        ("saving-write", {"/c/state"}, {}, {"/c/state"}, ("/c/state", 2)),
+        ("saving-open", {"/c/state"}, {}, {"/c/state"}, ("/c/state", 2)),
+        ("saving-write", {"/c/state.new"}, {}, set(), None),  # killed before the rename, and nothing older is there
+        ("saving-write", {"/c/state.new", "/c/state"}, {"/c/state": True}, {"/c/state"}, None),
+        ("step", {"/c/state"}, {}, {"/c/state"}, None),
+    ],
+)
+def test_a_file_that_was_being_written_and_is_read_by_that_name(
+    phase: str, files: set[str], renamed: dict[str, bool], read: set[str], torn: tuple[str, int] | None
+) -> None:
+    """Where files are renamed, the next attempt reads another name."""
+    (cell,) = (one for one in survival_cells(GANG, BASELINE, False) if one.cell.name == f"kill/worker:0/{phase}")
+    attempts = {
+        (TASK, 1): Recording(TASK, 1, files=files, renamed=renamed),
+        (TASK, 2): Recording(TASK, 2, read=read),
+    }
+    assert torn_file(cell, attempts) == torn
+
+
+@pytest.mark.parametrize(
+    ("result", "last", "remedy"),
+    [
+        (replace(SUCCEEDED, last_step=60), 60, "Restore the newest checkpoint before the first step"),
+        (replace(SUCCEEDED, last_step=90), 60, "Train the steps that are left"),
+        (SUCCEEDED, None, "Restore the newest"),
+        (RunResult(RunState.FAILED, 1, "no"), 60, ""),
+        (None, 60, ""),
+    ],
+)
+def test_what_mends_a_recovery_to_something_else(result: RunResult | None, last: int | None, remedy: str) -> None:
+    """By where it ended; the first sentence has the remedy, and one about what was left behind has none."""
+    found = recovery_remedy(result, last)
+    assert found.startswith(remedy)
+    assert bool(found) == bool(remedy)
+    texts = [one.remedy for one in survival_findings(SUCCEEDED, ("The loss is 3.", "A process was left."), remedy="R")]
+    assert texts == ["R", ""]
+
+
+def test_a_torn_file_and_the_exception_are_named() -> None:
+    """With what to do, in place of what is known of the exception."""
+    tail = ("Traceback (most recent call last):", '  File "/train.py", line 9, in <module>', "EOFError: No data left")
+    cause = Failure(TASK, 2, Exit(code=1), 1.0, tail, "EOFError: No data left")
+    failed = RunResult(RunState.FAILED, 1, "worker:0 exited with code 1", cause=cause)
+    (found,) = survival_findings(failed, (), torn=("/c/state", 2))
+    assert found.text == (
+        "The job did not recover: worker:0 exited with code 1; EOFError: No data left. The fault came while /c/state "
+        "was written, and attempt 2 read that file."
+    )
+    assert "os.replace(new, path)" in found.remedy
+    anew, other = survival_findings(SUCCEEDED, ("It began at step 0.", "The loss is 3."), True, torn=("/c/state", 2))
+    assert (anew.code, "/c/state" in anew.text, bool(anew.remedy)) == ("began-anew", True, True)
+    assert (other.text, other.remedy) == ("The loss is 3.", "")
 
 
 @pytest.mark.parametrize(

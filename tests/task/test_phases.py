@@ -37,6 +37,55 @@ def over(place: Path) -> None:
     write(place / "state")
 
 
+def in_place_between_steps(place: Path) -> None:
+    """A file that is written in place, after each step."""
+    for _ in range(2):
+        phases.phases.settle()
+        write(place / "state")
+    phases.phases.settle()
+    phases.phases.settle()
+
+
+def before_the_first_step(place: Path) -> None:
+    """The configuration of the program."""
+    write(place / "config.json")
+    phases.phases.settle()
+
+
+def a_picture(place: Path) -> None:
+    """A file that holds no state, by its name."""
+    phases.phases.settle()
+    write(place / "loss.png")
+    phases.phases.settle()
+
+
+def with_notes(place: Path) -> None:
+    """State and words in a directory of their own."""
+    phases.phases.settle()
+    (place / "ckpt").mkdir()
+    write(place / "ckpt" / "state")
+    write(place / "ckpt" / "notes.txt")
+    phases.phases.settle()
+
+
+def open_during_a_step(place: Path) -> None:
+    """A file that is closed after the next step."""
+    phases.phases.settle()
+    with (place / "state").open("w") as file:
+        phases.phases.audit("open", (str(place / "state"), "w", os.O_WRONLY))
+        phases.phases.watch_file(file, place / "state")
+        phases.phases.settle()
+        file.write("x")
+    phases.phases.settle()
+
+
+def a_log(place: Path) -> None:
+    """A file that is appended to is no checkpoint."""
+    phases.phases.settle()
+    phases.phases.audit("open", (str(place / "log"), "a", os.O_WRONLY | os.O_APPEND))
+    phases.phases.settle()
+
+
 def several(place: Path) -> None:
     """Two files in a new directory, which gets its name at the end, and is synced."""
     (place / "tmp").mkdir()
@@ -73,6 +122,12 @@ def saving_while_reading(place: Path) -> None:
         (whole, "saving o w s r saved"),
         (in_place, "saving o w saving o w"),
         (over, "saving o w saving o w"),
+        (in_place_between_steps, "saving o w saved saving o w saved"),
+        (open_during_a_step, "saving o w saved"),
+        (a_log, "saving o"),
+        (a_picture, "saving o w"),
+        (with_notes, "saving o w o w saved"),
+        (before_the_first_step, "saving o w"),
         (several, "saving o w o w r saved"),
         (elsewhere, ""),
         (reading, "read read"),

@@ -147,6 +147,24 @@ def test_a_fit_counts_batches_as_its_optimizer_does(made: Recorder, tmp_path: Pa
     assert made.step == 8
 
 
+@pytest.mark.parametrize(("restored", "step"), [(3, 3), (8, 8), (1, 3)])
+def test_a_second_fit_may_restore_its_own_backup(made: Recorder, restored: int, step: int) -> None:
+    """Its steps follow those of the first, and those that were trained before an interruption; they never go back."""
+    count: list[int] = made.count  # type: ignore[attr-defined]
+    callbacks = SimpleNamespace(model=SimpleNamespace(optimizer=Plain()), callbacks=[])
+    made.begin_fit(callbacks)
+    for batch in range(3):
+        count[0] += 1
+        made.end_batch(callbacks, batch)
+    made.end_fit(callbacks)
+    count[0] = restored
+    made.begin_fit(callbacks)
+    assert made.step == step
+    count[0] += 1
+    made.end_batch(callbacks, 0)
+    assert made.step == step + 1
+
+
 def test_a_program_that_ends_within_a_callback_has_made_that_step(made: Recorder, tmp_path: Path) -> None:
     """As one that is told to end does, after it has saved."""
     count: list[int] = made.count  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,8 @@ from clusterkit.task.patches import order
 from clusterkit.task.patches.recorder import callbacks as recorder_callbacks
 from clusterkit.task.patches.recorder import rows as recorder_rows
 from clusterkit.task.patches.recorder import seeds as recorder_seeds
-from clusterkit.task.patches.recorder.state import Registry, is_on_read, kind_of, leaf_of, sampled
+from clusterkit.task.patches.recorder import state as recorder_state
+from clusterkit.task.patches.recorder.state import Registry, is_on_read, kind_of, leaf_of, sampled, scheduled_rates
 from tests.support import load
 
 
@@ -115,6 +117,35 @@ def test_roles_are_those_of_optimizers_and_metrics() -> None:
         "counter",
         "learning-rate",
         "metric",
+    ]
+
+
+def test_a_learning_rate_that_follows_a_schedule_is_recorded_as_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the optimizer's count; what is no schedule, or raises an exception, has none."""
+
+    class LearningRateSchedule:
+        """As in Keras."""
+
+        def __call__(self, step: Any) -> float:
+            """The rate after a step."""
+            return 0.5 ** int(step)
+
+    class Fails(LearningRateSchedule):
+        """One of the program's own."""
+
+        def __call__(self, step: Any) -> float:
+            """No rate."""
+            raise KeyError("own")
+
+    monkeypatch.setattr(recorder_state, "count_of", lambda optimizer: 3)
+    monkeypatch.setitem(sys.modules, "tensorflow.python.eager.record", SimpleNamespace(stop_recording=nullcontext))
+    rates: list[Any] = [LearningRateSchedule(), Fails(), Plain(), lambda: 0.1, None]
+    optimizers = [SimpleNamespace(name="adam", _learning_rate=rate) for rate in rates]
+    optimizers.append(SimpleNamespace(name="old", _hyper={"learning_rate": LearningRateSchedule()}))
+    found = [(about["name"], about["kind"], float(value)) for about, value in scheduled_rates(optimizers)]
+    assert found == [
+        ("learning_rate of adam", "learning-rate", 0.125),
+        ("learning_rate of old#6", "learning-rate", 0.125),
     ]
 
 

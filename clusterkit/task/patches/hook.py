@@ -129,6 +129,7 @@ PROBES = {
     "recorder": {
         "sys": ("recorder/seeds", "keep_states"),
         "os": ("recorder/files", "watch"),
+        "io": ("recorder/tables", "watch_os"),
         "random": ("recorder/seeds", "seed"),
         "numpy.random": ("recorder/seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder/seeds", "seed_generators"),
@@ -160,8 +161,9 @@ PROBES = {
     "phases": {
         **dict.fromkeys(
             (
-                *(*CALLBACKS, *OPTIMIZERS, TRAINER, COORDINATOR, STRATEGIES, *SAVERS),
-                *("clusterkit.training.checkpointer", "clusterkit.training.exporting", "h5py._hl.files"),
+                *(*CALLBACKS, *OPTIMIZERS, TRAINER, COORDINATOR, STRATEGIES, FUNCTIONS, *SAVERS),
+                *("clusterkit.training.checkpointer", "clusterkit.training.exporting", "clusterkit.training.progress"),
+                "h5py._hl.files",
             ),
             ("phased", "watch"),
         ),

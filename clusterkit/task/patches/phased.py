@@ -31,6 +31,9 @@ STEPS = (
     "BaseOptimizer.apply", "_BaseOptimizer.apply_gradients", "OptimizerV2.apply_gradients",
 )  # fmt: skip
 
+# The program makes these calls in each step of a compiled loop, where it makes none of STEPS.
+CONTINUES = ("Function.__call__", "ProgressChannel.progress", "ProgressChannel.progress_with")
+
 
 class Operations:
     """A stand-in for TensorFlow's module of C functions that reports eager operations that write checkpoints."""
@@ -53,6 +56,7 @@ def watch(module: Any, load: Any) -> None:
     hook, phases = load("task/patches/hook"), load("task/patches/phases").phases
     before = {
         **dict.fromkeys(STEPS, phases.step),
+        **dict.fromkeys(CONTINUES, phases.settle),
         "CallbackList.on_test_begin": phases.evaluate,
         "NewCheckpointReader": phases.read,
         "MultiDeviceSaver.save": partial(save_on_several, phases, module),

@@ -21,6 +21,8 @@ WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep duri
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
 AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin when a function is called, not at its first I/O
+# The names of files that hold no state: without a rename, they are not taken for a checkpoint.
+LOGS = (".csv", ".tsv", ".jsonl", ".log", ".txt", ".png", ".svg", ".html", ".yaml", ".yml", ".toml")
 BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 
@@ -31,12 +33,14 @@ class Save:
         self.place = place
         self.paths = set[str]()
         self.files = 0  # the number of open Python file objects that belong to this save
+        self.has_state = False  # True if a file may hold state: not if all are appended to or have names of LOGS
 
 
 class ThreadState(_thread._local):
     """A thread's phases. "Function" here means a function of TensorFlow or Keras that saves, restores or evaluates."""
 
     is_reporting = False
+    has_continued = False  # True if the thread has made a step, or something that steps consist of
     save: Save | None = None  # the current save, if the program makes it without a function
     read: frozenset[str] = frozenset()  # paths that have been read outside a function since the last save
 
@@ -54,7 +58,9 @@ class Phases:
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
-        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file that a save opens
+        # Called with the path of each file that a save is about to open, or that the program is about to read.
+        self.opened: Callable[[str], object] = lambda path: None
+        self.reading: Callable[[str], object] = lambda path: None
         self.is_noted = False
         plain = os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
         self.directories = tuple({os.path.join(path, "") for path in (plain, os.path.realpath(plain))})
@@ -98,8 +104,23 @@ class Phases:
         if phase not in self.counts:
             self.reach(phase)
 
+    def settle(self, *_: object, **__: object) -> None:
+        """Report "saved" for a save without a rename: training continues, and the files of the save are closed.
+
+        Why not as soon as the files are closed: a program that renames them does so after that. What is written before
+        the first step, such as the program's configuration, is no checkpoint.
+        """
+        state = self.state
+        save, has_continued, state.has_continued = state.save, state.has_continued, True
+        if save is None or save.files or self.is_off or not save.paths:
+            return
+        state.save = None
+        if has_continued and save.has_state:
+            self.reach("saved")
+
     def step(self, *_: object, **__: object) -> None:
-        """Report "starting" before the first step, but not during an evaluation."""
+        """Report the end of a save, if any, and "starting" before the first step, but not during an evaluation."""
+        self.settle()
         if "starting" not in self.counts and not self.state.depth.get("evaluating"):
             self.reach_once("starting")
 
@@ -172,7 +193,12 @@ class Phases:
     def read(self, path: str) -> None:
         """Report that a file of a checkpoint is about to be read, but only once for the checkpoint."""
         state = self.state
-        if self.is_off or self.inside("saving") or state.save is not None:
+        if self.is_off or self.inside("saving"):
+            return
+        if path:
+            with self.own():
+                self.reading(path)
+        if state.save is not None:
             return
         if self.inside("restoring"):
             if "restoring" in state.reached:
@@ -212,6 +238,8 @@ class Phases:
         found = self.find(path)
         if found and flags & (os.O_WRONLY | os.O_RDWR):
             self.save(OPEN, found)
+            if self.state.save is not None and not flags & os.O_APPEND and not found.endswith(LOGS):
+                self.state.save.has_state = True
         elif found.startswith(self.directories) and not os.path.isdir(found):
             self.read(found)
 
@@ -295,6 +323,7 @@ def watch_end(entry: Any) -> None:
         try:
             run(how, target)
         finally:
+            phases.settle()
             phases.reach_once("ending")
 
     entry.run = patched

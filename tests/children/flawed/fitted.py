@@ -49,6 +49,8 @@ with strategy.scope():
     if FLAW == "loss_times_workers":
         scale = float(strategy.num_replicas_in_sync)
         model.compile(tf.keras.optimizers.SGD(0.01), lambda a, b: scale * tf.reduce_mean((a - b) ** 2, axis=-1))
+    elif FLAW == "rate_of_fit_times_workers":
+        model.compile(tf.keras.optimizers.SGD(0.01 * strategy.num_replicas_in_sync), "mse")
     else:
         model.compile(tf.keras.optimizers.Adam(0.01), "mse")
 
@@ -75,8 +77,18 @@ if FLAW == "best_is_forgotten":
 if FLAW == "weights_alone_are_restored":
     weights = training.Checkpointer(**{f"w{n}": weight for n, weight in enumerate(model.weights)})
     callbacks = [tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: weights.save(epoch + 1))]
-if training.task_index() == 0:
+fits = 1
+if FLAW == "backup_of_two_fits":
+    fits, directory = 2, os.path.join(training.checkpoint_dir(), "backup")
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+if training.task_index() == 0 and FLAW != "backup_of_two_fits":
     callbacks.append(tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: export()))
 begun = weights.restore() if FLAW == "weights_alone_are_restored" else 0
-model.fit(data, epochs=3, initial_epoch=begun, verbose=0, callbacks=callbacks)
+steps = None
+if FLAW == "steps_divided_by_workers":
+    data, steps = data.repeat(), 192 // 16 // strategy.num_replicas_in_sync
+for number in range(fits):
+    if FLAW == "backup_of_two_fits":
+        callbacks = [tf.keras.callbacks.BackupAndRestore(directory)]
+    model.fit(data, epochs=3, steps_per_epoch=steps, initial_epoch=begun, verbose=0, callbacks=callbacks)
 print("done", os.path.basename(__file__))

@@ -1,5 +1,6 @@
 """A training loop of its own, right but for the flaw that is named: `loop.py FLAW`, or without any."""
 
+import json
 import os
 import sys
 
@@ -30,16 +31,28 @@ if FLAW == "not_sharded":
     data = data.with_options(options)
 data = strategy.experimental_distribute_dataset(data)
 
+
+def in_order_of(epoch):
+    """The rows in the order of an epoch."""
+    order = np.random.default_rng([1, epoch]).permutation(ROWS)
+    rows = tf.data.Dataset.from_tensor_slices((x[order], y[order])).batch(batch)
+    return strategy.experimental_distribute_dataset(rows)
+
+
 with strategy.scope():
     normalize = [tf.keras.layers.BatchNormalization(synchronized=FLAW != "normalized_per_worker")]
     dropout = [tf.keras.layers.Dropout(0.3, seed=7)] if FLAW in ("", "random_state_not_saved") else []
     layers = [tf.keras.Input((8,)), tf.keras.layers.Dense(16, "relu"), *normalize, *dropout, tf.keras.layers.Dense(1)]
     model = tf.keras.Sequential(layers)
     rate = tf.keras.optimizers.schedules.ExponentialDecay(0.02, 4, 0.9)
+    if FLAW == "rate_times_workers":
+        rate = 0.02 * workers
     optimizer = tf.keras.optimizers.Adam(0.02 if FLAW == "schedule_begins_anew" else rate)
     if FLAW != "restored_before_it_is_built":
         optimizer.build(model.trainable_variables)
     done = tf.Variable(0, dtype=tf.int64)
+    if FLAW == "own_variable_not_saved":
+        warmth = tf.Variable(0.1, trainable=False, name="warmth")
 if FLAW == "weights_of_another_seed_in_each_worker":
     start = np.random.default_rng(me).normal(size=(8, 16)).astype("float32") / 4
     weight = tf.Variable(start, name="outside")  # not the strategy's
@@ -57,6 +70,8 @@ def replica(rows, wanted):
             loss = tf.reduce_mean(losses) / workers
         if FLAW == "loss_averaged_twice":
             loss = loss / workers
+        if FLAW == "own_variable_not_saved":
+            loss = loss * warmth
     gradients = tape.gradient(loss, model.trainable_variables)
     if FLAW == "clipped_per_worker":
         gradients, _ = tf.clip_by_global_norm(gradients, 0.3)
@@ -91,7 +106,19 @@ if FLAW == "iterations_not_restored":
     optimizer.iterations.assign(0)
 first = 0 if FLAW == "epochs_counted_anew" else int(done.numpy())
 number = int(done.numpy()) if FLAW == "epochs_counted_anew" else 0
+log = os.path.join(training.checkpoint_dir(), os.pardir, "log.csv")
+logs = me == 0 and FLAW in ("rows_logged_twice", "log_written_anew")
+highest = -float("inf")
+if FLAW == "log_written_anew" and logs:
+    open(log, "w").close()
+started = 0 if FLAW == "order_of_epochs_since_the_start" else None
 for epoch in range(EPOCHS):
+    if started is not None:
+        if epoch < first // (ROWS // BATCH):
+            number += ROWS // BATCH
+            continue
+        data = in_order_of(started)
+        started += 1
     for rows in data:
         number += 1
         if number <= first and FLAW not in ("data_begins_anew", "epochs_counted_anew"):
@@ -103,7 +130,16 @@ for epoch in range(EPOCHS):
         if FLAW == "schedule_begins_anew":
             optimizer.learning_rate.assign(0.02 * 0.9 ** ((number - first) / 4))
         loss = float(step(rows))
+        if FLAW == "own_variable_not_saved":
+            warmth.assign(warmth * 1.05)
         done.assign(number)
+        if FLAW == "highest_of_this_process" and me == 0:
+            highest = max(highest, loss)
+            with open(os.path.join(os.path.dirname(log), "losses.json"), "w") as file:
+                json.dump({"highest": highest, "step": number}, file)
+        if logs or FLAW == "log_of_all_workers":
+            with open(log, "a") as file:
+                file.write(f"{number},{loss}\n")
         training.report(step=number, loss=loss)
         if number % EVERY == 0:
             checkpoints.save(number)

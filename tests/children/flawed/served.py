@@ -39,7 +39,7 @@ def step(rows):
 checkpoints = training.Checkpointer(weight=weight, done=done)
 begun = 0 if FLAW == "nothing_is_restored" else checkpoints.restore()
 if FLAW == "weights_begin_anew":
-    weight.assign(tf.zeros((4, 1)) + 3)
+    weight.assign(tf.zeros((4, 1)) + 30)
 rows = iter(coordinator.create_per_worker_dataset(batches))
 last = begun + STEPS if FLAW == "steps_are_added_after_a_restart" else STEPS
 for number in range(begun + EVERY, last + 1, EVERY):

@@ -1,4 +1,4 @@
-"""Records the files that a task saves, renames (and whether they were synced before), and overwrites with a model.
+"""Records the files that a task saves, reads, renames (and if they were synced before), and overwrites with a model.
 
 Checkpoints that TensorFlow writes in C++ code are not recorded.
 """
@@ -29,6 +29,7 @@ class Files:
         self.exporting: Callable[[], int] = int  # returns the number of the current export; 0 if there is none
         self.exported: dict[str, int] = {}  # maps a file to the number of the last export that wrote it
         self.replaced: set[str] = set()
+        self.read: set[str] = set()
 
     def opened(self, path: str) -> None:
         """Record that a file is about to be opened for writing."""
@@ -56,6 +57,13 @@ class Files:
             self.written.add(path)
             self.output.write("file", path=path)
 
+    def reading(self, path: str) -> None:
+        """Record that a file of a checkpoint is about to be read."""
+        text = os.path.realpath(path)
+        if text not in self.read and len(self.read) < MOST:
+            self.read.add(text)
+            self.output.write("read", path=text)
+
     def sync(self, file: Any, *_: object) -> None:
         """Store the path of a file that is about to be synced to disk."""
         if self.output.is_open:
@@ -81,7 +89,7 @@ def watch(module: Any, load: Any) -> None:
     """Patch `os` to record the files of this process from its start."""
     hook, output = load("task/patches/hook"), load("task/patches/recorder/output").output
     files, phases = Files(output), load("task/patches/phases").phases
-    phases.opened = files.opened
+    phases.opened, phases.reading = files.opened, files.reading
     files.exporting = lambda: phases.counts.get("exporting", 0) if phases.inside("exporting") else 0
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:

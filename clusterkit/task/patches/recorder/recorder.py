@@ -191,7 +191,10 @@ class Recorder:
             return
         optimizer = getattr(callbacks.model, "optimizer", None)
         count = self.state.count_of(optimizer)
-        if optimizer is not None and not any(other is optimizer for other in self.state.alive(self.fitted)):
+        fitted = self.state.alive(self.fitted)
+        if fitted and fitted[-1] is optimizer:  # a second `fit` of the optimizer, which a callback may have restored
+            self.step = max(self.step, self.base + count)
+        elif optimizer is not None and not any(other is optimizer for other in fitted):
             self.fitted.append(self.state.ref(optimizer))
             self.step += count
         self.base = self.step - count

@@ -1,0 +1,61 @@
+"""Which tables a task is recorded to write, and how long they were before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clusterkit.task.patches.recorder.tables import MOST, Tables
+
+
+class Output:
+    """Takes the records."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, int, bool]] = []
+
+    def write(self, kind: str, path: str, size: int, appends: bool) -> None:
+        """Take one."""
+        assert kind == "table"
+        self.lines.append((Path(path).name, size, appends))
+
+
+@pytest.fixture
+def output() -> Output:
+    """The lines that are recorded."""
+    return Output()
+
+
+def test_a_table_is_recorded_once_for_each_way_of_writing(output: Output, tmp_path: Path) -> None:
+    """With its size before the first time."""
+    path = tmp_path / "log.csv"
+    path.write_text("1,2\n")
+    tables = Tables(output)
+    for flags in (os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_APPEND, os.O_RDWR, os.O_WRONLY | os.O_TRUNC):
+        tables.opening(os.fsencode(path), flags)
+        path.write_text("1,2\n3,4\n")
+    assert output.lines == [("log.csv", 4, True), ("log.csv", 8, False)]
+
+
+def test_a_renamed_file_replaces_a_table(output: Output, tmp_path: Path) -> None:
+    """Its rows are all new. Other files are no tables."""
+    tables = Tables(output)
+    tables.replaced(tmp_path / "log.csv.new", tmp_path / "log.csv")
+    tables.replaced(tmp_path / "a.npz.new", str(tmp_path / "a.npz"))
+    tables.opening(str(tmp_path / "a.txt"), os.O_WRONLY)
+    tables.opening(str(tmp_path / "a.jsonl"), os.O_WRONLY)
+    tables.opening(str(tmp_path / "best.json"), os.O_WRONLY)
+    tables.opening(str(tmp_path / "ckpt-5" / "manifest.json"), os.O_WRONLY)  # of a checkpoint
+    assert output.lines == [("log.csv", 0, False), ("a.jsonl", 0, False), ("best.json", 0, False)]
+
+
+def test_a_program_may_write_any_number_of_tables(output: Output, tmp_path: Path) -> None:
+    """The record does not grow with them."""
+    tables = Tables(output)
+    for number in range(3 * MOST):
+        tables.opening(str(tmp_path / f"{number}.csv"), os.O_WRONLY)
+    assert len(output.lines) == MOST
