@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
@@ -29,6 +29,7 @@ P = TypeVar("P")
 TIMEOUT = "2m"  # the default of --cluster-timeout
 ENDING = 15.0  # seconds; waits end this long after the run's timeout, since the run's own report is more informative
 KEPT = "clusterkit-runs"  # the user property of a test report that holds the path of kept run directories
+ONE_RUN = ("timeout", "patience", "verify")  # the defaults of clusters that are not those of exams
 MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the `cluster` fixture starts."
 
 
@@ -65,12 +66,50 @@ class Clusters:
         self._ends.callback(cluster.stop)
         return cluster
 
-    def exam(self, program: str | os.PathLike[str], quick: bool = True, **options: Unpack[Keywords]) -> Report:
-        """Examine a program as `clusterkit exam` does: `assert cluster.exam("train.py", workers=2).exit_code == 0`."""
+    def exam(
+        self,
+        program: str | os.PathLike[str] | None = None,
+        *,
+        quick: bool = True,
+        budget: float | str | None = None,
+        cells: Sequence[str] = (),
+        chapters: Sequence[str] = (),
+        require: Sequence[str] | None = None,
+        keep: bool = False,
+        wide: bool = False,
+        **options: Unpack[Keywords],
+    ) -> Report:
+        """Examine a program as `clusterkit exam` does, and return the report. Raises BadJob.
+
+        In a test, write `assert report.ok, report.why`. The report is ok if no cell failed, and a cell of each chapter
+        in `require` passed. If `require` is None, these are the chapters in `chapters` or of the cells in `cells`; or,
+        if neither is given, "equality" (unless a single worker trains) and "resume". `budget` is a duration in seconds,
+        or text such as "5m"; by default 1m, or 6m if `quick` is False. The marker's options are the defaults of the
+        other options, except for its `timeout`.
+        """
         from clusterkit.exam.setup import examine_program
 
         __tracebackhide__ = True
-        return examine_program(self._find(program), quick, self._ends, **options)
+        options = {**self._exam_defaults(), **options}
+        if "file" in options:
+            options["file"] = self._find(options["file"])
+        return examine_program(
+            self._find(program),
+            self._ends,
+            quick=quick,
+            budget=budget,
+            cells=cells,
+            chapters=chapters,
+            require=require,
+            keep=keep,
+            wide=wide,
+            **options,
+        )
+
+    def _exam_defaults(self) -> Keywords:
+        """Return the defaults without the limits of a single run, since the exam derives those from its first run."""
+        kept = {name: value for name, value in self._defaults.items() if name not in ONE_RUN}
+        return cast("Keywords", kept)
 
     def _find(self, path: P) -> P | Path:
         """Resolve a path against the test's directory and pytest's rootdir. Return it unchanged if no file is found."""

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,15 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.job.options import GivenOptions, JobOptions, Options, env_flags, job_flags
+from clusterkit.job.options import (
+    GivenOptions,
+    JobOptions,
+    Options,
+    env_flags,
+    job_flags,
+    missing_in_shell,
+    pasteable_env_flags,
+)
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -59,18 +67,30 @@ class JobTemplate:
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 
-    def command(self, name: str = "up", *own: str) -> str:
+    def command(self, name: str = "up", *own: str, shell: Mapping[str, str] | None = None) -> str:
         """Return the command line `clusterkit NAME OWN…` for the job. Secrets are not included.
 
-        The shell's environment has to provide them.
+        The shell's environment has to provide them. With `shell`, the variables of the shell into which the user may
+        paste the command, other values of --env are included. A command that is stored has none of them.
         """
-        return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words()]))
+        return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words(shell)]))
 
-    def words(self) -> list[str]:
+    def words(self, shell: Mapping[str, str] | None = None) -> list[str]:
         """Return command-line arguments: the options, the program and the program's arguments."""
         options = self.options.copy()
-        env = {name: str(value) for name, value in options.pop("env", {}).items()}
-        return [*env_flags(env, self.job.show_env), *job_flags(options)]
+        options.pop("env", None)
+        show = self.job.show_env
+        flags = env_flags(self.env, show) if shell is None else pasteable_env_flags(self.env, show, shell)
+        return [*flags, *job_flags(options)]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables that were given as options, not those of a job file."""
+        return {name: str(value) for name, value in self.options.get("env", {}).items()}
+
+    def left_out(self, shell: Mapping[str, str]) -> list[str]:
+        """Return the variables whose values a command for this shell leaves out, and which the shell does not have."""
+        return missing_in_shell(self.env, self.job.show_env, shell)
 
     def with_changes(self, changes: Options, *without: str) -> JobTemplate:
         """Return a copy with changed options and without the options in `without`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -64,10 +65,11 @@ class Examiner:
     phase_limit: Sequence[str] | None = None  # the phases in which faults are injected; None stands for all phases
     disk: bool = False  # True if this machine can simulate a full disk
     wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
+    chapters: frozenset[Chapter] = frozenset()  # the only chapters to examine; an empty set stands for all
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
-        runs = ExamRuns(self.trials, self.report.name, self.report.seed)
+        runs = ExamRuns(self.trials, self.report.name, self.report.seed, self.report.durations)
         try:
             yield from self._chapters(runs)
         finally:
@@ -99,8 +101,22 @@ class Examiner:
                 yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def replay(self, cell: Cell) -> str:
-        template = self.trials.template.with_changes({"seed": self.report.seed}, "run_id", "timeout")
-        return template.command("exam", f"--cell={cell}")
+        """Return a command that examines only this cell again."""
+        template = self.trials.template
+        limited = () if template.job.limits.job else ("timeout",)  # the exam has set a timeout unless the user did
+        own = [f"--cell={cell}", *(["--wide"] if self.wide else [])]
+        again = template.with_changes({"seed": self.report.seed}, "run_id", *limited)
+        return again.command("exam", *own, shell=os.environ)
+
+    def log(self, run_id: str) -> str:
+        """Return the path of the log that explains how a run ended: that of the cause, or else the leader's last."""
+        run = self.trials.store.run(run_id)
+        result = run.result()
+        if result is not None and result.cause is not None:
+            return str(run.log(result.cause.task, result.cause.attempt))
+        leader = self.trials.template.job.leader
+        ended = [] if result is None else result.attempts
+        return str(run.log(leader, max((one.attempt for one in ended if one.task == leader), default=1)))
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""
@@ -179,6 +195,8 @@ class Examiner:
     def _is_wanted(self, cell: Cell) -> bool:
         if self.chosen:
             return str(cell) in self.chosen
+        if self.chapters and cell.chapter not in self.chapters:
+            return False
         if time.monotonic() < self.until:
             return True
         self.report.add(

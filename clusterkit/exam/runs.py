@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -66,10 +67,11 @@ class ExaminedRun(FinishedRun):
 class ExamRuns:
     """Runs the job for an exam, each time with the same seed."""
 
-    def __init__(self, trials: Trials, name: str, seed: int) -> None:
+    def __init__(self, trials: Trials, name: str, seed: int, durations: dict[str, float]) -> None:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
         self.started: list[str] = []  # the ids of the exam's runs
+        self._durations = durations  # the wall seconds that each run took, by its id
         self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
 
     @property
@@ -92,7 +94,9 @@ class ExamRuns:
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
         breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
+        began = time.monotonic()
         run = self.trials.run_job(f"{self.name}-{name}", {**common, **changes}, breaking)
+        self._durations[f"{self.name}-{name}"] = time.monotonic() - began
         missed = breaking.missed_breaks
         for one in () if run.result is None else run.result.not_injected:
             missed = missed or (one.why if one.fault in faults[1:] else "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from clusterkit.page.model.entities import Goodput, Run
+from clusterkit.text.dates import utc
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.explanations import address
@@ -148,7 +148,7 @@ def _facts(told: RunFacts) -> str:
     rows.append(("strategy", code(run.strategy)))
     rows += [("network", code(run.network)), ("engine", code(run.engine))]
     rows += _versions(told.clusterkit, told.platform)
-    rows.append(("began", _moment(run.wall)))
+    rows.append(("began", utc(run.wall)))
     if told.result is not None and told.result.verification is not None:
         rows.append(("verification", code(told.result.verification.headline)))
     if told.goodput is not None and told.goodput.goodput is not None:
@@ -219,7 +219,7 @@ def _campaign_facts(record: CampaignRecord) -> Iterator[tuple[str, str]]:
     yield "asked for", f"{number_of('run', record.asked_for)}, seed {record.seed}"
     yield "actions", code(", ".join(record.used))
     yield from _versions(record.clusterkit, record.platform)
-    yield "began", _moment(record.begun)
+    yield "began", utc(record.begun)
     if record.ended is not None:
         yield "took", shown(max(0.0, record.ended - record.begun))
     if record.baseline is not None:
@@ -253,13 +253,6 @@ def _row(run: RunRecord, outcome: str) -> Sequence[str]:
 
 def _seconds(value: float | None) -> str:
     return "—" if value is None else f"{value:.1f} s"
-
-
-def _moment(wall: float) -> str:
-    try:
-        return datetime.datetime.fromtimestamp(wall, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _safe(text: str) -> str:

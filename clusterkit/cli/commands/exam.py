@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,19 +12,28 @@ import click
 from clusterkit.cli.help import DURATION, Parsed, option
 from clusterkit.cli.options import JobCommand, given, job_options, program_argument
 from clusterkit.cli.terminal import echo, echo_json, say
+from clusterkit.text.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from clusterkit.exam.examiner import Examiner
+    from clusterkit.exam.model import Chapter
     from clusterkit.page.report_file import RunsReport
 
 
 def _cell(text: str) -> str:
     """Check the name of a cell, such as `survival/kill/worker:1/saving-rename`."""
+    from clusterkit.exam.model import parse_cell
+
+    return str(parse_cell(text))
+
+
+def _chapter(text: str) -> Chapter:
+    """Return the chapter with this name."""
     from clusterkit.exam.model import Chapter
 
-    if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", text):
-        raise ValueError(f"{text!r} is not a cell. An exam prints its cells, like resume/killed-between-checkpoints.")
-    return text
+    if text not in tuple(Chapter):
+        raise ValueError(f"{text!r} is not a chapter. {did_you_mean(text, tuple(Chapter), 'The chapters are')}")
+    return Chapter(text)
 
 
 @click.command(
@@ -35,6 +42,7 @@ def _cell(text: str) -> str:
     examples=(
         ("exam --workers 2 train.py", "All chapters, in at most six minutes."),
         ("exam --quick --workers 2 --ps 1 train.py", "One minute."),
+        ("exam --chapter equality --chapter resume --workers 2 train.py", "Only two chapters."),
         ("exam --cell resume/killed-between-checkpoints --workers 2 train.py", "Only one cell, again."),
     ),
 )
@@ -48,6 +56,20 @@ def _cell(text: str) -> str:
 )
 @option("--wide", is_flag=True, help="Also compare one worker with twice the requested number of workers.")
 @option("--cell", "cells", type=Parsed("CELL", _cell), multiple=True, help="Examine only this cell.")
+@option(
+    "--chapter",
+    "chapters",
+    type=Parsed("CHAPTER", _chapter),
+    multiple=True,
+    help="Examine only this chapter: repeat, equality, resume or survival.",
+)
+@option(
+    "--require",
+    type=Parsed("CHAPTER", _chapter),
+    multiple=True,
+    help="Exit with 3 only if nothing of this chapter has passed.",
+    show_default="each chapter that is examined",
+)
 @option("-o", "--output", metavar="FILE", help="Also write the exam as an HTML page, and its runs to another file.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, including those that passed.")
@@ -59,6 +81,8 @@ def command(
     budget: float | None,
     wide: bool,
     cells: tuple[str, ...],
+    chapters: tuple[Chapter, ...],
+    require: tuple[Chapter, ...],
     output: str | None,
     force: bool,
     keep: bool,
@@ -68,8 +92,9 @@ def command(
     """Run PROGRAM several times and compare what the runs compute.
 
     Takes every option of `up` that describes a job. Does one worker compute the same as several workers? Does a stopped
-    job continue where it stopped? Does the job survive each fault in each phase? Exit code: 0 if everything that was
-    examined passed, 1 if something failed, 4 if the program could not be examined.
+    job continue where it stopped? Does the job survive each fault in each phase? Exit code: 0 if nothing failed and a
+    cell of each chapter passed, 1 if a cell failed, 3 if nothing of a chapter was seen, 4 if the program could not be
+    examined. With --chapter or --cell, only these chapters and cells count.
 
     The program is not changed. If it sets no seed, TensorFlow and Keras get the same seed in all tasks, and NumPy and
     Python's random get a different seed in each worker of a gang. TensorFlow's operations are made deterministic, and
@@ -83,7 +108,9 @@ def command(
         raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
     if output is not None:
         check_output(output, force)
-    examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
+    examiner, warnings = make_examiner(
+        given(values), quick, budget, cells, keep, wide, chapters=chapters, require=require or None
+    )
     for warning in warnings:
         say(warning)
     met_first(examiner.trials.template.job)
@@ -118,7 +145,7 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     from clusterkit.exam.text import cell_lines, document, summary, title
     from clusterkit.words.errors import ClusterkitError
 
-    report, chapter, began, code = examiner.report, None, time.monotonic(), 0
+    report, chapter, code = examiner.report, None, 0
     echo(f"exam {report.name}, seed {report.seed}", err=as_json)
     try:
         with stopping_on_signals():
@@ -126,21 +153,20 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
                 if result.cell.chapter is not chapter:
                     chapter = result.cell.chapter
                     echo(f"\n{title(chapter)}", err=as_json)
-                now = time.monotonic()
-                echo("\n".join(cell_lines(report, result, now - began, examiner.replay)), err=as_json)
+                echo("\n".join(cell_lines(report, result, examiner.replay, examiner.log)), err=as_json)
                 if pages is not None:
                     for run in result.runs:
                         pages.add(examiner.trials.store.run(run))
-                began = now
     except Stopped as stopped:
         code = 128 + stopped.number
+        report.is_interrupted = True
     except ClusterkitError as error:
         report.invalid_reason = str(error)
     finally:
         examiner.trials.stop()
     echo("\n" + summary(report), err=as_json)
     if as_json:
-        echo_json(document(report, examiner.replay))
+        echo_json(document(report, examiner.replay, examiner.log))
     return code or report.exit_code
 
 
