@@ -42,9 +42,6 @@ NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.jso
 # A run's timeout is TIMEOUT_FACTOR times the duration of the baseline, but at least LEAST_TIMEOUT seconds.
 LEAST_TIMEOUT, TIMEOUT_FACTOR = 60.0, 10.0
 NO_TIMEOUT = 1e9  # seconds; practically unlimited, since --timeout ends the run
-# A fault that is never injected. While a fault waits for a step, tasks report every step at once, not in batches. So
-# the baseline shows how long after the report of a step the checkpoint is written, and faults can hit the write.
-NEVER_FAULT = "stop any for=1s @ step=99999999999"
 
 
 During = Callable[[Supervisor, RunDirectory], None]
@@ -65,7 +62,10 @@ class JobTemplate:
     def given_options(self) -> GivenOptions:
         """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
-        return gathered(options.pop("program", None), options.pop("args", ()), options)
+        given = gathered(options.pop("program", None), options.pop("args", ()), options)
+        if "fault" in options and not options["fault"]:
+            given.options["fault"] = ()  # an omitted option would not replace the faults of a job file
+        return given
 
     def command(self, name: str = "up", *own: str, shell: Mapping[str, str] | None = None) -> str:
         """Return the command line `clusterkit NAME OWN…` for the job. Secrets are not included.
@@ -132,7 +132,12 @@ class Trials:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> FinishedRun:
-        return self.run_job(f"{self.campaign}-baseline", {"fault": [NEVER_FAULT]})
+        """Run the job without faults.
+
+        While a fault waits for a step, tasks report every step at once. They do so here as well: so the baseline shows
+        how long after the report of a step the checkpoint is written, and faults can hit the write.
+        """
+        return self.run_job(f"{self.campaign}-baseline", {"fault": [], "every_step": True})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """Run a trial, and check the invariants. `name` is set for candidates of shrinking, whose files are removed."""

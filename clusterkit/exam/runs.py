@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
-from clusterkit.chaos.trial import NEVER_FAULT, FinishedRun, Trials
+from clusterkit.chaos.trial import FinishedRun, Trials
 from clusterkit.exam.breaking import Interrupter, Interruption
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
@@ -88,10 +88,12 @@ class ExamRuns:
     ) -> ExaminedRun:
         """Run the job with the interruptions `breaks` and the fault `fault`. The list `words` is added to --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # While a fault is waiting for a step, tasks report every step immediately. NEVER_FAULT is never injected, so
-        # tasks do this for the whole run.
-        faults = [NEVER_FAULT, *([fault] if fault else [])]
-        common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
+        common: Options = {
+            "record": ",".join(recorded),
+            "seed": self.seed,
+            "fault": [fault] if fault else [],
+            "every_step": True,  # as while a fault waits for a step, so that all runs report at the same moments
+        }
         self.started.append(f"{self.name}-{name}")
         breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
         began = time.monotonic()
@@ -99,7 +101,7 @@ class ExamRuns:
         self._durations[f"{self.name}-{name}"] = time.monotonic() - began
         missed = breaking.missed_breaks
         for one in () if run.result is None else run.result.not_injected:
-            missed = missed or (one.why if one.fault in faults[1:] else "")
+            missed = missed or one.why
         tasks = by_task(recordings(run.run.recorded))
         return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, missed)
 

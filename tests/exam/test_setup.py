@@ -1,0 +1,128 @@
+"""What an exam is made from: its chapters, the commands that it prints, and what a test may ask for."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from clusterkit.api.options import Keywords, gathered
+from clusterkit.exam.examiner import Examiner
+from clusterkit.exam.model import Cell, Chapter
+from clusterkit.exam.setup import examine_program, make_examiner
+from clusterkit.job.options import Options
+from clusterkit.words.errors import BadJob
+
+REPEAT, EQUALITY, RESUME, SURVIVAL = Chapter
+CELL = Cell(EQUALITY, "1-against-4")
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A program, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("")
+    return "train.py"
+
+
+def examiner(program: str, options: dict[str, Any], **own: Any) -> Examiner:
+    """An examiner of a program with these options of a job, and its own."""
+    return make_examiner(gathered(program, ["--lr", "0.1"], cast(Options, options)), **own)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "expected"),
+    [
+        ({"workers": 2}, {}, "--cell={} --workers=2 --seed=7 train.py"),
+        ({"workers": 2}, {"wide": True}, "--cell={} --wide --workers=2 --seed=7 train.py"),
+        ({"workers": 2, "timeout": 90}, {}, "--cell={} --workers=2 --timeout=90 --seed=7 train.py"),
+        ({"workers": 2, "env": {"MODE": "a b"}}, {}, "--cell={} '--env=MODE=a b' --workers=2 --seed=7 train.py"),
+        ({"workers": 2, "env": {"KEY": "x"}}, {}, "--cell={} --env=KEY --workers=2 --seed=7 train.py"),
+        ({"workers": 2, "run_id": "mine"}, {}, "--cell={} --workers=2 --seed=7 train.py"),
+    ],
+)
+def test_the_command_that_repeats_a_cell(
+    program: str, options: dict[str, Any], own: dict[str, Any], expected: str
+) -> None:
+    """Has what the cell depends on: the seed, --wide, the user's limit and variables, but not the exam's own limit."""
+    made = examiner(program, {**options, "seed": 7}, **own)
+    made.trials.limit(12.0)
+    words = shlex.split(made.replay(CELL))
+    asked = shlex.split(f"clusterkit exam {expected.format(CELL)} --lr 0.1")
+    assert words[:3] == asked[:3]
+    assert sorted(words) == sorted(asked)
+
+
+def test_the_command_that_repeats_the_exam(program: str) -> None:
+    """With the seed that was drawn, and the options of the exam itself."""
+    made = examiner(program, {"workers": 2}, quick=True, budget=90.0, chapters=(RESUME,), require=(RESUME,))
+    setting = made.report.setting
+    assert setting is not None
+    own = "--quick --budget=90 --chapter=resume --require=resume"
+    assert setting.command == f"clusterkit exam {own} --workers=2 --seed={made.report.seed} train.py --lr 0.1"
+    assert (setting.program, setting.tasks) == ("train.py", "2 workers")
+    assert setting.versions["clusterkit"]
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "applicable", "asked"),
+    [
+        ({"workers": 2}, {}, list(Chapter), list(Chapter)),
+        ({"workers": 1}, {}, [REPEAT, RESUME, SURVIVAL], [REPEAT, RESUME, SURVIVAL]),
+        ({"workers": 1}, {"wide": True}, list(Chapter), list(Chapter)),
+        ({"workers": 2}, {"chapters": (RESUME,)}, list(Chapter), [RESUME]),
+        ({"workers": 2}, {"cells": ("resume/x", "equality/1-against-2")}, list(Chapter), [RESUME, EQUALITY]),
+        ({"workers": 2}, {"require": (EQUALITY,)}, list(Chapter), [EQUALITY]),
+    ],
+)
+def test_what_an_exam_needs_to_pass(
+    program: str, options: dict[str, Any], own: dict[str, Any], applicable: list[Chapter], asked: list[Chapter]
+) -> None:
+    """All chapters that apply, unless some chapters or cells are chosen."""
+    report = examiner(program, options, **own).report
+    assert (list(report.chapters), list(report.asked)) == (applicable, asked)
+
+
+def test_only_the_chapters_that_were_chosen_are_examined(program: str) -> None:
+    """And the others do not count as skipped."""
+    made = examiner(program, {"workers": 2}, chapters=(RESUME,))
+    assert made._is_wanted(Cell(RESUME, "x"))
+    assert not made._is_wanted(CELL)
+    assert made.report.results == []
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"cells": "resume/x"}, "cells='resume/x': it has to be a list"),
+        ({"cells": ["resume"]}, "'resume' is not a cell"),
+        ({"chapters": ["resum"]}, "chapters: 'resum' is not a chapter. Did you mean resume?"),
+        ({"require": ["equal"]}, "require: 'equal' is not a chapter"),
+        ({"require": "equality"}, "it has to be a list"),
+        ({"budget": "soon"}, "budget='soon'"),
+        ({"budget": -1}, "budget=-1"),
+        ({"workers": "two"}, "--workers: 'two' is not a valid integer"),
+    ],
+)
+def test_what_a_test_may_not_ask_for(program: str, own: dict[str, Any], said: str) -> None:
+    """Is one clear error, and nothing runs."""
+    with ExitStack() as stack, pytest.raises(BadJob) as error:
+        examine_program(program, stack, **cast(Keywords, {"workers": 2, **own}))
+    assert said in str(error.value)
+
+
+def test_an_unknown_keyword(program: str) -> None:
+    """Is an error of the test."""
+    with ExitStack() as stack, pytest.raises(TypeError, match="no option 'budgets'"):
+        examine_program(program, stack, **cast(Keywords, {"budgets": 3}))
+
+
+def test_the_faults_of_a_job_file_are_not_those_of_an_exam(program: str) -> None:
+    """No faults replace them, which an omitted option would not."""
+    made = examiner(program, {"workers": 2, "fault": ["kill worker:1 @ step=5"]})
+    assert "fault" not in made.trials.template.given_options().options
+    none = made.trials.template.with_changes({"fault": []}).given_options()
+    assert none.options["fault"] == ()
