@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # imported late at runtime, since most test sessions start no
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
     from clusterkit.exam.model import Report
+    from clusterkit.exam.setup import ExamKeywords
 
 P = TypeVar("P")
 TIMEOUT = "2m"  # the default of --cluster-timeout
@@ -66,26 +67,21 @@ class Clusters:
         self._ends.callback(cluster.stop)
         return cluster
 
-    def exam(
-        self,
-        program: str | os.PathLike[str] | None = None,
-        *,
-        quick: bool = True,
-        budget: float | str | None = None,
-        cells: Sequence[str] = (),
-        chapters: Sequence[str] = (),
-        require: Sequence[str] | None = None,
-        keep: bool = False,
-        wide: bool = False,
-        **options: Unpack[Keywords],
-    ) -> Report:
+    def exam(self, program: str | os.PathLike[str] | None = None, **options: Unpack[ExamKeywords]) -> Report:
         """Examine a program as `clusterkit exam` does, and return the report. Raises BadJob.
 
         In a test, write `assert report.ok, report.why`. The report is ok if no cell failed, and a cell of each chapter
-        in `require` passed. If `require` is None, these are the chapters in `chapters` or of the cells in `cells`; or,
-        if neither is given, "equality" (unless a single worker trains) and "resume". `budget` is a duration in seconds,
-        or text such as "5m"; by default 1m, or 6m if `quick` is False. The marker's options are the defaults of the
-        other options, except for its `timeout`.
+        in `require` passed. Without `require`, these are the chapters in `chapters` or of the cells in `cells`; or, if
+        neither is given, "equality" (unless a single worker trains) and "resume".
+
+        quick: one fault for each phase, in about a minute; on unless it is False.
+        budget: the time after which no more cells are examined, in seconds or text such as "5m" [1m; 6m if not quick]
+        cells, chapters: the only cells and chapters to examine, by name.
+        require: the chapters without which the report is not ok.
+        keep: keep the directories of all runs in the test's state directory.
+        wide: also compare one worker with twice as many workers.
+
+        The other keywords are the options of the job. The marker's options are their defaults, except for `timeout`.
         """
         from clusterkit.exam.setup import examine_program
 
@@ -93,23 +89,12 @@ class Clusters:
         options = {**self._exam_defaults(), **options}
         if "file" in options:
             options["file"] = self._find(options["file"])
-        return examine_program(
-            self._find(program),
-            self._ends,
-            quick=quick,
-            budget=budget,
-            cells=cells,
-            chapters=chapters,
-            require=require,
-            keep=keep,
-            wide=wide,
-            **options,
-        )
+        return examine_program(self._find(program), self._ends, **options)
 
-    def _exam_defaults(self) -> Keywords:
+    def _exam_defaults(self) -> ExamKeywords:
         """Return the defaults without the limits of a single run, since the exam derives those from its first run."""
         kept = {name: value for name, value in self._defaults.items() if name not in ONE_RUN}
-        return cast("Keywords", kept)
+        return cast("ExamKeywords", kept)
 
     def _find(self, path: P) -> P | Path:
         """Resolve a path against the test's directory and pytest's rootdir. Return it unchanged if no file is found."""

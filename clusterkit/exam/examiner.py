@@ -31,7 +31,9 @@ from clusterkit.exam.survival import (
 )
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
+from clusterkit.store.examined import note_cells
 from clusterkit.text.durations import compact
+from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
@@ -71,7 +73,9 @@ class Examiner:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
         runs = ExamRuns(self.trials, self.report.name, self.report.seed, self.report.durations)
         try:
-            yield from self._chapters(runs)
+            for result in self._chapters(runs):
+                self._note(result)
+                yield result
         finally:
             if not self.trials.keep:
                 self._remove(runs.started)
@@ -117,6 +121,18 @@ class Examiner:
         leader = self.trials.template.job.leader
         ended = [] if result is None else result.attempts
         return str(run.log(leader, max((one.attempt for one in ended if one.task == leader), default=1)))
+
+    def _note(self, result: CellResult) -> None:
+        """Note the result in the runs of the cell, for those who look at one of these runs."""
+        for run in result.runs:
+            of_run = [self._noted(one) for one in self.report.results if run in one.runs]
+            note_cells(self.trials.store.run(run), of_run)
+
+    def _noted(self, result: CellResult) -> ExaminedCell:
+        texts = [result.reason] if result.reason else []
+        for finding in result.findings:
+            texts += [finding.text, f"→ {finding.remedy}"] if finding.remedy else [finding.text]
+        return ExaminedCell(self.report.name, str(result.cell), result.grade, tuple(texts), self.replay(result.cell))
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Unpack
+from dataclasses import dataclass
+from typing import Any, Unpack, cast
 
 from clusterkit import __version__
 from clusterkit.api.options import Keywords, check_names, gathered
@@ -30,80 +31,119 @@ BUDGET, QUICK_BUDGET = 360.0, 60.0
 REQUIRED = (Chapter.EQUALITY, Chapter.RESUME)
 
 
-def make_examiner(
-    options: GivenOptions,
-    quick: bool = False,
-    budget: float | None = None,
-    cells: Sequence[str] = (),
-    keep: bool = False,
-    wide: bool = False,
-    chapters: Sequence[Chapter] = (),
-    require: Sequence[Chapter] | None = None,
-) -> tuple[Examiner, tuple[str, ...]]:
-    """Return an examiner that has not started yet, and warnings for the user. Raises BadJob.
+@dataclass(frozen=True, slots=True)
+class ExamSettings:
+    """What to examine, and how.
 
-    `chapters` are the only chapters to examine; an empty sequence stands for all. `require` are the chapters without
-    which the exam does not pass; None stands for those that are examined.
+    `budget` is in seconds; None stands for the usual time. `cells` and `chapters` are the only ones to examine; an
+    empty sequence stands for all. `require` are the chapters without which the exam does not pass; None stands for
+    those that are examined.
     """
+
+    quick: bool = False
+    budget: float | None = None
+    cells: Sequence[str] = ()
+    keep: bool = False
+    wide: bool = False
+    chapters: Sequence[Chapter] = ()
+    require: Sequence[Chapter] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time after which no more cells are examined."""
+        return self.budget or (QUICK_BUDGET if self.quick else BUDGET)
+
+    @property
+    def flags(self) -> list[str]:
+        """The settings as command-line arguments."""
+        flags = ["--quick"] * self.quick + ["--wide"] * self.wide
+        flags += [] if self.budget is None else [f"--budget={exact(self.budget)}"]
+        flags += [f"--chapter={one}" for one in self.chapters]
+        flags += [f"--require={one}" for one in self.require or ()]
+        return [*flags, *(f"--cell={one}" for one in self.cells)]
+
+
+class ExamKeywords(Keywords, total=False):
+    """The keyword arguments of `cluster.exam`: those of an exam, and the options of the job."""
+
+    quick: bool
+    budget: float | str | None
+    cells: Sequence[str]
+    chapters: Sequence[str]
+    require: Sequence[str] | None
+    keep: bool
+    wide: bool
+
+
+OWN = frozenset(ExamKeywords.__annotations__) - frozenset(Keywords.__annotations__)
+
+
+def make_examiner(options: GivenOptions, settings: ExamSettings) -> tuple[Examiner, tuple[str, ...]]:
+    """Return an examiner that has not started yet, and warnings for the user. Raises BadJob."""
     asked, warnings = template_from(options)
     name = campaign_name(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
-    own = _flags(quick, budget, cells, wide, chapters, require)
-    budget = budget or (QUICK_BUDGET if quick else BUDGET)
-    trials = Trials(asked.with_changes({}, "fault", "seed", "run_id"), name, keep, kind="exam")
-    can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
-    phases = QUICK if quick else None
-    longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)
-    applicable = applicable_chapters(asked.job, wide)
-    chosen = chapters or [parse_cell(one).chapter for one in cells] or applicable
+    trials = Trials(asked.with_changes({}, "fault", "seed", "run_id"), name, settings.keep, kind="exam")
+    applicable = applicable_chapters(asked.job, settings.wide)
+    chosen = settings.chapters or [parse_cell(one).chapter for one in settings.cells] or applicable
     report = Report(
         name,
         seed,
-        budget=budget,
+        budget=settings.seconds,
         chapters=applicable,
-        asked=tuple(chosen if require is None else require),
-        asked_cells=tuple(dict.fromkeys(cells)),
-        setting=_setting(asked.with_changes({"seed": seed}, "run_id"), own),
+        asked=tuple(chosen if settings.require is None else settings.require),
+        asked_cells=tuple(dict.fromkeys(settings.cells)),
+        setting=_setting(asked.with_changes({"seed": seed}, "run_id"), settings.flags),
     )
-    until = time.monotonic() + budget
-    only = frozenset(chapters)
-    return Examiner(trials, report, until, longest, frozenset(cells), phases, can_fill, wide, only), warnings
+    examiner = Examiner(
+        trials,
+        report,
+        until=time.monotonic() + settings.seconds,
+        longest=0.0 if asked.job.limits.job else max(settings.seconds, BUDGET),
+        chosen=frozenset(settings.cells),
+        phase_limit=QUICK if settings.quick else None,
+        disk=not asked.job.hosts.count and why_not(network=False, disk=True) is None,
+        wide=settings.wide,
+        chapters=frozenset(settings.chapters),
+    )
+    return examiner, warnings
 
 
-def examine_program(
-    program: object,
-    cleanup: ExitStack,
-    *,
-    quick: bool = True,
-    budget: float | str | None = None,
-    cells: Sequence[str] = (),
-    chapters: Sequence[str] = (),
-    require: Sequence[str] | None = None,
-    keep: bool = False,
-    wide: bool = False,
-    **options: Unpack[Keywords],
-) -> Report:
+def examine_program(program: object, cleanup: ExitStack, **keywords: Unpack[ExamKeywords]) -> Report:
     """Examine a program. When the exit stack `cleanup` closes, the exam's live runs end. Raises BadJob or TypeError.
 
-    `budget` is in seconds, or text such as `5m`. `require` are the chapters without which the exam does not pass; None
+    The exam is quick unless `quick` is False. `require` are the chapters without which the exam does not pass; None
     stands for `chapters` or the chapters of `cells` if any are given, and otherwise for those of REQUIRED that apply.
     """
+    own = {name: value for name, value in keywords.items() if name in OWN}
+    options = cast("Keywords", {name: value for name, value in keywords.items() if name not in OWN})
     args = options.pop("args", ())
     check_names(options)
-    for cell in _names("cells", cells):
-        _check_cell(cell)
-    only, required = _chapters("chapters", chapters), None
-    if require is not None:
-        required = _chapters("require", require)
-    given = gathered(program, args, options)
-    examiner, _ = make_examiner(given, quick, _budget(budget), cells, keep, wide, only, required)
+    settings = _settings(own)
+    examiner, _ = make_examiner(gathered(program, args, options), settings)
     report = examiner.report
-    if require is None and not only and not cells:
+    if settings.require is None and not settings.chapters and not settings.cells:
         report.asked = tuple(one for one in REQUIRED if one in report.chapters)
     cleanup.callback(examiner.trials.stop)
     for _result in examiner.examine():
         pass
     return report
+
+
+def _settings(own: Mapping[str, Any]) -> ExamSettings:
+    """Check the keywords of an exam. Raises BadJob."""
+    cells, require = own.get("cells", ()), own.get("require")
+    for cell in _names("cells", cells):
+        _check_cell(cell)
+    return ExamSettings(
+        quick=bool(own.get("quick", True)),
+        budget=_budget(own.get("budget")),
+        cells=cells,
+        keep=bool(own.get("keep", False)),
+        wide=bool(own.get("wide", False)),
+        chapters=_chapters("chapters", own.get("chapters", ())),
+        require=None if require is None else _chapters("require", require),
+    )
 
 
 def applicable_chapters(job: JobSpec, wide: bool) -> tuple[Chapter, ...]:
@@ -112,8 +152,8 @@ def applicable_chapters(job: JobSpec, wide: bool) -> tuple[Chapter, ...]:
     return tuple(one for one in Chapter if workers > 1 or one is not Chapter.EQUALITY)
 
 
-def _names(keyword: str, given: Sequence[str]) -> Sequence[str]:
-    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+def _names(keyword: str, given: Any) -> Sequence[str]:
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(one, str) for one in given):
         raise BadJob([f"{keyword}={given!r}: it has to be a list of names."])
     return given
 
@@ -125,7 +165,7 @@ def _check_cell(text: str) -> None:
         raise BadJob([f"cells: {error}"]) from None
 
 
-def _chapters(keyword: str, given: Sequence[str]) -> tuple[Chapter, ...]:
+def _chapters(keyword: str, given: Any) -> tuple[Chapter, ...]:
     """Return the chapters with these names. Raises BadJob."""
     names = _names(keyword, given)
     for name in names:
@@ -134,29 +174,13 @@ def _chapters(keyword: str, given: Sequence[str]) -> tuple[Chapter, ...]:
     return tuple(Chapter(name) for name in names)
 
 
-def _budget(given: float | str | None) -> float | None:
+def _budget(given: Any) -> float | None:
     if given is None:
         return None
     try:
         return seconds(given)
     except ValueError as error:
         raise BadJob([f"budget={given!r}: {error}"]) from None
-
-
-def _flags(
-    quick: bool,
-    budget: float | None,
-    cells: Sequence[str],
-    wide: bool,
-    chapters: Sequence[Chapter],
-    require: Sequence[Chapter] | None,
-) -> list[str]:
-    """Return the exam's own options as command-line arguments."""
-    flags = ["--quick"] * quick + ["--wide"] * wide
-    flags += [] if budget is None else [f"--budget={exact(budget)}"]
-    flags += [f"--chapter={one}" for one in chapters]
-    flags += [f"--require={one}" for one in require or ()]
-    return [*flags, *(f"--cell={one}" for one in cells)]
 
 
 def _setting(template: JobTemplate, own: Sequence[str]) -> Setting:

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from clusterkit.api.options import Keywords, gathered
+from clusterkit.api.options import gathered
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Cell, Chapter
-from clusterkit.exam.setup import examine_program, make_examiner
+from clusterkit.exam.setup import ExamKeywords, ExamSettings, examine_program, make_examiner
 from clusterkit.job.options import Options
 from clusterkit.words.errors import BadJob
 
@@ -30,7 +30,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def examiner(program: str, options: dict[str, Any], **own: Any) -> Examiner:
     """An examiner of a program with these options of a job, and its own."""
-    return make_examiner(gathered(program, ["--lr", "0.1"], cast(Options, options)), **own)[0]
+    return make_examiner(gathered(program, ["--lr", "0.1"], cast(Options, options)), ExamSettings(**own))[0]
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_only_the_chapters_that_were_chosen_are_examined(program: str) -> None:
 def test_what_a_test_may_not_ask_for(program: str, own: dict[str, Any], said: str) -> None:
     """Is one clear error, and nothing runs."""
     with ExitStack() as stack, pytest.raises(BadJob) as error:
-        examine_program(program, stack, **cast(Keywords, {"workers": 2, **own}))
+        examine_program(program, stack, **cast(ExamKeywords, {"workers": 2, **own}))
     assert said in str(error.value)
 
 
 def test_an_unknown_keyword(program: str) -> None:
     """Is an error of the test."""
     with ExitStack() as stack, pytest.raises(TypeError, match="no option 'budgets'"):
-        examine_program(program, stack, **cast(Keywords, {"budgets": 3}))
+        examine_program(program, stack, **cast(ExamKeywords, {"budgets": 3}))
 
 
 def test_the_faults_of_a_job_file_are_not_those_of_an_exam(program: str) -> None:

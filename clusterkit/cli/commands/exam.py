@@ -101,16 +101,15 @@ def command(
     dropout is turned off when one worker is compared with several.
     """
     from clusterkit.cli.commands.report import STDOUT, check_output
-    from clusterkit.exam.setup import make_examiner
+    from clusterkit.exam.setup import ExamSettings, make_examiner
     from clusterkit.exam.verifying import met_first
 
     if output == STDOUT:
         raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
     if output is not None:
         check_output(output, force)
-    examiner, warnings = make_examiner(
-        given(values), quick, budget, cells, keep, wide, chapters=chapters, require=require or None
-    )
+    settings = ExamSettings(quick, budget, cells, keep, wide, chapters, require or None)
+    examiner, warnings = make_examiner(given(values), settings)
     for warning in warnings:
         say(warning)
     met_first(examiner.trials.template.job)
