@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from clusterkit.text.durations import compact
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
-from clusterkit.words.outcome import PROVED_NOTHING
 
+NOT_SEEN = 3  # exit code if nothing failed, but a chapter or a cell that was asked for was not seen
 NOT_EXAMINED = 4  # exit code if the program could not be examined
 
 
@@ -169,7 +169,7 @@ class Report:
             return 1
         if self.invalid_reason or not self.count(Grade.PASSED):
             return NOT_EXAMINED
-        return PROVED_NOTHING if self.missing() or self.missing_cells() else 0
+        return NOT_SEEN if self.missing() or self.missing_cells() else 0
 
     @property
     def ok(self) -> bool:

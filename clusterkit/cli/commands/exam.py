@@ -171,10 +171,13 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
 
 def _write_page(examiner: Examiner, path: Path, pages: RunsReport, as_json: bool) -> None:
     from clusterkit.cli.commands.report import write_output
-    from clusterkit.exam.page import page
+    from clusterkit.exam.page import PageParts, page
+    from clusterkit.page.report_file import page_files
 
     beside = _beside(path)
+    files = page_files()
+    style = files["palette.css"] + files["page.css"]
     links = {run: f"{quote(beside.name)}#run/{run}" for run in pages.run_ids}
     write_output(beside, pages.html().encode())
-    write_output(path, page(examiner.report, examiner.replay, links).encode())
+    write_output(path, page(examiner.report, PageParts(examiner.replay, links, style)).encode())
     echo(f"Wrote {path}, and the pages of its runs to {beside}.", err=as_json)
