@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clusterkit.chaos.invariants import began_anew, violations
@@ -105,12 +105,16 @@ class Examiner:
                 yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def replay(self, cell: Cell) -> str:
-        """Return a command that examines only this cell again."""
+        """Return a command that examines only this cell again, to be shown to the user who has started the exam."""
+        return self._replay(cell, os.environ)
+
+    def _replay(self, cell: Cell, shell: Mapping[str, str] | None) -> str:
+        """Return the command. Without a shell, it can be stored: it has no values of variables that may be secrets."""
         template = self.trials.template
         limited = () if template.job.limits.job else ("timeout",)  # the exam has set a timeout unless the user did
         own = [f"--cell={cell}", *(["--wide"] if self.wide else [])]
         again = template.with_changes({"seed": self.report.seed}, "run_id", *limited)
-        return again.command("exam", *own, shell=os.environ)
+        return again.command("exam", *own, shell=shell)
 
     def log(self, run_id: str) -> str:
         """Return the path of the log that explains how a run ended: that of the cause, or else the leader's last."""
@@ -132,7 +136,8 @@ class Examiner:
         texts = [result.reason] if result.reason else []
         for finding in result.findings:
             texts += [finding.text, f"→ {finding.remedy}"] if finding.remedy else [finding.text]
-        return ExaminedCell(self.report.name, str(result.cell), result.grade, tuple(texts), self.replay(result.cell))
+        command = self._replay(result.cell, None)
+        return ExaminedCell(self.report.name, str(result.cell), result.grade, tuple(texts), command)
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""

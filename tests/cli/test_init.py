@@ -163,6 +163,4 @@ def test_what_it_says_to_try_works(tmp_path: Path, home: Path) -> None:
     assert "step 320" in ran("clusterkit up -f job.toml", place)
     # All chapters take minutes. The test of the project examines resume, too.
     assert "2 of 2 cells passed" in ran("clusterkit exam --chapter equality -f job.toml", place)
-        "1-against-2", "equality"
-    )
     assert "3 passed" in ran("pytest -p no:cacheprovider -p clusterkit.pytest_plugin", place)

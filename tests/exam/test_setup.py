@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.api.options import gathered
 from clusterkit.exam.examiner import Examiner
-from clusterkit.exam.model import Cell, Chapter
+from clusterkit.exam.model import Cell, Chapter, ExamFinding, judge
 from clusterkit.exam.setup import ExamKeywords, ExamSettings, examine_program, make_examiner
 from clusterkit.job.options import Options
 from clusterkit.words.errors import BadJob
@@ -54,6 +54,16 @@ def test_the_command_that_repeats_a_cell(
     asked = shlex.split(f"clusterkit exam {expected.format(CELL)} --lr 0.1")
     assert words[:3] == asked[:3]
     assert sorted(words) == sorted(asked)
+
+
+def test_a_command_that_is_stored_has_no_values_of_variables(program: str) -> None:
+    """Unlike the one that is printed for the user who typed them."""
+    made = examiner(program, {"workers": 2, "env": {"MODE": "fast"}})
+    assert "--env=MODE=fast" in made.replay(CELL)
+    noted = made._noted(judge(CELL, [ExamFinding("x", "Twice.", "Halve.")]))
+    assert "MODE" in noted.command
+    assert "fast" not in noted.command
+    assert noted.text == "equality/1-against-4 failed: Twice. → Halve."
 
 
 def test_the_command_that_repeats_the_exam(program: str) -> None:
