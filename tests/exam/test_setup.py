@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from clusterkit.api.options import gathered
+from clusterkit.api.options import Keywords, gathered
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Cell, Chapter, ExamFinding, judge
 from clusterkit.exam.setup import ExamKeywords, ExamSettings, examine_program, make_examiner
 from clusterkit.job.options import Options
+from clusterkit.pytest_plugin import Clusters
 from clusterkit.words.errors import BadJob
 
 REPEAT, EQUALITY, RESUME, SURVIVAL = Chapter
@@ -136,3 +137,45 @@ def test_the_faults_of_a_job_file_are_not_those_of_an_exam(program: str) -> None
     assert "fault" not in made.trials.template.given_options().options
     none = made.trials.template.with_changes({"fault": []}).given_options()
     assert none.options["fault"] == ()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "asked", "budget"),
+    [
+        ({"workers": 2}, [EQUALITY, RESUME], 60.0),
+        ({"workers": 1}, [RESUME], 60.0),
+        ({"workers": 2, "quick": False}, [EQUALITY, RESUME], 360.0),
+        ({"workers": 2, "chapters": ["survival"], "budget": "5m"}, [SURVIVAL], 300.0),
+        ({"workers": 2, "cells": ["equality/1-against-2"]}, [EQUALITY], 60.0),
+        ({"workers": 1, "require": ["equality"]}, [EQUALITY], 60.0),
+        ({"workers": 2, "chapters": ["resume"], "require": []}, [], 60.0),
+    ],
+)
+def test_what_a_test_insists_on(
+    program: str, monkeypatch: pytest.MonkeyPatch, keywords: dict[str, Any], asked: list[Chapter], budget: float
+) -> None:
+    """Equality and resume as far as they apply, unless the test chooses."""
+    monkeypatch.setattr(Examiner, "examine", lambda self: iter(()))
+    with ExitStack() as stack:
+        report = examine_program(program, stack, **cast(ExamKeywords, keywords))
+    assert (list(report.asked), report.budget) == (asked, budget)
+
+
+def test_an_exam_in_a_test_has_the_options_of_the_marker(
+    program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """But not the time limit of a single run, and its own options come first."""
+    given: dict[str, Any] = {}
+
+    def note(program: object, cleanup: ExitStack, **keywords: Any) -> None:
+        given.update(keywords, program=program)
+
+    monkeypatch.setattr("clusterkit.exam.setup.examine_program", note)
+    defaults: Keywords = {"timeout": 120.0, "verify": "yes", "workers": 2, "file": "job.toml"}
+    Path("below").mkdir()
+    Path("below/job.toml").write_text("")
+    clusters = Clusters(tmp_path, defaults, [tmp_path / "below"])
+    clusters.exam(workers=3, chapters=["resume"])
+    assert given == {
+        "program": None, "workers": 3, "chapters": ["resume"], "file": tmp_path / "below/job.toml",
+    }  # fmt: skip
