@@ -80,6 +80,7 @@ class Clusters:
         require: the chapters without which the report is not ok.
         keep: keep the directories of all runs in the test's state directory.
         wide: also compare one worker with twice as many workers.
+        parallel: the number of runs at the same time [as many as cores and memory allow].
 
         The other keywords are the options of the job. The marker's options are their defaults, except for `timeout`.
         """

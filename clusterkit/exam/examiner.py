@@ -67,6 +67,7 @@ class Examiner:
     phase_limit: Sequence[str] | None = None  # the phases in which faults are injected; None stands for all phases
     disk: bool = False  # True if this machine can simulate a full disk
     wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
+    parallel: int | None = None  # the number of runs at the same time; None stands for as many as the machine allows
     chapters: frozenset[Chapter] = frozenset()  # the only chapters to examine; an empty set stands for all
 
     def examine(self) -> Iterator[CellResult]:

@@ -27,6 +27,7 @@ from clusterkit.words.job import JobSpec
 
 # The default times, in seconds, after which no more cells are examined: in a full exam, and in a quick exam.
 BUDGET, QUICK_BUDGET = 360.0, 60.0
+MOST_PARALLEL = 1000  # the largest number of runs at the same time; each run uses a thread
 # What a test insists on unless it says otherwise. A quick exam may have no time for survival.
 REQUIRED = (Chapter.EQUALITY, Chapter.RESUME)
 
@@ -37,7 +38,8 @@ class ExamSettings:
 
     `budget` is in seconds; None stands for the usual time. `cells` and `chapters` are the only ones to examine; an
     empty sequence stands for all. `require` are the chapters without which the exam does not pass; None stands for
-    those that are examined.
+    those that are examined. `parallel` is the number of runs at the same time; None stands for as many as the machine
+    allows.
     """
 
     quick: bool = False
@@ -47,6 +49,7 @@ class ExamSettings:
     wide: bool = False
     chapters: Sequence[Chapter] = ()
     require: Sequence[Chapter] | None = None
+    parallel: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -58,6 +61,7 @@ class ExamSettings:
         """The settings as command-line arguments."""
         flags = ["--quick"] * self.quick + ["--wide"] * self.wide
         flags += [] if self.budget is None else [f"--budget={exact(self.budget)}"]
+        flags += [] if self.parallel is None else [f"--parallel={self.parallel}"]
         flags += [f"--chapter={one}" for one in self.chapters]
         flags += [f"--require={one}" for one in self.require or ()]
         return [*flags, *(f"--cell={one}" for one in self.cells)]
@@ -73,6 +77,7 @@ class ExamKeywords(Keywords, total=False):
     require: Sequence[str] | None
     keep: bool
     wide: bool
+    parallel: int | None
 
 
 OWN = frozenset(ExamKeywords.__annotations__) - frozenset(Keywords.__annotations__)
@@ -104,6 +109,7 @@ def make_examiner(options: GivenOptions, settings: ExamSettings) -> tuple[Examin
         phase_limit=QUICK if settings.quick else None,
         disk=not asked.job.hosts.count and why_not(network=False, disk=True) is None,
         wide=settings.wide,
+        parallel=settings.parallel,
         chapters=frozenset(settings.chapters),
     )
     return examiner, warnings
@@ -143,6 +149,7 @@ def _settings(own: Mapping[str, Any]) -> ExamSettings:
         wide=bool(own.get("wide", False)),
         chapters=_chapters("chapters", own.get("chapters", ())),
         require=None if require is None else _chapters("require", require),
+        parallel=_parallel(own.get("parallel")),
     )
 
 
@@ -172,6 +179,14 @@ def _chapters(keyword: str, given: Any) -> tuple[Chapter, ...]:
         if name not in tuple(Chapter):
             raise BadJob([f"{keyword}: {name!r} is not a chapter. {did_you_mean(name, tuple(Chapter))}"])
     return tuple(Chapter(name) for name in names)
+
+
+def _parallel(given: Any) -> int | None:
+    if given is None:
+        return None
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= MOST_PARALLEL:
+        raise BadJob([f"parallel={given!r}: it has to be a number from 1 to {MOST_PARALLEL}."])
+    return given
 
 
 def _budget(given: Any) -> float | None:

@@ -69,11 +69,13 @@ def test_a_command_that_is_stored_has_no_values_of_variables(program: str) -> No
 
 def test_the_command_that_repeats_the_exam(program: str) -> None:
     """With the seed that was drawn, and the options of the exam itself."""
-    made = examiner(program, {"workers": 2}, quick=True, budget=90.0, chapters=(RESUME,), require=(RESUME,))
+    own = {"quick": True, "budget": 90.0, "parallel": 2, "chapters": (RESUME,), "require": (RESUME,)}
+    made = examiner(program, {"workers": 2}, **own)
     setting = made.report.setting
     assert setting is not None
-    own = "--quick --budget=90 --chapter=resume --require=resume"
-    assert setting.command == f"clusterkit exam {own} --workers=2 --seed={made.report.seed} train.py --lr 0.1"
+    flags = "--quick --budget=90 --parallel=2 --chapter=resume --require=resume"
+    assert made.parallel == 2
+    assert setting.command == f"clusterkit exam {flags} --workers=2 --seed={made.report.seed} train.py --lr 0.1"
     assert (setting.program, setting.tasks) == ("train.py", "2 workers")
     assert setting.versions["clusterkit"]
 
@@ -115,6 +117,8 @@ def test_only_the_chapters_that_were_chosen_are_examined(program: str) -> None:
         ({"require": "equality"}, "it has to be a list"),
         ({"budget": "soon"}, "budget='soon'"),
         ({"budget": -1}, "budget=-1"),
+        ({"parallel": 0}, "parallel=0: it has to be a number from 1 to 1000"),
+        ({"parallel": True}, "parallel=True"),
         ({"workers": "two"}, "--workers: 'two' is not a valid integer"),
     ],
 )
