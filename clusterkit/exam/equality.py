@@ -240,11 +240,18 @@ def explanation(differing: Sequence[Difference], several: Sequence[Recording]) -
         )
     return ExamFinding(
         "differs",
-        f"1 worker and {workers} do not compute the same: {where}, by {min(first.distance, 9.99):.0%} of its update; "
-        f"so do {len(differing) - 1} others. No constant factor explains it.",
+        f"1 worker and {workers} do not compute the same: {where}, by {min(first.distance, 9.99):.0%} of its update"
+        f"{_and_others(len(differing) - 1)}. No constant factor explains it.",
         "Look at what is computed from a worker's own rows alone: a norm to clip by, a mean, a random draw; or at what "
         "each worker adds whole, such as the losses of regularizers (model.losses).",
     )
+
+
+def _and_others(count: int) -> str:
+    """Return a clause about the other variables that differ; "" if there are none."""
+    if count == 0:
+        return ""
+    return "; so does 1 other" if count == 1 else f"; so do {count} others"
 
 
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:

@@ -17,6 +17,7 @@ from clusterkit.views.recoveries import TITLES, recovery_cells
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import InjectedFault, RecoveryReport
 from clusterkit.words.campaign import CampaignRecord, RunRecord
+from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
@@ -79,6 +80,7 @@ class RunFacts:
     result: RunResult | None
     recovered: RecoveryReport
     goodput: Goodput | None
+    examined: tuple[ExaminedCell, ...] = ()  # the cells of an exam that were judged by the run
 
 
 def run_markdown(told: RunFacts) -> str:
@@ -93,7 +95,9 @@ def run_markdown(told: RunFacts) -> str:
         parts += ["### Recoveries", table(TITLES, [[code(cell, LONGEST_CELL) for cell in row] for row in rows])]
     if told.recovered.faults or (told.result is not None and told.result.not_injected):
         parts += ["### Faults", table(("", "at", "fault", "result"), list(_faults(told)))]
-    if again := _again(told):
+    if told.examined:
+        parts += ["### Exam", *_examined(told.examined)]
+    elif again := _again(told):
         parts += ["### To run it again", block([again], "sh")]
     return "\n\n".join(parts) + "\n"
 
@@ -198,6 +202,18 @@ def _came(fault: InjectedFault) -> str:
         "" if fault.healed is None else f"healed after {shown(max(0.0, fault.healed - fault.injected))}: {fault.why}"
     )
     return healed or ("training continued" if fault.went_on else fault.detail)
+
+
+def _examined(cells: Sequence[ExaminedCell]) -> Iterator[str]:
+    """Yield what an exam says of the run, and the commands that examine the failed cells again."""
+    yield table(("exam", "cell", "result"), [(code(cell.exam), code(cell.cell), code(_said(cell))) for cell in cells])
+    failed = [cell.command for cell in cells if cell.has_failed]
+    if failed:
+        yield block(failed, "sh")
+
+
+def _said(cell: ExaminedCell) -> str:
+    return f"{cell.grade}: {' '.join(cell.texts)}" if cell.texts else cell.grade
 
 
 def _again(told: RunFacts) -> str:

@@ -65,6 +65,19 @@ def test_a_constant_factor_is_named(factor: float, noise: float, found: list[str
     assert codes(recording(0, trained(1.0)), recording(0, theirs), recording(1, theirs)) == found
 
 
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "of its update. No"), (1, "so does 1 other. No"), (2, "so do 2 others. No")]
+)
+def test_other_variables_are_counted(count: int, said: str) -> None:
+    """None of them is not mentioned."""
+    here = {f"other{number}": ("weight", GRADIENT) for number in range(count)}
+    there = {name: (kind, values * np.float32(1.5)) for name, (kind, values) in here.items()}
+    theirs = trained(1.0, 0.5)
+    workers = [recording(index, theirs, more=there) for index in (0, 1)]
+    (finding,) = equality(recording(0, trained(1.0), more=here), workers)
+    assert said in finding.text
+
+
 def test_rows_that_each_worker_prepares_in_its_own_way_are_named() -> None:
     """As many as one worker's, and none with the same values: not a matter of sharding."""
     names = [f"row {number}" for number in range(8)]
