@@ -187,7 +187,10 @@ class Report:
 
         Empty if the exam has passed.
         """
-        return "\n".join(self._problems())
+        problems = list(self._problems())
+        if not problems and not self.ok:
+            return self.verdict()
+        return "\n".join(problems)
 
     def _problems(self) -> Iterator[str]:
         if self.invalid_reason:
@@ -199,8 +202,9 @@ class Report:
                     yield f"  {finding.text}"
                     if finding.remedy:
                         yield f"  → {finding.remedy}"
+        named = {parse_cell(name).chapter for name in self.asked_cells}  # for these, the cells say more
         for chapter in self.missing():
-            if not self.count(Grade.FAILED, chapter) and not self.invalid_reason:
+            if chapter not in named and not self.count(Grade.FAILED, chapter) and not self.invalid_reason:
                 yield f"{chapter} was not seen: {self._why_unseen(chapter)}."
         for name in self.missing_cells():
             for result in self.results:
@@ -214,7 +218,7 @@ class Report:
             return "; ".join(reasons)
         if chapter is Chapter.EQUALITY and chapter not in self.chapters:
             return "only one worker trains"
-        return "the exam was interrupted" if self.is_interrupted else "it has no cell for this job"
+        return "the exam was interrupted" if self.is_interrupted else "no cell of it was examined"
 
     def add(self, result: CellResult) -> CellResult:
         """Add a result to the report, and return the result as it was added.

@@ -109,6 +109,8 @@ def test_a_cell_that_was_asked_for_has_to_pass() -> None:
     assert report.why == f"resume/x was not reached: {NO_CHECKPOINT}."
     report.results[-1] = judge(Cell(RESUME, "x"), [])
     assert report.ok
+    report.asked = (RESUME, EQUALITY)
+    assert report.why == "equality was not seen: no cell of it was examined."
 
 
 def test_a_job_of_one_worker() -> None:
@@ -122,6 +124,12 @@ def test_a_job_of_one_worker() -> None:
     report.asked = (EQUALITY,)
     assert report.exit_code == 3
     assert report.why == "equality was not seen: only one worker trains."
+
+
+def test_an_exam_that_has_seen_nothing_says_so() -> None:
+    """Even if nothing was required."""
+    report = report_of((RESUME, NOT_REACHED), asked=())
+    assert report.why == report.verdict()
 
 
 def test_why_a_test_fails() -> None:
