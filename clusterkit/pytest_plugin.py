@@ -155,6 +155,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
     """Start clusters: `cluster("train.py", workers=2)` returns a running `clusterkit.Cluster`.
 
+    `cluster.exam("train.py", workers=2)` examines whether the program is right on several workers and resumes.
     During the test, CLUSTERKIT_HOME is a temporary directory, also for runs that the test starts in other ways.
     """
     from clusterkit.api.supervisor import session

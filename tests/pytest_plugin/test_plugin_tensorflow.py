@@ -54,6 +54,7 @@ def run_the_exam_of_the_page(cluster: Clusters, program: str) -> None:
     names["test_the_program_continues_where_it_was"](SimpleNamespace(exam=shorter))
 
 
+@pytest.mark.long
 def test_an_exam_fails_a_program_that_saves_nothing(
     cluster: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
