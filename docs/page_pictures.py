@@ -23,7 +23,7 @@ UP = """clusterkit up --detach --workers 2 --ps 1 --fault "kill worker:1 @ step=
     workloads/ps_train.py --steps 20000"""
 FLAWED = ROOT / "tests/children/flawed/saves.py"
 EXAM = "clusterkit exam --budget 4m --workers 2 --seed 7 -o exam.html train.py written_in_place"
-EXAM_SIZE = (1000, 760)
+EXAM_SIZE = (1000, 880)
 SEEN_FROM = 1200  # the step from which the page is drawn
 WITHIN = 600.0  # seconds for the run to get there
 SIZES = {1600: 1120, 1000: 1500}

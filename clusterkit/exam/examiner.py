@@ -117,7 +117,7 @@ class Examiner:
         again = template.with_changes({"seed": self.report.seed}, "run_id", *limited)
         return again.command("exam", *own, shell=shell)
 
-    def log(self, run_id: str) -> str:
+    def _log(self, run_id: str) -> str:
         """Return the path of the log that explains how a run ended: that of the cause, or else the leader's last."""
         run = self.trials.store.run(run_id)
         result = run.result()
@@ -128,7 +128,9 @@ class Examiner:
         return str(run.log(leader, max((one.attempt for one in ended if one.task == leader), default=1)))
 
     def _note(self, result: CellResult) -> None:
-        """Note the result in the runs of the cell, for those who look at one of these runs."""
+        """Note the result in the runs of the cell, for those who look at one of them, and the logs in the report."""
+        if result.grade is Grade.FAILED:
+            self.report.logs.update((run, self._log(run)) for run in result.runs)
         for run in result.runs:
             of_run = [self._noted(one) for one in self.report.results if run in one.runs]
             note_cells(self.trials.store.run(run), of_run)

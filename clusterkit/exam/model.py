@@ -127,6 +127,7 @@ class Report:
     is_interrupted: bool = False
     setting: Setting | None = None
     durations: dict[str, float] = field(default_factory=dict)  # the seconds of each run that no cell counts yet
+    logs: dict[str, str] = field(default_factory=dict)  # for each run of a failed cell, the path of the log to read
 
     def results_of(self, chapter: Chapter) -> list[CellResult]:
         return [result for result in self.results if result.cell.chapter is chapter]
@@ -202,6 +203,7 @@ class Report:
                     yield f"  {finding.text}"
                     if finding.remedy:
                         yield f"  → {finding.remedy}"
+                yield from (f"  {line}" for line in self.run_lines(result))
         named = {parse_cell(name).chapter for name in self.asked_cells}  # for these, the cells say more
         for chapter in self.missing():
             if chapter not in named and not self.count(Grade.FAILED, chapter) and not self.invalid_reason:
@@ -210,6 +212,10 @@ class Report:
             for result in self.results:
                 if str(result.cell) == name and result.grade is not Grade.FAILED:
                     yield f"{name} was {result.grade}: {result.reason}."
+
+    def run_lines(self, result: CellResult) -> list[str]:
+        """Return the last run of a failed cell and the path of its log, as a line; no line if the log is not known."""
+        return [f"run {run}, its log: {self.logs[run]}" for run in result.runs[-1:] if run in self.logs]
 
     def _why_unseen(self, chapter: Chapter) -> str:
         """Return why no cell of a chapter has passed or failed, as clauses."""

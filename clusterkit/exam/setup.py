@@ -20,7 +20,7 @@ from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 from clusterkit.system.platform import platform_of
-from clusterkit.text.durations import exact, seconds
+from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
@@ -60,7 +60,7 @@ class ExamSettings:
     def flags(self) -> list[str]:
         """The settings as command-line arguments."""
         flags = ["--quick"] * self.quick + ["--wide"] * self.wide
-        flags += [] if self.budget is None else [f"--budget={exact(self.budget)}"]
+        flags += [] if self.budget is None else [f"--budget={compact(self.budget)}"]
         flags += [] if self.parallel is None else [f"--parallel={self.parallel}"]
         flags += [f"--chapter={one}" for one in self.chapters]
         flags += [f"--require={one}" for one in self.require or ()]

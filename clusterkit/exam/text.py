@@ -26,14 +26,13 @@ NOT_PROVED = (
 )
 BUDGET_SPENT = "Cells were skipped because the time was up. Give the exam more time with --budget, as in --budget 30m."
 Replay = Callable[[Cell], str]
-LogOf = Callable[[str], str]  # returns the path of the log that explains how the run with this id ended
 
 
 def title(chapter: Chapter) -> str:
     return f"{chapter}: {_TITLES[chapter]}"
 
 
-def cell_lines(report: Report, result: CellResult, replay: Replay, log_of: LogOf) -> list[str]:
+def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
     """Format a finished cell: a line with the result, then findings and remedies.
 
     The last lines of a failed cell are its last run with the log, and the command that repeats the cell. A reason is
@@ -51,7 +50,7 @@ def cell_lines(report: Report, result: CellResult, replay: Replay, log_of: LogOf
         if finding.remedy:
             lines.append(f"      → {finding.remedy}")
     if result.grade is Grade.FAILED:
-        lines += [f"      run {run}, its log: {log_of(run)}" for run in result.runs[-1:]]
+        lines += [f"      {line}" for line in report.run_lines(result)]
         lines.append(f"      {replay(result.cell)}")
     return [printable(line) for line in lines]
 
@@ -91,7 +90,7 @@ def _unseen_lines(report: Report) -> list[str]:
     return [] if report.count(Grade.FAILED) or report.invalid_reason else report.why.splitlines()
 
 
-def document(report: Report, replay: Replay, log_of: LogOf) -> dict[str, Any]:
+def document(report: Report, replay: Replay) -> dict[str, Any]:
     """Return the exam as JSON. Durations are in seconds."""
     setting = report.setting
     return {
@@ -114,12 +113,11 @@ def document(report: Report, replay: Replay, log_of: LogOf) -> dict[str, Any]:
             chapter.value: {grade.value.replace(" ", "_"): report.count(grade, chapter) for grade in Grade}
             for chapter in Chapter
         },
-        "cells": [_cell_document(result, replay, log_of) for result in report.results],
+        "cells": [_cell_document(report, result, replay) for result in report.results],
     }
 
 
-def _cell_document(result: CellResult, replay: Replay, log_of: LogOf) -> dict[str, Any]:
-    failed = result.grade is Grade.FAILED
+def _cell_document(report: Report, result: CellResult, replay: Replay) -> dict[str, Any]:
     return {
         "cell": str(result.cell),
         "chapter": result.cell.chapter.value,
@@ -131,6 +129,6 @@ def _cell_document(result: CellResult, replay: Replay, log_of: LogOf) -> dict[st
         "recovery_seconds": result.seconds,
         "steps_trained_again": result.lost,
         "runs": list(result.runs),
-        "logs": [log_of(run) for run in result.runs] if failed else [],  # the runs of other cells are not kept
+        "logs": [report.logs[run] for run in result.runs if run in report.logs and result.grade is Grade.FAILED],
         "command": replay(result.cell),
     }

@@ -40,11 +40,7 @@ def replay(cell: Cell) -> str:
     return f"clusterkit exam --cell={cell} train.py"
 
 
-def log_of(run: str) -> str:
-    """The log of a run."""
-    return f"/runs/{run}/attempt-1.log"
-
-
+LOG = "/runs/{}/attempt-1.log"
 ALL = [(chapter, PASSED) for chapter in Chapter]
 FIRST_THREE = ALL[:3]
 
@@ -136,13 +132,15 @@ def test_why_a_test_fails() -> None:
     """What failed with its remedy, and why chapters were not seen; each reason once."""
     report = Report("exam-1", 7, asked=(EQUALITY, RESUME))
     report.add(judge(Cell(REPEAT, "unbroken"), []))
-    report.add(judge(Cell(EQUALITY, "1-against-2"), [ExamFinding("x", "The gradients are too large.", "Divide.")]))
+    report.add(judge(Cell(EQUALITY, "1-against-2"), [ExamFinding("x", "The gradients are too large.", "Divide.")], "r"))
+    report.logs["r"] = "/r/attempt-1.log"
     report.add(not_reached(Cell(RESUME, "a"), NO_CHECKPOINT))
     report.add(not_reached(Cell(RESUME, "b"), NO_CHECKPOINT))
     assert report.why.splitlines() == [
         "equality/1-against-2 failed:",
         "  The gradients are too large.",
         "  → Divide.",
+        "  run r, its log: /r/attempt-1.log",
         f"resume was not seen: {NO_CHECKPOINT}.",
     ]
 
@@ -168,7 +166,7 @@ def test_a_reason_is_given_once_in_a_chapter() -> None:
     report = Report("exam-1", 7)
     cells = [Cell(chapter, name) for chapter in (RESUME, SURVIVAL) for name in ("a", "b")]
     results = [report.add(not_reached(cell, NO_CHECKPOINT)) for cell in cells]
-    lines = [cell_lines(report, result, replay, log_of) for result in results]
+    lines = [cell_lines(report, result, replay) for result in results]
     assert [len(each) for each in lines] == [2, 1, 2, 1]
     assert lines[1][0].endswith("not reached for the same reason")
 
@@ -181,6 +179,7 @@ def examined() -> Report:
     report.add(judge(Cell(REPEAT, "unbroken"), [], "exam-1-again"))
     found = ExamFinding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
     report.add(judge(Cell(EQUALITY, "1-against-2"), [found], "exam-1-one", "exam-1-again"))
+    report.logs |= {run: LOG.format(run) for run in ("exam-1-one", "exam-1-again")}
     report.add(not_reached(Cell(RESUME, "killed"), NO_CHECKPOINT))
     passed = judge(Cell(SURVIVAL, "kill/worker:0/step"), [], "exam-1-two")
     report.add(CellResult(passed.cell, passed.grade, runs=passed.runs, seconds=0.5, lost=1))
@@ -190,7 +189,7 @@ def examined() -> Report:
 def test_an_exam_as_text() -> None:
     """A failed cell names what was found, its run, the log, and the command that repeats it."""
     report = examined()
-    failed = cell_lines(report, report.results[1], replay, log_of)
+    failed = cell_lines(report, report.results[1], replay)
     assert [line.strip() for line in failed[1:]] == [
         "The gradients are 2 times too large.",
         "→ Divide by the global batch.",
@@ -198,7 +197,7 @@ def test_an_exam_as_text() -> None:
         "clusterkit exam --cell=equality/1-against-2 train.py",
     ]
     assert failed[0].split() == ["✘", "1-against-2", "1.5", "s"]
-    (passed,) = cell_lines(report, report.results[3], replay, log_of)
+    (passed,) = cell_lines(report, report.results[3], replay)
     assert passed.split(maxsplit=2)[2] == "4.0 s, recovered in 0.5 s, 1 step again"
     text = summary(report)
     assert "✘ 2 of 4 cells passed, 1 failed; 1 not reached. Nothing of resume was examined." in text
@@ -207,7 +206,7 @@ def test_an_exam_as_text() -> None:
 
 def test_an_exam_as_json() -> None:
     """Whoever reads it finds what was examined, durations beside recovery times, and what was not seen."""
-    told = json.loads(json.dumps(document(examined(), replay, log_of)))
+    told = json.loads(json.dumps(document(examined(), replay)))
     assert told["program"] == "train.py"
     assert told["command"] == "clusterkit exam train.py"
     assert told["began"] == "2027-01-15 08:00:00 UTC"
@@ -217,7 +216,7 @@ def test_an_exam_as_json() -> None:
     assert told["chapters"]["resume"] == {"passed": 0, "failed": 0, "not_reached": 1, "skipped": 0}
     repeat, equality, _, survival = told["cells"]
     assert equality["findings"][0]["code"] == "loss-summed"
-    assert equality["logs"] == [log_of("exam-1-one"), log_of("exam-1-again")]
+    assert equality["logs"] == [LOG.format("exam-1-one"), LOG.format("exam-1-again")]
     assert equality["command"] == replay(Cell(EQUALITY, "1-against-2"))
     assert [one["duration_seconds"] for one in told["cells"]] == [2.0, 1.5, 0.0, 4.0]
     assert (survival["recovery_seconds"], survival["steps_trained_again"], survival["logs"]) == (0.5, 1, [])

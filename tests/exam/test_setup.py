@@ -73,7 +73,7 @@ def test_the_command_that_repeats_the_exam(program: str) -> None:
     made = examiner(program, {"workers": 2}, **own)
     setting = made.report.setting
     assert setting is not None
-    flags = "--quick --budget=90 --parallel=2 --chapter=resume --require=resume"
+    flags = "--quick --budget=90s --parallel=2 --chapter=resume --require=resume"
     assert made.parallel == 2
     assert setting.command == f"clusterkit exam {flags} --workers=2 --seed={made.report.seed} train.py --lr 0.1"
     assert (setting.program, setting.tasks) == ("train.py", "2 workers")

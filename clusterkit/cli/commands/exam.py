@@ -152,7 +152,7 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
                 if result.cell.chapter is not chapter:
                     chapter = result.cell.chapter
                     echo(f"\n{title(chapter)}", err=as_json)
-                echo("\n".join(cell_lines(report, result, examiner.replay, examiner.log)), err=as_json)
+                echo("\n".join(cell_lines(report, result, examiner.replay)), err=as_json)
                 if pages is not None:
                     for run in result.runs:
                         pages.add(examiner.trials.store.run(run))
@@ -165,7 +165,7 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
         examiner.trials.stop()
     echo("\n" + summary(report), err=as_json)
     if as_json:
-        echo_json(document(report, examiner.replay, examiner.log))
+        echo_json(document(report, examiner.replay))
     return code or report.exit_code
 
 
