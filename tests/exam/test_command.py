@@ -46,6 +46,14 @@ def test_a_cell_that_passes(clusterkit: Start) -> None:
     assert f"--cell={POWER}" in power["command"]
 
 
+def test_the_faults_of_a_job_file_are_left_out(clusterkit: Start, tmp_path: Path) -> None:
+    """The exam injects its own. With the job's, this one could not succeed."""
+    job = tmp_path / "job.toml"
+    job.write_text(f'program = "{PHASED}"\nargs = ["8"]\nfault = ["kill any @ step=2"]\nrestart = "never"\n')
+    command = clusterkit("exam", f"--cell={POWER}", "-f", str(job))
+    assert command.wait(120) == 0, command.output
+
+
 def test_an_interrupted_exam_has_no_check_mark(clusterkit: Start, home: Path) -> None:
     """Ctrl-C ends its run and says that nothing is known."""
     command = clusterkit("exam", "--workers=2", ROLES, "--steps", "100000")
