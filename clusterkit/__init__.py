@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from clusterkit.words.events import Stopping as Stopping
     from clusterkit.words.events import Straggling as Straggling
     from clusterkit.words.events import Succeeded as Succeeded
+    from clusterkit.words.events import TrainAlone as TrainAlone
+    from clusterkit.words.events import Verified as Verified
     from clusterkit.words.events import Warned as Warned
 
 __version__ = "0.1.0"
@@ -64,6 +66,8 @@ _NAMES = {
         "Stopping",
         "Straggling",
         "Succeeded",
+        "TrainAlone",
+        "Verified",
         "Warned",
     ),
 }

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
@@ -25,11 +25,13 @@ if TYPE_CHECKING:  # imported late at runtime, since most test sessions start no
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
     from clusterkit.exam.model import Report
+    from clusterkit.exam.setup import ExamKeywords
 
 P = TypeVar("P")
 TIMEOUT = "2m"  # the default of --cluster-timeout
 ENDING = 15.0  # seconds; waits end this long after the run's timeout, since the run's own report is more informative
 KEPT = "clusterkit-runs"  # the user property of a test report that holds the path of kept run directories
+ONE_RUN = ("timeout", "patience", "verify")  # the defaults of clusters that are not those of exams
 MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the `cluster` fixture starts."
 
 
@@ -66,12 +68,35 @@ class Clusters:
         self._ends.callback(cluster.stop)
         return cluster
 
-    def exam(self, program: str | os.PathLike[str], quick: bool = True, **options: Unpack[Keywords]) -> Report:
-        """Examine a program as `clusterkit exam` does: `assert cluster.exam("train.py", workers=2).exit_code == 0`."""
+    def exam(self, program: str | os.PathLike[str] | None = None, **options: Unpack[ExamKeywords]) -> Report:
+        """Examine a program as `clusterkit exam` does, and return the report. Raises BadJob.
+
+        In a test, write `assert report.ok, report.why`. The report is ok if no cell failed, and a cell of each chapter
+        in `require` passed. Without `require`, these are the chapters in `chapters` or of the cells in `cells`; or, if
+        neither is given, "equality" (unless a single worker trains) and "resume".
+
+        quick: one fault for each phase, in about a minute; on unless it is False.
+        budget: the time after which no more cells are examined, in seconds or text such as "5m" [1m; 6m if not quick]
+        cells, chapters: the only cells and chapters to examine, by name.
+        require: the chapters without which the report is not ok.
+        keep: keep the directories of all runs in the test's state directory.
+        wide: also compare one worker with twice as many workers.
+        parallel: the number of runs at the same time [as many as cores and memory allow].
+
+        The other keywords are the options of the job. The marker's options are their defaults, except for `timeout`.
+        """
         from clusterkit.exam.setup import examine_program
 
         __tracebackhide__ = True
-        return examine_program(self._find(program), quick, self._ends, **options)
+        options = {**self._exam_defaults(), **options}
+        if "file" in options:
+            options["file"] = self._find(options["file"])
+        return examine_program(self._find(program), self._ends, **options)
+
+    def _exam_defaults(self) -> ExamKeywords:
+        """Return the defaults without the limits of a single run, since the exam derives those from its first run."""
+        kept = {name: value for name, value in self._defaults.items() if name not in ONE_RUN}
+        return cast("ExamKeywords", kept)
 
     def _find(self, path: P) -> P | Path:
         """Resolve a path against the test's directory and pytest's rootdir. Return it unchanged if no file is found."""
@@ -131,6 +156,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
     """Start clusters: `cluster("train.py", workers=2)` returns a running `clusterkit.Cluster`.
 
+    `cluster.exam("train.py", workers=2)` examines whether the program is right on several workers and resumes.
     During the test, CLUSTERKIT_HOME is a temporary directory, also for runs that the test starts in other ways.
     """
     from clusterkit.api.supervisor import session

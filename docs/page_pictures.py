@@ -1,9 +1,10 @@
-"""Draws docs/pictures/page-*.png: the dashboard's page of a real run in which a worker and a ps are killed."""
+"""Draws the dashboard's page of a real run in which a worker and a ps are killed, and the page of an exam."""
 
 from __future__ import annotations
 
 import io
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 UP = """clusterkit up --detach --workers 2 --ps 1 --fault "kill worker:1 @ step=300" --fault "kill ps:0 @ step=800" \
     workloads/ps_train.py --steps 20000"""
+FLAWED = ROOT / "tests/children/flawed/saves.py"
+EXAM = "clusterkit exam --budget 4m --workers 2 --seed 7 -o exam.html train.py written_in_place"
+EXAM_SIZE = (1000, 880)
 SEEN_FROM = 1200  # the step from which the page is drawn
 WITHIN = 600.0  # seconds for the run to get there
 SIZES = {1600: 1120, 1000: 1500}
@@ -49,6 +53,22 @@ def draw(place: Place, pictures: Path) -> None:
         served.send_signal(signal.SIGTERM)
         served.wait(20)
         place.run(f"clusterkit down --kill {run}")
+
+
+def draw_exam(place: Place, pictures: Path) -> None:
+    """Draw the page of an exam of a program that writes its checkpoint in place."""
+    sys.path.append(str(ROOT))
+    from tests.page.browser import Browser
+
+    shutil.copy(FLAWED, place.work / "train.py")
+    place.run(EXAM)
+    browser = Browser()
+    try:
+        browser.look(*EXAM_SIZE)
+        browser.open((place.work / "exam.html").as_uri())
+        _save(browser, pictures / "exam.png")
+    finally:
+        browser.end()
 
 
 def _wait_for_step(browser: Browser) -> None:

@@ -31,7 +31,7 @@ COMMANDS = {
     "recovery": r"""clusterkit up --quiet --workers 2 --ps 1 --fault "kill worker:1 @ step=300" \
     --fault "kill ps:0 @ step=800" workloads/ps_train.py --steps 1200""",
 }
-KINDS = ("terminal", "page", "states")
+KINDS = ("terminal", "page", "exam", "states")
 COLUMNS, ROWS = 100, 200  # more rows than a command fills: nothing scrolls away
 DIM = re.compile(rb"\x1b\[2m")  # pyte knows no faint text
 GRAY = b"\x1b[90m"
@@ -94,18 +94,20 @@ def picture_of(screen: pyte.Screen, name: str) -> str:
 
 
 def main() -> None:
-    """Draw every picture, or those that are named: `terminal`, `page`, `states`, or states by their names."""
+    """Draw every picture, or those that are named: `terminal`, `page`, `exam`, `states`, or states by their names."""
     PICTURES.mkdir(exist_ok=True)
     wanted = sys.argv[1:] or [*KINDS]
     if states := [name for name in wanted if name not in KINDS]:
         page_states.draw(states)
     elif "states" in wanted:
         page_states.draw([])
-    if "page" in wanted:
+    for name, draw in (("page", page_pictures.draw), ("exam", page_pictures.draw_exam)):
+        if name not in wanted:
+            continue
         with tempfile.TemporaryDirectory(prefix="docs-") as root:
             place = Place(Path(root))
             try:
-                page_pictures.draw(place, PICTURES)
+                draw(place, PICTURES)
             finally:
                 place.clean()
     for name, command in COMMANDS.items() if "terminal" in wanted else ():

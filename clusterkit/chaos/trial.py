@@ -6,7 +6,7 @@ import shlex
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,15 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.job.options import GivenOptions, JobOptions, Options, env_flags, job_flags
+from clusterkit.job.options import (
+    GivenOptions,
+    JobOptions,
+    Options,
+    env_flags,
+    job_flags,
+    missing_in_shell,
+    pasteable_env_flags,
+)
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -34,9 +42,6 @@ NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.jso
 # A run's timeout is TIMEOUT_FACTOR times the duration of the baseline, but at least LEAST_TIMEOUT seconds.
 LEAST_TIMEOUT, TIMEOUT_FACTOR = 60.0, 10.0
 NO_TIMEOUT = 1e9  # seconds; practically unlimited, since --timeout ends the run
-# A fault that is never injected. While a fault waits for a step, tasks report every step at once, not in batches. So
-# the baseline shows how long after the report of a step the checkpoint is written, and faults can hit the write.
-NEVER_FAULT = "stop any for=1s @ step=99999999999"
 
 
 During = Callable[[Supervisor, RunDirectory], None]
@@ -57,20 +62,35 @@ class JobTemplate:
     def given_options(self) -> GivenOptions:
         """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
-        return gathered(options.pop("program", None), options.pop("args", ()), options)
+        given = gathered(options.pop("program", None), options.pop("args", ()), options)
+        if "fault" in options and not options["fault"]:
+            given.options["fault"] = ()  # an omitted option would not replace the faults of a job file
+        return given
 
-    def command(self, name: str = "up", *own: str) -> str:
+    def command(self, name: str = "up", *own: str, shell: Mapping[str, str] | None = None) -> str:
         """Return the command line `clusterkit NAME OWN…` for the job. Secrets are not included.
 
-        The shell's environment has to provide them.
+        The shell's environment has to provide them. With `shell`, the variables of the shell into which the user may
+        paste the command, other values of --env are included. A command that is stored has none of them.
         """
-        return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words()]))
+        return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words(shell)]))
 
-    def words(self) -> list[str]:
+    def words(self, shell: Mapping[str, str] | None = None) -> list[str]:
         """Return command-line arguments: the options, the program and the program's arguments."""
         options = self.options.copy()
-        env = {name: str(value) for name, value in options.pop("env", {}).items()}
-        return [*env_flags(env, self.job.show_env), *job_flags(options)]
+        options.pop("env", None)
+        show = self.job.show_env
+        flags = env_flags(self.env, show) if shell is None else pasteable_env_flags(self.env, show, shell)
+        return [*flags, *job_flags(options)]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables that were given as options, not those of a job file."""
+        return {name: str(value) for name, value in self.options.get("env", {}).items()}
+
+    def left_out(self, shell: Mapping[str, str]) -> list[str]:
+        """Return the variables whose values a command for this shell leaves out, and which the shell does not have."""
+        return missing_in_shell(self.env, self.job.show_env, shell)
 
     def with_changes(self, changes: Options, *without: str) -> JobTemplate:
         """Return a copy with changed options and without the options in `without`."""
@@ -112,7 +132,12 @@ class Trials:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> FinishedRun:
-        return self.run_job(f"{self.campaign}-baseline", {"fault": [NEVER_FAULT]})
+        """Run the job without faults.
+
+        While a fault waits for a step, tasks report every step at once. They do so here as well: so the baseline shows
+        how long after the report of a step the checkpoint is written, and faults can hit the write.
+        """
+        return self.run_job(f"{self.campaign}-baseline", {"fault": [], "every_step": True})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """Run a trial, and check the invariants. `name` is set for candidates of shrinking, whose files are removed."""

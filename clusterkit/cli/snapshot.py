@@ -83,7 +83,8 @@ class RunSnapshot:
         result = self.run.result() or self.status.result
         resume = resume_command(name, self._ledger.job, result, saved)
         start = start_command(self._ledger.job)
-        return end_guidance(result, self._ledger.incidents.report(), name, resume, start)
+        part_of = None if self.info is None else self.info.job.part_of
+        return end_guidance(result, self._ledger.incidents.report(), name, resume, start, part_of)
 
     def refresh(self) -> None:
         """Read what the run has written since the last refresh."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HINT = (
     "Whether these workers compute what one process does was never verified. Add --verify to compare the first steps "
-    "before the job begins, or examine the program with `clusterkit exam`."
+    "before the job begins, or examine the program, whether it resumes and survives as well: {}"
 )
 
 
@@ -88,5 +88,9 @@ def hint(job: JobSpec) -> str | None:
     if job.shape is not Shape.MULTI_WORKER or job.verify != "no" or job.part_of is not None or job.hosts.count:
         return None
     from clusterkit.exam.verifying import met_first
+    from clusterkit.job.options import command_of
 
-    return HINT if met_first(job) else None
+    if not met_first(job):
+        return None
+    examined = replace(job, faults=(), resume=None, tensorboard=False, dashboard=False, dashboard_control=False)
+    return HINT.format(command_of(examined).replace("clusterkit up", "clusterkit exam", 1))

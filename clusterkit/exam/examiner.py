@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -75,8 +75,10 @@ from clusterkit.exam.tables import continued_documents, continued_tables, shared
 from clusterkit.exam.verdict import verdict
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
+from clusterkit.store.examined import note_cells
 from clusterkit.system.memory import available_memory
 from clusterkit.text.durations import compact
+from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunState
@@ -118,6 +120,7 @@ class Examiner:
     parallel: int | None = None  # the number of runs at the same time; None stands for as many as the machine allows
     # Further arguments of the program in the run with one worker that is compared with several.
     alone_args: tuple[str, ...] = ()
+    chapters: frozenset[Chapter] = frozenset()  # the only chapters to examine; an empty set stands for all
     announce: Callable[[str], None] = lambda text: None  # called with a sentence about what will be examined
     _confirmed: set[str] = field(
         default_factory=set
@@ -128,7 +131,9 @@ class Examiner:
         runs = ExamRuns(self.trials, self.report.name, self.report.seed, self.report.durations)
         runs.alone_args = self.alone_args
         try:
-            yield from self._examine(runs)
+            for result in self._examine(runs):
+                self._note(result)
+                yield result
         finally:
             if not self.trials.keep:
                 self._remove(runs.started)
@@ -299,12 +304,47 @@ class Examiner:
         return reached
 
     def _is_chosen(self, cell: Cell) -> bool:
-        return not self.chosen or str(cell) in self.chosen
+        if self.chosen:
+            return str(cell) in self.chosen
+        return not self.chapters or cell.chapter in self.chapters
 
     def replay(self, cell: Cell) -> str:
-        template = self.trials.template.with_changes({"seed": self.report.seed}, "run_id", "timeout")
-        own = [f"--one-worker-args={shlex.join(self.alone_args)}"] if self.alone_args else []
-        return template.command("exam", f"--cell={cell}", *own)
+        """Return a command that examines only this cell again, to be shown to the user who has started the exam."""
+        return self._replay(cell, os.environ)
+
+    def _replay(self, cell: Cell, shell: Mapping[str, str] | None) -> str:
+        """Return the command. Without a shell, it can be stored: it has no values of variables that may be secrets."""
+        template = self.trials.template
+        limited = () if template.job.limits.job else ("timeout",)  # the exam has set a timeout unless the user did
+        own = [f"--cell={cell}", *(["--wide"] if self.wide else [])]
+        own += [f"--one-worker-args={shlex.join(self.alone_args)}"] if self.alone_args else []
+        again = template.with_changes({"seed": self.report.seed}, "run_id", *limited)
+        return again.command("exam", *own, shell=shell)
+
+    def _log(self, run_id: str) -> str:
+        """Return the path of the log that explains how a run ended: that of the cause, or else the leader's last."""
+        run = self.trials.store.run(run_id)
+        result = run.result()
+        if result is not None and result.cause is not None:
+            return str(run.log(result.cause.task, result.cause.attempt))
+        leader = self.trials.template.job.leader
+        ended = [] if result is None else result.attempts
+        return str(run.log(leader, max((one.attempt for one in ended if one.task == leader), default=1)))
+
+    def _note(self, result: CellResult) -> None:
+        """Note the result in the runs of the cell, for those who look at one of them, and the logs in the report."""
+        if result.grade is Grade.FAILED:
+            self.report.logs.update((run, self._log(run)) for run in result.runs)
+        for run in result.runs:
+            of_run = [self._noted(one) for one in self.report.results if run in one.runs]
+            note_cells(self.trials.store.run(run), of_run)
+
+    def _noted(self, result: CellResult) -> ExaminedCell:
+        texts = [result.reason] if result.reason else []
+        for finding in result.findings:
+            texts += [finding.text, f"→ {finding.remedy}"] if finding.remedy else [finding.text]
+        command = self._replay(result.cell, None)
+        return ExaminedCell(self.report.name, str(result.cell), result.grade, tuple(texts), command)
 
     def _remove(self, started: Sequence[str]) -> None:
         """Remove the exam's runs. Keep the runs of failed cells, and the last run if the program can't be examined."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clusterkit.text.durations import compact
@@ -11,6 +12,8 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 NOT_COMPARABLE = "not comparable: "  # begins the reason of a cell whose runs succeeded and can't be compared
+NOT_SEEN = 3  # exit code if nothing failed, but a chapter or a cell that was asked for was not seen
+NOT_EXAMINED = 4  # exit code if the program could not be examined
 
 
 class Chapter(enum.StrEnum):
@@ -38,6 +41,14 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.chapter}/{self.name}"
+
+
+def parse_cell(text: str) -> Cell:
+    """Parse the name of a cell. Raises ValueError, with a message for users, if a cell can't have this name."""
+    match = re.fullmatch(rf"(?P<chapter>{'|'.join(Chapter)})/(?P<name>[a-z0-9:/-]+)", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a cell. An exam prints its cells, like resume/killed-between-checkpoints.")
+    return Cell(Chapter(match["chapter"]), match["name"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +92,29 @@ def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
     return CellResult(cell, Grade.NOT_REACHED, reason=reason, runs=runs)
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an exam examines, how, and when: the program, the job's tasks, and the command that repeats the exam.
+
+    `began` is the wall time in seconds. `versions` maps names such as `tensorflow` to versions. `left_out` are the
+    variables whose values the commands do not show, so that the user has to set them.
+    """
+
+    program: str
+    tasks: str
+    command: str
+    began: float
+    versions: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Report:
     """The results of an exam so far. If the program could not be examined, `invalid_reason` says why.
 
-    `budget` is the time in seconds after which no more cells are examined.
+    `budget` is the time in seconds after which no more cells are examined. `chapters` are the chapters that apply to
+    the job. `asked` are the chapters, and `asked_cells` the cells, without which the exam does not pass.
+    `is_interrupted` is True if a signal has ended the exam.
     """
 
     name: str
@@ -93,7 +122,13 @@ class Report:
     results: list[CellResult] = field(default_factory=list)
     invalid_reason: str = ""
     budget: float = 0.0
+    chapters: tuple[Chapter, ...] = tuple(Chapter)
+    asked: tuple[Chapter, ...] = tuple(Chapter)
+    asked_cells: tuple[str, ...] = ()
+    is_interrupted: bool = False
+    setting: Setting | None = None
     durations: dict[str, float] = field(default_factory=dict)  # the seconds of each run that no cell counts yet
+    logs: dict[str, str] = field(default_factory=dict)  # for each run of a failed cell, the path of the log to read
 
     def results_of(self, chapter: Chapter) -> list[CellResult]:
         return [result for result in self.results if result.cell.chapter is chapter]
@@ -103,9 +138,9 @@ class Report:
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
     def unseen(self) -> list[Chapter]:
-        """Return the chapters whose cells were all skipped or not reached."""
+        """Return the chapters of the job in which no cell has passed or failed."""
         reached = {one.cell.chapter for one in self.results if one.grade in (Grade.PASSED, Grade.FAILED)}
-        return [chapter for chapter in Chapter if self.results_of(chapter) and chapter not in reached]
+        return [chapter for chapter in Chapter if chapter in (*self.chapters, *self.asked) and chapter not in reached]
 
     def is_first(self, result: CellResult) -> bool:
         """Return True if no earlier result in the chapter has the same reason, or if the result has no reason."""
@@ -116,12 +151,81 @@ class Report:
         """Return whether at least one cell of the chapter has passed, and no cell of the chapter has failed."""
         return self.count(Grade.PASSED, chapter) > 0 and self.count(Grade.FAILED, chapter) == 0
 
+    def missing(self) -> list[Chapter]:
+        """Return the chapters that were asked for, and in which no cell has passed."""
+        return [chapter for chapter in Chapter if chapter in self.asked and not self.count(Grade.PASSED, chapter)]
+
+    def missing_cells(self) -> list[str]:
+        """Return the cells that were asked for by name and have not passed."""
+        passed = {str(one.cell) for one in self.results if one.grade is Grade.PASSED}
+        return [name for name in self.asked_cells if name not in passed]
+
     @property
     def exit_code(self) -> int:
-        """Return 1 if a cell failed, 4 if no cell passed or the program could not be examined, and 0 otherwise."""
+        """Return 0 if no cell failed, and a cell of each chapter that was asked for has passed.
+
+        Return 1 if a cell failed, 4 if no cell passed or the program could not be examined, and 3 if everything that
+        was examined passed, but a chapter or a cell that was asked for was not seen.
+        """
         if self.count(Grade.FAILED):
             return 1
-        return 4 if self.invalid_reason or not self.count(Grade.PASSED) else 0
+        if self.invalid_reason or not self.count(Grade.PASSED):
+            return NOT_EXAMINED
+        return NOT_SEEN if self.missing() or self.missing_cells() else 0
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing failed, and everything that was asked for was seen and has passed."""
+        return self.exit_code == 0
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the exam has passed, was not interrupted, and has seen every chapter that applies to the job."""
+        return self.ok and not self.is_interrupted and not self.unseen()
+
+    @property
+    def why(self) -> str:
+        """Why the exam has not passed, as lines: the failed cells with what was found, and what was not seen.
+
+        Empty if the exam has passed.
+        """
+        problems = list(self._problems())
+        if not problems and not self.ok:
+            return self.verdict()
+        return "\n".join(problems)
+
+    def _problems(self) -> Iterator[str]:
+        if self.invalid_reason:
+            yield self.verdict()
+        for result in self.results:
+            if result.grade is Grade.FAILED:
+                yield f"{result.cell} failed:"
+                for finding in result.findings:
+                    yield f"  {finding.text}"
+                    if finding.remedy:
+                        yield f"  → {finding.remedy}"
+                yield from (f"  {line}" for line in self.run_lines(result))
+        named = {parse_cell(name).chapter for name in self.asked_cells}  # for these, the cells say more
+        for chapter in self.missing():
+            if chapter not in named and not self.count(Grade.FAILED, chapter) and not self.invalid_reason:
+                yield f"{chapter} was not seen: {self._why_unseen(chapter)}."
+        for name in self.missing_cells():
+            for result in self.results:
+                if str(result.cell) == name and result.grade is not Grade.FAILED:
+                    yield f"{name} was {result.grade}: {result.reason}."
+
+    def run_lines(self, result: CellResult) -> list[str]:
+        """Return the last run of a failed cell and the path of its log, as a line; no line if the log is not known."""
+        return [f"run {run}, its log: {self.logs[run]}" for run in result.runs[-1:] if run in self.logs]
+
+    def _why_unseen(self, chapter: Chapter) -> str:
+        """Return why no cell of a chapter has passed or failed, as clauses."""
+        reasons = dict.fromkeys(one.reason.rstrip(".") for one in self.results_of(chapter) if one.reason)
+        if reasons:
+            return "; ".join(reasons)
+        if chapter is Chapter.EQUALITY and chapter not in self.chapters:
+            return "only one worker trains"
+        return "the exam was interrupted" if self.is_interrupted else "no cell of it was examined"
 
     def add(self, result: CellResult) -> CellResult:
         """Add a result to the report, and return the result as it was added.
@@ -142,4 +246,10 @@ class Report:
         missing += [f"{skipped} not run within {compact(self.budget)}"] if skipped else []
         text = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
         text += f"; {', '.join(missing)}" if missing else ""
-        return text + (f", among them all of {listed(unseen)}." if (unseen := self.unseen()) else ".")
+        text = f"Interrupted: {text}" if self.is_interrupted else text
+        unseen = self.unseen()
+        if unseen:
+            text += f". Nothing of {listed(unseen)} was examined"
+        if Chapter.EQUALITY not in (*self.chapters, *self.asked):
+            text += ". Only one worker trains, so equality was not examined"
+        return f"{text}."

@@ -11,7 +11,7 @@ from typing import cast
 
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline, Timed
-from clusterkit.chaos.trial import NEVER_FAULT, During, FinishedRun, Trials
+from clusterkit.chaos.trial import During, FinishedRun, Trials
 from clusterkit.exam.breaking import FirstRunWatcher, Interrupter, Interruption
 from clusterkit.exam.equality import draws
 from clusterkit.exam.leftovers import written_tables
@@ -168,9 +168,8 @@ class ExamRuns:
         return future.result()
 
     def _options(self, recorded: Sequence[str], *faults: str) -> Options:
-        # While a fault is waiting for a step, tasks report every step immediately. NEVER_FAULT is never injected, so
-        # tasks do this for the whole run.
-        return {"record": ",".join(recorded), "seed": self.seed, "fault": [NEVER_FAULT, *faults]}
+        # Tasks report every step at once, as while a fault waits for a step: then all runs report at the same moments.
+        return {"record": ",".join(recorded), "seed": self.seed, "fault": faults, "every_step": True}
 
     def _run(self, name: str, options: Options, during: During) -> ExaminedRun:
         run_id = f"{self.name}-{name}"

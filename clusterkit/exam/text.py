@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from clusterkit.exam.model import NOT_COMPARABLE, Cell, CellResult, Chapter, Grade, Report
+from clusterkit.text.dates import utc
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
+from clusterkit.text.spelling import listed
 from clusterkit.views.tables import table
 from clusterkit.words import wire
+from clusterkit.words.model import number_of
 
-MARKS = {Grade.PASSED: "✔", Grade.FAILED: "✘", Grade.NOT_REACHED: "–", Grade.SKIPPED: "–"}
+MARKS = {Grade.PASSED: "✔", Grade.FAILED: "✘", Grade.NOT_REACHED: "–", Grade.SKIPPED: "·"}
 _TITLES = {
     Chapter.REPEAT: "Is it the same twice?",
     Chapter.EQUALITY: "Do one worker and several compute the same?",
@@ -32,8 +35,8 @@ def title(chapter: Chapter) -> str:
 def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
     """Format a finished cell: a line with the result, then findings and remedies.
 
-    The last line of a failed cell is the command that repeats the cell. A reason is omitted if an earlier cell of the
-    chapter has the same reason.
+    The last lines of a failed cell are its last run with the log, and the command that repeats the cell. A reason is
+    omitted if an earlier cell of the chapter has the same reason.
     """
     head = f"  {MARKS[result.grade]} {result.cell}"
     is_first = report.is_first(result)
@@ -49,19 +52,22 @@ def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
         if finding.remedy:
             lines.append(f"      → {finding.remedy}")
     if result.grade is Grade.FAILED:
+        lines += [f"      {line}" for line in report.run_lines(result)]
         lines.append(f"      {replay(result.cell)}")
     return [printable(line) for line in lines]
 
 
 def mark_of(report: Report) -> str:
-    """Return the mark of an exam: a check mark only if no cell failed and every chapter has a cell that passed."""
-    return MARKS[Grade.FAILED if report.exit_code else Grade.SKIPPED if report.unseen() else Grade.PASSED]
+    """Return the mark of an exam: a check mark only if it has passed and has seen every chapter."""
+    if report.is_whole:
+        return MARKS[Grade.PASSED]
+    return MARKS[Grade.FAILED if report.count(Grade.FAILED) or report.invalid_reason else Grade.NOT_REACHED]
 
 
 def recovery_of(result: CellResult) -> list[str]:
     """Return phrases about a cell's recovery, such as `recovered in 1.0 s` and `5 steps again`."""
     took = [] if result.seconds is None else [f"recovered in {shown(result.seconds)}"]
-    return [*took, f"{result.lost} steps again"] if result.lost else took
+    return [*took, f"{number_of('step', result.lost)} again"] if result.lost else took
 
 
 def summary(report: Report) -> str:
@@ -70,23 +76,61 @@ def summary(report: Report) -> str:
     for chapter in Chapter:
         if report.results_of(chapter):
             rows.append((str(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
-    drawn = table(("CHAPTER", *(grade.upper() for grade in Grade)), rows) + "\n" if rows else ""
-    skipped = f"{BUDGET_SPENT}\n" if report.count(Grade.SKIPPED) else ""
-    return f"{drawn}{mark_of(report)} {printable(report.verdict())}\n{skipped}{NOT_PROVED}"
+    lines = [table(("CHAPTER", *(grade.upper() for grade in Grade)), rows)] if rows else []
+    lines.append(f"{mark_of(report)} {printable(report.verdict())}")
+    lines += [printable(line) for line in _unseen_lines(report)]
+    if report.count(Grade.SKIPPED):
+        lines.append(BUDGET_SPENT)
+    left_out = () if report.setting is None else report.setting.left_out
+    if report.count(Grade.FAILED) and left_out:
+        lines.append(printable(f"The commands leave out the value of {listed(left_out)}: set it, or add --show-env."))
+    return "\n".join([*lines, NOT_PROVED])
+
+
+def _unseen_lines(report: Report) -> list[str]:
+    """Return why chapters and cells that were asked for were not seen, if nothing else is wrong."""
+    return [] if report.count(Grade.FAILED) or report.invalid_reason else report.why.splitlines()
 
 
 def document(report: Report, replay: Replay) -> dict[str, Any]:
+    """Return the exam as JSON. Durations are in seconds."""
+    setting = report.setting
     return {
         "exam": report.name,
+        "program": "" if setting is None else setting.program,
+        "tasks": "" if setting is None else setting.tasks,
+        "command": "" if setting is None else setting.command,
+        "began": None if setting is None else utc(setting.began),
+        "versions": {} if setting is None else dict(setting.versions),
         "seed": report.seed,
+        "budget_seconds": report.budget,
         "exit_code": report.exit_code,
         "verdict": report.verdict(),
-        "irregular": report.invalid_reason,
+        "why_not_passed": report.why.splitlines(),
+        "why_not_examined": report.invalid_reason,
+        "interrupted": report.is_interrupted,
+        "chapters_required": [chapter.value for chapter in report.asked],
+        "chapters_not_examined": [chapter.value for chapter in report.unseen()],
         "chapters": {
-            chapter.value: {grade.value: report.count(grade, chapter) for grade in Grade} for chapter in Chapter
+            chapter.value: {grade.value.replace(" ", "_"): report.count(grade, chapter) for grade in Grade}
+            for chapter in Chapter
         },
-        "cells": [
-            {**wire.encode(result), "cell": str(result.cell), "command": replay(result.cell)}
-            for result in report.results
-        ],
+        "cells": [_cell_document(report, result, replay) for result in report.results],
+    }
+
+
+def _cell_document(report: Report, result: CellResult, replay: Replay) -> dict[str, Any]:
+    return {
+        "cell": str(result.cell),
+        "chapter": result.cell.chapter.value,
+        "grade": result.grade.value,
+        "reason": result.reason,
+        "findings": wire.encode(result.findings),
+        "notes": list(result.notes),
+        "duration_seconds": round(result.duration, 3),
+        "recovery_seconds": result.seconds,
+        "steps_trained_again": result.lost,
+        "runs": list(result.runs),
+        "logs": [report.logs[run] for run in result.runs if run in report.logs and result.grade is Grade.FAILED],
+        "command": replay(result.cell),
     }

@@ -55,7 +55,9 @@ def needs_disk(faults: Collection[Fault]) -> bool:
 
 
 def waits_for_steps(job: JobSpec) -> bool:
-    return any(fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults)
+    return job.every_step or any(
+        fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults
+    )
 
 
 def waits_for_phase(fault: Fault) -> bool:

@@ -19,7 +19,7 @@ from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.options import Duration, Option, Path, TaskOptions
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.secrets import HIDDEN, masked, without_secrets
+from clusterkit.words.secrets import HIDDEN, is_pasteable, masked, without_secrets
 
 
 class Options(
@@ -192,6 +192,25 @@ def flags_of(entry: OptionEntry, value: Any) -> Iterator[str]:
 def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
     """Write the environment as flags to show to the user. A hidden value is left out: `--env=NAME`."""
     return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
+
+
+def pasteable_env_flags(env: Mapping[str, str], show: bool, shell: Mapping[str, str]) -> list[str]:
+    """Write the environment as flags of a command that works when it is pasted into a shell.
+
+    `shell` contains the variables of the shell. The value of a variable is left out (`--env=NAME`) if the shell has the
+    same value, so that the command finds it there, or if it looks like a secret.
+    """
+    flags = env_flags(env, show)
+    for place, (name, value) in enumerate(env.items()):
+        if flags[place] == f"--env={name}" and shell.get(name) != value and is_pasteable(name, value):
+            flags[place] = f"--env={name}={value}"
+    return flags
+
+
+def missing_in_shell(env: Mapping[str, str], show: bool, shell: Mapping[str, str]) -> list[str]:
+    """Return the variables whose values `pasteable_env_flags` leaves out although the shell does not have them."""
+    flags = pasteable_env_flags(env, show, shell)
+    return [name for name, value in env.items() if f"--env={name}" in flags and shell.get(name) != value]
 
 
 def text_of(value: Any) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from clusterkit.page.model.entities import Goodput, Run
+from clusterkit.text.dates import utc
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.explanations import address
@@ -17,6 +17,7 @@ from clusterkit.views.recoveries import TITLES, recovery_cells
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import InjectedFault, RecoveryReport
 from clusterkit.words.campaign import CampaignRecord, RunRecord
+from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
@@ -79,6 +80,7 @@ class RunFacts:
     result: RunResult | None
     recovered: RecoveryReport
     goodput: Goodput | None
+    examined: tuple[ExaminedCell, ...] = ()  # the cells of an exam that were judged by the run
 
 
 def run_markdown(told: RunFacts) -> str:
@@ -93,7 +95,9 @@ def run_markdown(told: RunFacts) -> str:
         parts += ["### Recoveries", table(TITLES, [[code(cell, LONGEST_CELL) for cell in row] for row in rows])]
     if told.recovered.faults or (told.result is not None and told.result.not_injected):
         parts += ["### Faults", table(("", "at", "fault", "result"), list(_faults(told)))]
-    if again := _again(told):
+    if told.examined:
+        parts += ["### Exam", *_examined(told.examined)]
+    elif again := _again(told):
         parts += ["### To run it again", block([again], "sh")]
     return "\n\n".join(parts) + "\n"
 
@@ -147,7 +151,7 @@ def _facts(told: RunFacts) -> str:
     rows.append(("strategy", code(run.strategy)))
     rows += [("network", code(run.network)), ("engine", code(run.engine))]
     rows += _versions(told.clusterkit, told.platform)
-    rows.append(("began", _moment(run.wall)))
+    rows.append(("began", utc(run.wall)))
     if told.result is not None and told.result.verification is not None:
         rows.append(("verification", code(told.result.verification.headline)))
     if told.goodput is not None and told.goodput.goodput is not None:
@@ -199,6 +203,18 @@ def _came(fault: InjectedFault) -> str:
     return healed or ("training continued" if fault.went_on else fault.detail)
 
 
+def _examined(cells: Sequence[ExaminedCell]) -> Iterator[str]:
+    """Yield what an exam says of the run, and the commands that examine the failed cells again."""
+    yield table(("exam", "cell", "result"), [(code(cell.exam), code(cell.cell), code(_said(cell))) for cell in cells])
+    failed = [cell.command for cell in cells if cell.has_failed]
+    if failed:
+        yield block(failed, "sh")
+
+
+def _said(cell: ExaminedCell) -> str:
+    return f"{cell.grade}: {' '.join(cell.texts)}" if cell.texts else cell.grade
+
+
 def _again(told: RunFacts) -> str:
     """Return the command that repeats the run with the same seed."""
     words = told.run.command[:LONGEST_COMMAND]
@@ -218,7 +234,7 @@ def _campaign_facts(record: CampaignRecord) -> Iterator[tuple[str, str]]:
     yield "asked for", f"{number_of('run', record.asked_for)}, seed {record.seed}"
     yield "actions", code(", ".join(record.used))
     yield from _versions(record.clusterkit, record.platform)
-    yield "began", _moment(record.begun)
+    yield "began", utc(record.begun)
     if record.ended is not None:
         yield "took", shown(max(0.0, record.ended - record.begun))
     if record.baseline is not None:
@@ -252,13 +268,6 @@ def _row(run: RunRecord, outcome: str) -> Sequence[str]:
 
 def _seconds(value: float | None) -> str:
     return "—" if value is None else f"{value:.1f} s"
-
-
-def _moment(wall: float) -> str:
-    try:
-        return datetime.datetime.fromtimestamp(wall, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _safe(text: str) -> str:

@@ -24,6 +24,7 @@ from clusterkit.page.model.merged import ArrivalsIndex
 from clusterkit.store.arrivals import LogFile, Piece, Source
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.examined import examined_cells
 from clusterkit.store.store import RunStore
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
@@ -178,6 +179,7 @@ def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
         result=None if board.get("run").ended is None else run.result(),
         recovered=account_of(run),
         goodput=board.get("goodput"),
+        examined=examined_cells(run),
     )
 
 

@@ -19,3 +19,10 @@ def test_it_recovers(cluster):
     result = cluster(fault="kill worker:1 @ step=100").wait()
     assert result.restarts == 1
     assert result.last_step == STEPS
+
+
+@pytest.mark.cluster(file="job.toml")
+def test_it_is_right(cluster):
+    """Two workers compute what one does, and a job that was stopped or killed continues where it was."""
+    report = cluster.exam(chapters=["equality", "resume"], budget="5m")
+    assert report.ok, report.why

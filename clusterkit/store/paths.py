@@ -31,6 +31,7 @@ class Paths(Generic[P_co]):
         self.hooks_log = path / "hooks.log"  # the output of hooks, such as the command of --on-failure
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.recorded = path / "recorded"  # values computed by the tasks, recorded for an exam
+        self.examined = path / "exam.json"  # the cells of an exam that were judged by this run
         self.all_tasks = path / "tasks"
         self.usage = path / "usage.jsonl"  # samples of the CPU, memory and GPUs that the tasks use
         self.arrivals = self.all_tasks / "arrivals"  # the times at which parts of the logs were written

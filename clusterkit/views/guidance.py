@@ -134,12 +134,21 @@ def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
 
 
 def end_guidance(
-    result: RunResult | None, report: RecoveryReport, run_id: str, resume: str | None, start: str | None = None
+    result: RunResult | None,
+    report: RecoveryReport,
+    run_id: str,
+    resume: str | None,
+    start: str | None = None,
+    part_of: str | None = None,
 ) -> Guidance:
     """Return why a run ended and what to do now.
 
     `resume` is the command that continues the run; `start` is the command that starts the job from the beginning.
+    `part_of` names the campaign or exam of the run, as in a job. Runs of an exam are neither continued nor started by
+    hand: the exam says which command examines a cell again.
     """
+    if (part_of or "").startswith("exam/"):
+        return _of_exam(end_guidance(result, report, run_id, None), result)
     again, anew = (() if one is None else (one,) for one in (resume, start))
     if result is None or result.lost:
         return Guidance(
@@ -161,6 +170,17 @@ def end_guidance(
     why = why or printable(plain(said))[:LONGEST] or f"{reason_of(replace(result, same=()))}."
     todo = f"{advice or _mend(result, printable(place))}{then}"
     return Guidance(why, todo, (*logs, *(again or anew)), is_error=is_error)
+
+
+def _of_exam(found: Guidance, result: RunResult | None) -> Guidance:
+    """Return the guidance for a run of an exam, which has injected the faults and ended the run itself."""
+    if result is not None and result.state is RunState.SUCCEEDED and result.not_injected:
+        fault = result.not_injected[0]
+        text = printable(f"The exam's fault {fault.fault} was not injected: {fault.why}.")
+        return replace(found, why=text, todo="Nothing: the exam does not count this cell as passed.", commands=())
+    if result is None or result.state in (RunState.SUCCEEDED, RunState.FAILED):
+        return found
+    return replace(found, todo="Nothing: a run of an exam ends when the exam has seen enough, or is stopped.")
 
 
 def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance:

@@ -227,6 +227,7 @@ class JobSpec:
     record: str | None = (
         None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
     )
+    every_step: bool = False  # True if tasks report each step at once, as they do while a fault waits for a step
     part_of: str | None = None  # the campaign or exam of the run: `campaign/NAME` or `exam/NAME`
     seed: int | None = None  # the seed of all random choices in the run; None: drawn when the run begins
     given_up: tuple[Task, ...] = ()  # the workers without which the job continues

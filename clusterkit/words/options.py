@@ -212,6 +212,9 @@ class ProgressOptions(TypedDict, total=False):
     part_of: Annotated[
         str, Option("The campaign or exam to which the run belongs.", "part_of", "KIND/NAME", hidden=True)
     ]
+    every_step: Annotated[
+        bool, Option("Have the tasks report each step at once, not in batches.", "every_step", hidden=True)
+    ]
     record: Annotated[
         str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)
     ]

@@ -20,7 +20,7 @@ _HARMLESS = re.compile(
     r"|PATH|HOME|USER|LOGNAME|SHELL|PWD|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|TMPDIR|TMP|TEMP|DISPLAY"
     r"|XDG_[A-Z]+_(HOME|DIR|DIRS)|VIRTUAL_ENV|CONDA_PREFIX|CONDA_DEFAULT_ENV|NO_COLOR|FORCE_COLOR|CI"
 )
-_SUSPECT = r"TOKEN|SECRET|PASS|PWD|KEY|CREDENTIAL|AUTH|SIG|COOKIE|JWT|SESSION"
+_SUSPECT = r"TOKEN|SECRET|PASS|PWD|KEY|CRED|PRIVATE|CERT|AUTH|SIG|COOKIE|JWT|SESSION|(?:^|_)PW(?:_|$)"
 _SUSPECT_NAME = re.compile(f"{_SUSPECT}|_VAR_", re.IGNORECASE)
 # Matches a URL's `user@` or `user:password@` up to the last `@`, since the password may contain any character.
 _USER = re.compile(r"(://)(?:[^\s/?#:@]*:(?![0-9]*(?:[/?#\s]|$))\S{0,1000}|[^\s/?#]*)@")
@@ -31,6 +31,14 @@ _WEBHOOK = re.compile(r"(https?://(?=\S{0,1000}hook|api\.telegram\.org/)[^\s/?#]
 def is_harmless(name: str) -> bool:
     """Return whether the value of a variable with this name may be shown."""
     return _HARMLESS.fullmatch(name) is not None and (name == "PWD" or _SUSPECT_NAME.search(name) is None)
+
+
+def is_pasteable(name: str, value: str) -> bool:
+    """Return whether a variable may be part of a command that is shown to the user who has typed its value.
+
+    It may unless its name looks like that of a secret, or its value contains credentials.
+    """
+    return _SUSPECT_NAME.search(name) is None and without_credentials(value) == value
 
 
 def without_credentials(text: str) -> str:

@@ -12,7 +12,16 @@ import pytest
 from clusterkit.api.options import RUNNER, check_names, gathered, name_of
 from clusterkit.cli.commands.up import command
 from clusterkit.cli.options import given
-from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionKind, Options, env_flags
+from clusterkit.job.options import (
+    OPTIONS,
+    GivenOptions,
+    JobOptions,
+    OptionKind,
+    Options,
+    env_flags,
+    missing_in_shell,
+    pasteable_env_flags,
+)
 from clusterkit.words.model import Program, ProgramKind
 
 
@@ -41,6 +50,29 @@ def test_a_command_to_type_has_no_secrets() -> None:
     env = {"OMP_NUM_THREADS": "1", "LEVEL": "3", "TF_HOME": "s3://me:hush@host"}
     assert env_flags(env, False) == ["--env=OMP_NUM_THREADS=1", "--env=LEVEL", "--env=TF_HOME"]
     assert env_flags(env, True) == ["--env=OMP_NUM_THREADS=1", "--env=LEVEL=3", "--env=TF_HOME"]
+
+
+@pytest.mark.parametrize(
+    ("env", "shell", "flag"),
+    [
+        ({"OMP_NUM_THREADS": "1"}, {}, "--env=OMP_NUM_THREADS=1"),
+        ({"MODE": "fast and loose"}, {}, "--env=MODE=fast and loose"),
+        ({"MODE": "fast"}, {"MODE": "slow"}, "--env=MODE=fast"),
+        ({"MODE": "fast"}, {"MODE": "fast"}, "--env=MODE"),  # passed on, so the shell has it
+        ({"API_KEY": "hush"}, {}, "--env=API_KEY"),
+        ({"DB_PW": "hush"}, {}, "--env=DB_PW"),
+        ({"AWS_CREDS": "hush"}, {}, "--env=AWS_CREDS"),
+        ({"STORE": "s3://me:hush@host"}, {}, "--env=STORE"),
+    ],
+)
+def test_a_command_to_paste_has_the_values_that_were_typed(
+    env: dict[str, str], shell: dict[str, str], flag: str
+) -> None:
+    """Unless the shell has them, or they look like secrets: then they are named as missing."""
+    assert pasteable_env_flags(env, False, shell) == [flag]
+    (name,) = env
+    missing = flag == f"--env={name}" and name not in shell
+    assert missing_in_shell(env, False, shell) == ([name] if missing else [])
 
 
 def test_every_keyword_is_a_flag_of_up() -> None:

@@ -147,7 +147,8 @@ def test_the_hint_comes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert hint(job(workers=1)) is None
     assert hint(job(workers=2, ps=1)) is None
     assert hint(replace(job(workers=2), verify="yes")) is None
-    assert hint(job(workers=2)) == cli_verification.HINT
+    told = hint(replace(job(workers=2), tensorboard=True, resume="20261127-1"))
+    assert told == cli_verification.HINT.format("clusterkit exam --workers 2 train.py")
     assert hint(job(workers=2)) is None
 
 

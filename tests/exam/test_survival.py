@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.chaos.model import Baseline
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.survival import (
     PHASES,
@@ -20,7 +19,6 @@ from clusterkit.exam.survival import (
     torn_export_findings,
     torn_file,
 )
-from clusterkit.exam.text import cell_lines, document, mark_of, summary
 from clusterkit.words.account import Recovery
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
@@ -242,85 +240,3 @@ def test_a_model_that_is_replaced_in_place_may_be_torn() -> None:
     (found,) = torn_export_findings(tasks)
     assert found.code == "export-in-place"
     assert "over the old one, /a␊.keras: if" in found.text
-
-
-def test_a_chapter_of_which_nothing_was_reached_is_named() -> None:
-    """In the verdict, beside what passed; such an exam has no check mark."""
-    report = report_of(Grade.PASSED)
-    report.add(not_reached(Cell(Chapter.RESUME, "killed-between-checkpoints"), "no"))
-    assert report.verdict() == "1 of 2 cells passed; 1 not reached, among them all of resume."
-    assert mark_of(report) == "–"
-    assert mark_of(report_of(Grade.PASSED, Grade.SKIPPED)) == "✔"
-
-
-def test_cells_that_the_budget_did_not_reach_are_counted() -> None:
-    """With the budget, and how to change it."""
-    report = report_of(Grade.PASSED, Grade.FAILED, Grade.SKIPPED, Grade.SKIPPED)
-    report.budget = 60.0
-    assert report.verdict() == "1 of 4 cells passed, 1 failed; 2 not run within 1m."
-    assert "Cells were skipped because the time was up. Give the exam more time with --budget" in summary(report)
-
-
-def test_a_reason_is_given_once_in_a_chapter() -> None:
-    """Later cells refer to it."""
-    report = Report("exam-1", 7)
-    cells = [Cell(chapter, name) for chapter in (Chapter.RESUME, Chapter.SURVIVAL) for name in ("a", "b")]
-    results = [report.add(not_reached(cell, "the program saves no checkpoint")) for cell in cells]
-    lines = [cell_lines(report, result, str) for result in results]
-    assert [len(each) for each in lines] == [2, 1, 2, 1]
-    assert lines[1][0].endswith("not reached for the same reason")
-
-
-def report_of(*grades: Grade) -> Report:
-    """An exam whose cells ended so."""
-    report = Report("exam-1", 7)
-    for number, grade in enumerate(grades):
-        report.results.append(CellResult(Cell(Chapter.SURVIVAL, f"kill/worker:{number}/step"), grade))
-    return report
-
-
-@pytest.mark.parametrize(
-    ("grades", "irregular", "code"),
-    [
-        ((Grade.PASSED,), "", 0),
-        ((Grade.PASSED, Grade.NOT_REACHED, Grade.SKIPPED), "", 0),
-        ((Grade.PASSED, Grade.FAILED), "", 1),
-        ((Grade.FAILED,), "it stopped", 1),
-        ((Grade.NOT_REACHED,), "", 4),
-        ((), "it makes no steps", 4),
-        ((Grade.PASSED,), "it stopped", 4),
-    ],
-)
-def test_the_exit_code(grades: tuple[Grade, ...], irregular: str, code: int) -> None:
-    """A cell that was not reached is never one that passed."""
-    report = report_of(*grades)
-    report.invalid_reason = irregular
-    assert report.exit_code == code
-
-
-def test_an_exam_as_text() -> None:
-    """The line of a cell, what was found, the command that repeats the cell; the table and the grade."""
-    report = Report("exam-1", 7)
-    cell = Cell(Chapter.EQUALITY, "1-against-2")
-    found = ExamFinding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
-    failed = report.add(judge(cell, [found], "exam-1-one-worker"))
-    report.add(not_reached(Cell(Chapter.RESUME, "killed"), "the program saves no checkpoint"))
-    lines = cell_lines(report, failed, lambda cell: f"clusterkit exam --cell={cell}")
-    assert [line.strip() for line in lines[1:]] == [
-        "The gradients are 2 times too large.",
-        "→ Divide by the global batch.",
-        "clusterkit exam --cell=equality/1-against-2",
-    ]
-    assert lines[0].startswith("  ✘ equality/1-against-2")
-    text = summary(report)
-    assert "0 of 2 cells passed, 1 failed; 1 not reached, among them all of resume." in text
-    assert document(report, str)["cells"][0]["findings"][0]["code"] == "loss-summed"
-
-
-def test_the_same_finding_is_explained_once() -> None:
-    """Forty cells that fail in the same way do not repeat what to do."""
-    report = Report("exam-1", 7)
-    for number in range(3):
-        found = ExamFinding("not-recovered", "The job did not recover.", "Save checkpoints.")
-        report.add(judge(Cell(Chapter.SURVIVAL, str(number)), [found]))
-    assert [one.findings[0].remedy for one in report.results] == ["Save checkpoints.", "", ""]

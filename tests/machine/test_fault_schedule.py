@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterkit.words import events as ev
@@ -30,6 +32,14 @@ def test_a_kill_at_a_step() -> None:
     run.progresses("chief:0", 120)
     assert run.attempts["worker:1"] == 2
     assert len(injected(run)) == 1
+
+
+def test_a_job_without_faults_may_have_every_step_reported_at_once() -> None:
+    """As it would be with a fault; nothing counts as a fault that was asked for."""
+    run = History(replace(job(2), every_step=True)).begin()
+    assert run.asked(HurrySteps) == [HurrySteps()]
+    assert History(job(2)).begin().asked(HurrySteps) == []
+    assert run.machine.faults.not_injected() == ()
 
 
 def test_an_injected_death_is_dealt_with_as_any_other() -> None:

@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from clusterkit.backends.local.logs import ArrivalsWriter
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
-from clusterkit.exam.page import page
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, Setting, judge, not_reached
+from clusterkit.exam.page import PageParts, page
 from clusterkit.exam.survival import PHASES
+from clusterkit.page.report_file import page_files
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.store.usage import UsageLog, UsageSample
@@ -154,7 +155,9 @@ def compared(root: Path, stack: ExitStack) -> str:
 
 def exam(root: Path, stack: ExitStack) -> str:
     """The page of an exam."""
-    made = Report("exam-1", 7)
+    versions = {"clusterkit": "0.1.0", "python": "3.11.7", "tensorflow": "2.20.0"}
+    setting = Setting("train.py", "2 workers", "clusterkit exam --workers=2 --seed=7 train.py", 1.8e9, versions)
+    made = Report("exam-1", 7, budget=360.0, setting=setting)
     made.add(judge(Cell(Chapter.REPEAT, "unbroken"), [], "exam-1-unbroken"))
     for action in ("kill", "term", "stop"):
         for worker in range(2):
@@ -172,7 +175,9 @@ def exam(root: Path, stack: ExitStack) -> str:
                     made.add(judge(cell, [], "exam-1-ok"))
     file = root / "exam.html"
     links = {run: f"exam.runs.html#run/{run}" for run in ("exam-1-ok", "exam-1-x")}
-    file.write_text(page(made, lambda cell: f"clusterkit exam --cell={cell} train.py", links))
+    files = page_files()
+    style = files["palette.css"] + files["page.css"]
+    file.write_text(page(made, PageParts(lambda cell: f"clusterkit exam --cell={cell} train.py", links, style)))
     return file.as_uri()
 
 

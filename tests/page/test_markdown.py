@@ -13,6 +13,7 @@ import pytest
 from clusterkit.page.markdown import RunFacts, block, campaign_markdown, code, run_markdown
 from clusterkit.words.account import RecoveryReport
 from clusterkit.words.campaign import campaign_record
+from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from tests.histories import task
@@ -63,6 +64,24 @@ def failure(*tail: str, name: str = "worker:0") -> Failure:
 def outside(text: str) -> str:
     """What is neither in a block of code nor in a span of it."""
     return SPAN.sub("", FENCE.sub("", text))
+
+
+def test_a_run_of_an_exam_says_what_the_exam_found() -> None:
+    """With the command that examines the cell again, in place of the one that starts the run; whatever is in them."""
+    hostile = "`</table> <script>\x1b[31m |"
+    passed = ExaminedCell("exam-1", "repeat/unbroken", "passed")
+    failed = ExaminedCell(
+        "exam-1", f"survival/{hostile}", "failed", (f"Torn. {hostile}", "→ Mend."), "clusterkit exam x"
+    )
+    text = run_markdown(told(examined=(passed, failed)))
+    assert "### Exam" in text
+    assert "`passed`" in text
+    assert "failed: Torn." in text
+    assert "clusterkit exam x" in text
+    assert "### To run it again" not in text
+    assert "<script>" not in outside(text)
+    assert "\x1b" not in text
+    assert "### Exam" not in run_markdown(told())
 
 
 def test_a_success_in_which_a_worker_had_not_finished_is_no_plain_success() -> None:

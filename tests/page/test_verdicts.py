@@ -13,7 +13,9 @@ import pytest
 from clusterkit.page.live import LiveRun
 from clusterkit.page.model.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.examined import examined_cells, note_cells
 from clusterkit.store.store import RunStore
+from clusterkit.words.examined import ExaminedCell
 from tests.page.browser import Browser, Served
 from tests.page.situated import failed, held, training
 from tests.store.test_campaigns import RECORD
@@ -59,6 +61,58 @@ def test_the_verdict_is_waited_for_as_long_as_the_campaign_lives(tmp_path: Path)
         assert not one.is_due
 
 
+CELLS = (
+    ExaminedCell("exam-1", "repeat/unbroken", "passed", (), "clusterkit exam --cell=repeat/unbroken x.py"),
+    ExaminedCell("exam-1", "equality/1-against-2", "failed", ("Twice.", "→ Halve."), "clusterkit exam --cell=e x.py"),
+    ExaminedCell("exam-1", "survival/a", "not reached", ("it never exports",), "clusterkit exam --cell=a x.py"),
+)
+
+
+@pytest.mark.parametrize(
+    ("cells", "failed", "text", "replay"),
+    [
+        (CELLS, 1, "equality/1-against-2 failed: Twice. → Halve.", CELLS[1].command),
+        (CELLS[:1], 0, "repeat/unbroken passed.", CELLS[0].command),
+        (CELLS[2:], 0, "survival/a was not reached: it never exports", CELLS[2].command),
+    ],
+)
+def test_what_an_exam_says_of_its_run(
+    tmp_path: Path, cells: tuple[ExaminedCell, ...], failed: int, text: str, replay: str
+) -> None:
+    """The cells that failed, or else all; with the command that examines the first again."""
+    run = RunDirectory(RunStore(tmp_path).path / "exam-1-again")
+    one = VerdictReader(run, "exam/exam-1")
+    assert one.read() is None
+    assert not one.is_due
+    run.path.mkdir(parents=True)
+    assert one.is_due
+    note_cells(run, cells)
+    found = one.read()
+    assert found is not None
+    assert (found.kind, found.campaign, len(found.violations), found.text) == ("exam", "exam-1", failed, text)
+    assert found.replay == replay
+    assert not one.is_due
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", '[{"exam": 1}]', "[" * 100_000, '{"a": 1}', "[[]]", "x" * 2_000_000]
+)
+def test_a_damaged_note_of_an_exam_says_nothing(tmp_path: Path, content: str) -> None:
+    """Whatever is in it."""
+    run = RunDirectory(RunStore(tmp_path).path / "exam-1-again")
+    run.path.mkdir(parents=True)
+    run.examined.write_text(content)
+    assert examined_cells(run) == ()
+    assert VerdictReader(run, "exam/exam-1").read() is None
+
+
+def test_no_note_is_written_into_a_run_that_was_removed(tmp_path: Path) -> None:
+    """Its directory does not come back."""
+    run = RunDirectory(RunStore(tmp_path).path / "exam-1-again")
+    note_cells(run, CELLS)
+    assert not run.path.exists()
+
+
 @pytest.mark.process
 def test_the_page_has_it(home: Path) -> None:
     """As an entity of the run, once the run is over."""
@@ -101,4 +155,8 @@ def test_runs_are_grouped_and_compared(home: Path, serve: Callable[..., Served],
         browser.wait_text("table", r"exam-\d\texam-\d")
         browser.open(f"http://127.0.0.1:{browser.driver.current_url.split(':')[2].split('/')[0]}/run/chaos-1")
         browser.wait_text(".brief", r"(?s)Campaign\s+chaos failed this run: The job failed: so\.\s+clusterkit up x\.py")
+        note_cells(RunStore(home).run("exam-1"), CELLS)
+        browser.open(f"http://127.0.0.1:{browser.driver.current_url.split(':')[2].split('/')[0]}/run/exam-1")
+        said = r"(?s)Exam\s+exam-1: equality/1-against-2 failed: Twice\. → Halve\.\s+clusterkit exam"
+        browser.wait_text(".brief", said)
         assert browser.violations() == []

@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +36,46 @@ def test_the_example_of_the_pages_is_the_test_above(page: str) -> None:
     """The pages show the test that runs here."""
     source = inspect.getsource(test_training_goes_on_without_a_worker)
     assert source.replace("  # type: ignore[no-untyped-def]", "") in (ROOT / page).read_text()
+
+
+def block(page: str, pattern: str) -> str:
+    """A block of code of a page."""
+    found = re.search(rf"```python\n({pattern}.*?)```", (ROOT / page).read_text(), re.S)
+    assert found is not None
+    return found[1]
+
+
+def run_the_exam_of_the_page(cluster: Clusters, program: str) -> None:
+    """Call the test that docs/exam.md shows, with the two chapters on which it insists alone, to save time."""
+    names: dict[str, Any] = {}
+    exec(block("docs/exam.md", "def test_the_program_continues"), names)
+    shorter = partial(cluster.exam, chapters=["equality", "resume"], budget="4m")
+    Path("train.py").write_text(program)
+    names["test_the_program_continues_where_it_was"](SimpleNamespace(exam=shorter))
+
+
+@pytest.mark.long
+def test_an_exam_fails_a_program_that_saves_nothing(
+    cluster: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """README's first program, by the test that docs/exam.md shows; it says why."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError) as failed:
+        run_the_exam_of_the_page(cluster, block("README.md", "import tensorflow"))
+    (why,) = str(failed.value).splitlines()
+    assert why.startswith("resume was not seen: the program saves no checkpoint")
+    assert why in (ROOT / "docs/exam.md").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_an_exam_passes_the_same_program_with_a_backup(
+    cluster: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the callback that the exam names."""
+    monkeypatch.chdir(tmp_path)
+    program = block("README.md", "import tensorflow").replace("verbose=0", "verbose=0, callbacks=[training.Backup()]")
+    run_the_exam_of_the_page(cluster, f"from clusterkit import training\n{program}")
 
 
 @pytest.mark.long

@@ -68,6 +68,32 @@ def test_each_end_has_a_reason_and_a_next_step(
     assert end_guidance(result, RecoveryReport(), "r", resume) == Guidance(why, todo, commands, heading, repeats)
 
 
+NEVER = (NotInjected("kill worker:1 @ phase=exporting", "it never exports"),)
+
+
+@pytest.mark.parametrize(
+    ("result", "why", "todo", "commands"),
+    [
+        (SUCCESS, "Nothing failed.", "Nothing. For details:", ("clusterkit show r",)),
+        (replace(SUCCESS, not_injected=NEVER),
+         "The exam's fault kill worker:1 @ phase=exporting was not injected: it never exports.",
+         "Nothing: the exam does not count this cell as passed.", ()),
+        (replace(FAILED, explanations=(FIX,)), FIX.means, f"{FIX.advice} Read the log:",
+         ("clusterkit logs r worker:1",)),
+        (replace(FAILED, state=RunState.STOPPED), "worker:1 exited with code 1.",
+         "Nothing: a run of an exam ends when the exam has seen enough, or is stopped.", ()),
+    ],
+)  # fmt: skip
+def test_a_run_of_an_exam_is_not_started_by_hand(
+    result: RunResult, why: str, todo: str, commands: tuple[str, ...]
+) -> None:
+    """Nor are the exam's own faults the user's."""
+    found = end_guidance(result, RecoveryReport(), "r", RESUME, "clusterkit up train.py", "exam/exam-1")
+    assert (found.why, found.todo, found.commands) == (why, todo, commands)
+    own = end_guidance(FAILED, RecoveryReport(), "r", RESUME, None, "campaign/chaos")
+    assert own.commands[-1] == RESUME
+
+
 def test_what_has_no_checkpoint_is_started_again() -> None:
     """With the command that started it; what can be resumed is resumed."""
     start = "clusterkit up train.py"

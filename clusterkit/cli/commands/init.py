@@ -65,7 +65,7 @@ def command(given: str, example: str | None) -> None:
     directory = Path(given)
     if example is None:
         files = {name: (STARTER / name).read_bytes() for name in FILES}
-        commands, missing = ["clusterkit up -f job.toml", "pytest"], list[str]()
+        commands, missing = ["clusterkit up -f job.toml", "clusterkit exam -f job.toml", "pytest"], list[str]()
     else:
         files, missing = _files_of(example)
         commands = dict(examples())[example]

@@ -11,9 +11,11 @@ from clusterkit.cli.help import Command, json_option, option
 from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.cli.terminal import echo, echo_json, say, terminal_width, use_color
 from clusterkit.ledger.takeover import account_of, result_of
+from clusterkit.store.examined import examined_cells
 from clusterkit.store.journal import JournalReader
 from clusterkit.store.store import RunStore
 from clusterkit.store.usage import UsageReader
+from clusterkit.text.printable import printable
 from clusterkit.views.comparison import compared, comparison
 from clusterkit.views.goodput import goodput_lines, startup_lines, straggler_lines
 from clusterkit.views.listing import tasks_table
@@ -25,6 +27,7 @@ from clusterkit.views.step_use import StepUse, step_lines, step_use
 from clusterkit.views.timeline import timeline, timeline_text
 from clusterkit.words import wire
 from clusterkit.words.account import Account
+from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.outcome import RunResult
 from clusterkit.words.secrets import without_secrets
 
@@ -51,6 +54,7 @@ def show(run: str | None, as_json: bool, startup: bool, patches: bool) -> None:
     result = None if look.live else result_of(look.run)
     recovered = account_of(look.run)
     events = JournalReader(look.run).events()
+    examined = examined_cells(look.run)
     lines, use = list(timeline(events)), step_use(recovered.goodput, events, UsageReader(look.run.usage).new())
     if as_json:
         word, text = look.activity
@@ -63,6 +67,7 @@ def show(run: str | None, as_json: bool, startup: bool, patches: bool) -> None:
                 **look.advice(),
                 "job": wire.encode(without_secrets(look.info.job)) if look.info else None,
                 "result": None if result is None else wire.encode(result),
+                "exam": [wire.encode(cell) for cell in examined],
                 "tasks": look.rows(None),
                 **wire.encode(recovered),
                 "step_use": None if use is None else wire.encode(use),
@@ -75,6 +80,8 @@ def show(run: str | None, as_json: bool, startup: bool, patches: bool) -> None:
         return
     color = use_color(None)
     echo(_head(look, result, recovered, use, color), nl=False, color=color)
+    for cell in examined:
+        echo(_exam_lines(cell))
     if lines:
         echo("\nTimeline\n" + timeline_text(lines, terminal_width()), nl=False)
 
@@ -92,6 +99,14 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: 
     head = f"The run {look.run.run_id} is {word}: {text} Everything of it is in {look.run.path}"
     head = "\n".join([head, *look.advice_lines(width)])
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
+
+
+def _exam_lines(cell: ExaminedCell) -> str:
+    """Return what the exam says of the run, and the command that examines the cell again if the cell failed."""
+    told = [f"  Exam {cell.exam}: {cell.text}"]
+    if cell.has_failed:
+        told.append(f"      {cell.command}")
+    return "\n".join(map(printable, told))
 
 
 def _show_patches(look: RunSnapshot, as_json: bool) -> None:

@@ -56,11 +56,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class CampaignVerdict:
-    """The problems that a campaign found with one of the campaign's runs. The key is `verdict`."""
+    """What a campaign or an exam says of one of its runs. The key is `verdict`.
+
+    A campaign lists the problems with the run in `violations`. An exam has a text instead, which says how the cells of
+    the run ended.
+    """
 
     campaign: str
     violations: tuple[str, ...]
-    replay: str  # the command that repeats the run
+    replay: str  # the command that repeats the run or the exam's cell
+    kind: str = "campaign"  # "campaign" or "exam"
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,8 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         resume, advice = None, guidance(ledger, run.id)
     else:
         resume = resume_command(run.id, ledger.job, result, status.checkpoint is not None)
-        advice = end_guidance(result, ledger.incidents.report(), run.id, resume, start_command(ledger.job))
+        part_of = None if ledger.job is None else ledger.job.part_of
+        advice = end_guidance(result, ledger.incidents.report(), run.id, resume, start_command(ledger.job), part_of)
     failure = ledger.interruptions.failure if now.live else None if result is None else result.cause
     return replace(
         run,

@@ -135,15 +135,17 @@ export class Header {
     this.tick();
   }
 
-  /** Show the verdict of the campaign that the run is part of, if any. */
+  /** Show the verdict of the campaign or the exam that the run is part of, if any. */
   judge() {
     const verdict = this.store.get("verdict");
     this.judgedBy.hidden = this.judged.hidden = !verdict;
     if (!verdict) return;
-    const { campaign, violations, replay } = verdict;
-    const name = this.source.live ? h("a", { href: `/campaign/${encodeURIComponent(campaign)}` }, campaign) : campaign;
+    const { kind, campaign, violations, replay, text } = verdict;
+    say(this.judgedBy, kind === "exam" ? "Exam" : "Campaign");
+    const name = this.source.live && kind !== "exam" ? h("a", { href: `/campaign/${encodeURIComponent(campaign)}` }, campaign) : campaign;
     const again = violations.length > 0 && h("span", { class: "commands" }, h("span", null, h("code", { title: replay }, replay), copyButton(() => replay, "Copy the replay")));
-    fill(this.judged, name, violations.length ? ` failed this run: ${violations.join(" ")} ` : " passed this run.", again);
+    const said = violations.length ? ` failed this run: ${violations.join(" ")} ` : " passed this run.";
+    fill(this.judged, name, text ? `: ${text} ` : said, again);
   }
 
   /** Announce a change to screen readers and, if the user allowed it, as a notification when the page has no focus. */
