@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, assert_never
 
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
-from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
+from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Spawner, StartResources, plans_for
 from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # many runs need none of these classes, so each is imported w
     from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
     from clusterkit.backends.local.hang_inspector import HangInspector
     from clusterkit.backends.local.pace_inspector import PaceInspector
+    from clusterkit.backends.local.step_reader import StepReader
     from clusterkit.faults.injector import Injector
 
 END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
@@ -60,8 +61,7 @@ class LocalBackend:
         self._warmth = warmth
         self._children: dict[Task, tuple[int, AttemptChild]] = {}
         self._own_tasks: set[Task] = set()
-        every = 0.0 if waits_for_steps(job) else EVERY
-        self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
+        self._steps: StepReader | None = None
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
@@ -91,6 +91,9 @@ class LocalBackend:
         on_shut(self._sweeper.stop)
         on_shut(on_child_end(self._sweeper.child_ended.ring))
         on_shut(self._end_all)
+        if job.progress_regex:
+            self._steps = self._step_reader(job.progress_regex)
+            on_shut(self._steps.close)  # before `_end_all` kills the process that searches
         if self._network is not None:
             on_shut(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
         on_shut(self._warm_starter.stop)
@@ -164,6 +167,13 @@ class LocalBackend:
     def shut(self) -> None:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
+
+    def _step_reader(self, regex: str) -> StepReader:
+        from clusterkit.backends.local.step_reader import StepReader
+
+        reader = StepReader(regex, self._post, every=0.0 if waits_for_steps(self._job) else EVERY)
+        reader.start()
+        return reader
 
     @cached_property
     def _finder(self) -> CheckpointFinder:

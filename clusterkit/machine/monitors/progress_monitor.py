@@ -15,6 +15,7 @@ from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,
     CheckpointFound,
+    Impaired,
     Inspected,
     Look,
     PhaseChanged,
@@ -109,10 +110,17 @@ class ProgressMonitor:
         if event.step == previous_step:  # a repeated report of the same step
             return
         self.state.progress_at = self.state.now
+        self.stalls.steps_unseen = False
         if event.step > (record.resumed_step or 0):
             self.state.stepped_at = self.state.now
         self.stalls.expect_progress()
         self.stragglers.progressed()
+
+    def impaired(self, event: Impaired) -> None:
+        """Pass on a warning. Without steps that are seen, no stall can be noticed."""
+        self.state.warn(event.what)
+        if event.ends_steps:
+            self.stalls.steps_unseen = True
 
     def steps_unreported(self, record: TaskRecord) -> None:
         """Warn once that the program is training but reports no steps, unless a task has already reported a step."""
