@@ -265,7 +265,7 @@ class Recoveries:
             return
         why = reason(blamed, self.state.now, repeated, budget, self.state.job.restart)
         if futile:
-            why += f"{' before any step' * (cause.step is None)}, with an error that a restart repeats"
+            why += f"{' before it reported a step' * (cause.step is None)}, with an error that a restart repeats"
         if self.state.program_problem:
             why += f", and {self.state.program_problem}"
         self.ending.give_up(why, blamed, repeated, futile)

@@ -149,7 +149,7 @@ def _blame(
         by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
         yield [(path if len(path) <= width or not is_in_user_store(run) else by_command, ())]
     if result.repeated:
-        where = "before any step" if cause.step is None else f"at step {cause.step}"
+        where = "before it reports a step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
         of_text = cause.step is None and cause.exit.code != REFUSED

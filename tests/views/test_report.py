@@ -89,7 +89,7 @@ def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
 def test_a_failure_that_repeats_itself_says_so() -> None:
     """Below the log of the cause; a run without restarts has no attempt before."""
     text = lines(replace(FAILURE, repeated=True))
-    said = "It fails the same way each time, before any step, as attempt 3 did."
+    said = "It fails the same way each time, before it reports a step, as attempt 3 did."
     assert text[23] == f"    {said}"
     assert text[24].startswith("  Collateral: ")
     assert said not in "\n".join(lines(FAILURE))

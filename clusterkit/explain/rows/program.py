@@ -13,7 +13,8 @@ from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words, found
 from clusterkit.words.distribution import SPANS_TASKS, WhyAlone
 
 _SAME_TASK = (
-    "Could not start gRPC server|[Aa]ddress already in use|opened no port|unexpectedly tried to connect|"
+    "Could not start gRPC server|[Aa]ddress already in use|opened no port|not open (?:its port|their ports)|"
+    "unexpectedly tried to connect|"
     "already in error before the barrier|different incarnation"
 )
 _ALONE = re.compile(

@@ -212,10 +212,12 @@ class ProgressMonitor:
         late = self._unconnected(vitals)
         if not late or self.ending.begun or self.state.is_leader_done:
             return
+        # "Its": the task may have opened another port, such as one that the program chose.
+        ports = "its port" if len(late) == 1 else "their ports"
         doing = "; ".join(text for task in late if (text := activity_of(task, vitals)) != str(task))
         limit = f"{self.state.job.limits.startup:g} s"
         self.ending.give_up(
-            f"{', '.join(map(str, late))} opened no port and reported no progress within {limit} of the start"
+            f"{', '.join(map(str, late))} did not open {ports} and reported no progress within {limit} of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")
             + "--startup-timeout gives more time, 0 any amount"
