@@ -170,7 +170,7 @@ ROWS = (
         "",
         "The tasks connected, but the model was created outside the scope of the strategy, so each task trained alone.",
         "Create and compile the model within `with strategy.scope():`.",
-        alone(WhyAlone.NO_SCOPE),
+        alone(WhyAlone.NO_SCOPE, WhyAlone.ONE_FIT),
         facts_only=True,
         example=("--workers", "2"),
     ),
