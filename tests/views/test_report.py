@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
+from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
@@ -72,6 +74,15 @@ def test_a_success_is_told_in_its_first_line() -> None:
     ]
     assert text[-1] == "  Last checkpoint resumed from: /c/ckpt-100. Everything of this run is in /state/runs/r-1"
     assert "Cause" not in "\n".join(text)
+
+
+def test_a_directory_that_was_removed_has_nothing_of_the_run(tmp_path: Path) -> None:
+    """Nor can the run be resumed from there."""
+    gone = RunDirectory(tmp_path / "r-1")
+    for result in (SUCCESS, replace(FAILURE, checkpoint="/c/ckpt-7"), replace(SUCCESS, state=RunState.SUSPENDED)):
+        text = report(result, gone, color=False, width=100)
+        assert f"The directory of this run was removed, with its logs and checkpoints: {gone.path}" in text
+        assert not re.search("Everything of this run|Resume with|Continue with", text)
 
 
 def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
