@@ -108,7 +108,8 @@ NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first variable that is set lis
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder/recorder.py
-_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set only if needed
+PROGRAMS = "CLUSTERKIT_PROGRAMS"  # set if the task is a command, so that several programs may report
+_OPTIONAL = frozenset({PROGRAMS, CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set only if needed
 _PATH_VARIABLES: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,
@@ -190,6 +191,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
     env = {
         "PYTHONUNBUFFERED": "1",
         **usual_env(job.devices),
+        **({PROGRAMS: "1"} if program.kind is ProgramKind.COMMAND else {}),
         **({"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}),  # the job may override this
         **job.setup.env,
         **own.env,

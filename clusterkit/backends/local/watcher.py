@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import PurePath
 
 from clusterkit.backends.local.family import AttemptProcess
-from clusterkit.backends.local.programs import Programs, process_of
+from clusterkit.backends.local.programs import Programs, sender_of
 from clusterkit.backends.local.reports import LONGEST, parse_report
+from clusterkit.system import procfs
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
@@ -42,7 +43,7 @@ class Channel:
     attempt: int = 0
     step_prefix: bytes | None = None  # the prefix of step reports; of several in a row, only the last report is used
     rest: float = REST
-    programs: Programs = field(default_factory=Programs)
+    programs: Programs = field(default_factory=lambda: Programs(is_alive=lambda pid: not procfs.is_zombie(pid)))
 
 
 class Watcher:
@@ -147,9 +148,9 @@ class Watcher:
         return len(data)
 
     def _message(self, channel: Channel, line: bytes, now: float) -> None:
-        event, process = parse_report(channel.task, line), process_of(line)
-        if event is not None and process is not None:
-            event = channel.programs.combine(process, event)
+        event, sender = parse_report(channel.task, line), sender_of(line)
+        if event is not None and sender is not None:
+            event = channel.programs.combine(sender, event)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
             superseded = None if first else channel.pending
@@ -157,7 +158,7 @@ class Watcher:
                 event = replace(event, metrics=event.added_to(superseded.metrics))
             channel.pending, channel.attempt = event, event.attempt
             if first:
-                channel.step_prefix = None if process else b'{"kind":"progress","attempt":%d,' % event.attempt
+                channel.step_prefix = None if sender else b'{"kind":"progress","attempt":%d,' % event.attempt
             if first or line.startswith(b'{"kind":"metrics"'):  # metrics are rare, and later reports do not repeat them
                 self._post_pending(channel, now)
         elif event is not None:
