@@ -289,6 +289,7 @@ class Recoveries:
         fresh = self.state.job.watch_fresh
         if fresh:
             self.state.newest_checkpoint = None
+            self.state.checkpoints.clear()
         self.state.actions.append(Refresh(tuple(sorted(self.changed_files)), fresh))
         self.changed_files.clear()
 
