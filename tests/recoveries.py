@@ -235,7 +235,7 @@ class Account(JournalLines):
         return None, resumed
 
     def resumes(self, line: Line) -> bool:
-        """Whether it says from where the attempt goes on: something that begins after a restored checkpoint does not."""
+        """Whether it says from where the attempt goes on: what begins after a restored checkpoint does not."""
         if line["path"] is not None:
             return True
         same = self.of("Resumed", where=lambda one: key_of(one) == key_of(line) and one["path"] is not None)

@@ -20,6 +20,7 @@ from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.throttle import Throttle
+from clusterkit.job.keras import patches_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.files import open_fd
@@ -32,7 +33,7 @@ from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import ProgramKind, Task
 from clusterkit.words.outcome import SIGKILL
 
 if TYPE_CHECKING:  # many runs need none of these classes, so each is imported when it is first used
@@ -100,6 +101,10 @@ class LocalBackend:
         self._throttle = Throttle(self._child_of, post)
         on_shut(self._throttle.stop)  # before processes are reaped, since the throttle may have to resume them
         resources = StartResources(directory, self._logs, self._warm_starter, self._family, self._network)
+        if job.program.kind is ProgramKind.COMMAND and any("stages" in patches_of(job, task) for task in job.tasks):
+            from clusterkit.backends.local.unpatched import UnpatchedPrograms
+
+            on_shut(UnpatchedPrograms(self.pids, self._watcher.has_reported, post).stop)
         self._spawner = Spawner(resources, job.hosts.count > 0, post, self._started)
         on_shut(self._spawner.finish)
 

@@ -27,6 +27,7 @@ LARGE_READ = 1 << 13  # bytes; after a read of this size, the pipe rests only br
 EVERY = 1.0  # seconds; the minimum time between posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
+MOST_SENDERS = 100_000  # the maximum number of programs whose reports are noted, since a task may write anything
 SHORT_REST = 0.0078125  # seconds; a pipe's rest while a fault is waiting for a step
 Post = Callable[[Happened], None]
 
@@ -59,6 +60,7 @@ class Watcher:
         self._handlers: dict[int, Callable[[float], None]] = {}  # handlers, by descriptor; each takes the current time
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
+        self._senders: set[int] = set()  # the pids of programs that commands started and that sent reports
         self._rest, self._longest_rest, self._every = REST, LONGEST_REST, EVERY
         self._poller.start()
 
@@ -81,6 +83,10 @@ class Watcher:
     def read_often(self) -> None:
         """From now on read pipes more often, and post the newest step of each read at once."""
         self._poller.do(self._read_often)
+
+    def has_reported(self, pid: int) -> bool:
+        """Return whether a program that a command started has reported something. Any thread may call this."""
+        return pid in self._senders
 
     def stop(self) -> None:
         self._poller.stop()
@@ -150,6 +156,8 @@ class Watcher:
     def _message(self, channel: Channel, line: bytes, now: float) -> None:
         event, sender = parse_report(channel.task, line), sender_of(line)
         if event is not None and sender is not None:
+            if len(self._senders) < MOST_SENDERS:
+                self._senders.add(sender.process)
             event = channel.programs.combine(sender, event)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
