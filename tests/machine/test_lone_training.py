@@ -105,6 +105,14 @@ def test_a_fit_of_the_leader_alone_is_its_own_affair() -> None:
     assert succeeded(run) is None
 
 
+def test_a_loop_with_dtensor_reports_no_steps() -> None:
+    """Each client alone is told nevertheless; a loop of another kind may only evaluate."""
+    run = trained(GANG, steps=False, made=("DTensor",), training=Training.LOOP)
+    assert succeeded(run) == Undistributed((task("worker:0"), task("worker:1")), NEVER, ("DTensor",))
+    other = trained(GANG, steps=False, made=(MWMS,), training=Training.LOOP)
+    assert succeeded(other) is None
+
+
 def test_it_is_told_five_seconds_after_the_second_task_has_trained() -> None:
     """One alone says nothing yet."""
     run = History(GANG, listening=False).begin()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
-from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, WhyAlone
+from clusterkit.words.distribution import DTENSOR, SPANS_TASKS, Training, Undistributed, WhyAlone
 from clusterkit.words.events import Look, TrainAlone, TrainsWith
 from clusterkit.words.job import Convention, RestartScope
 from clusterkit.words.model import Shape, TaskType
@@ -94,10 +94,14 @@ class LoneTraining:
 
 
 def _trains(record: TaskRecord) -> bool:
-    """Return whether the task is training something by itself: it reports steps, or has called `fit`."""
+    """Return whether the task is training something by itself: it reports steps, or has called `fit`.
+
+    Loops with DTensor report no steps. A program that makes a mesh and takes gradients trains.
+    """
     report = record.trains_with
     calls_fit = report is not None and report.training in (Training.SCOPED, Training.FIT)
-    return calls_fit or record.first_step is not None
+    loops = report is not None and report.training is Training.LOOP and DTENSOR in report.strategies
+    return calls_fit or loops or record.first_step is not None
 
 
 def _is_uncalled(record: TaskRecord) -> bool:
