@@ -229,9 +229,17 @@ class Account(JournalLines):
                 live = all(self.lives(task, line["place"]) for task in needed)
                 if live and line["step"] > (0 if resumed is None else resumed["step"]):
                     return line, resumed
-            if line["event"] == "Resumed" and (resumed is None or _counts_more(line, resumed)):
+            is_origin = line["event"] == "Resumed" and self.resumes(line)
+            if is_origin and (resumed is None or _counts_more(line, resumed)):
                 resumed = line
         return None, resumed
+
+    def resumes(self, line: Line) -> bool:
+        """Whether it says from where the attempt goes on: what begins after a restored checkpoint does not."""
+        if line["path"] is not None:
+            return True
+        same = self.of("Resumed", where=lambda one: key_of(one) == key_of(line) and one["path"] is not None)
+        return all(one["place"] > line["place"] for one in same)
 
     def _last_step(self, trainers: dict[str, int]) -> int | None:
         steps = []
@@ -240,6 +248,7 @@ class Account(JournalLines):
             if attempt in starts:  # the one before it may never have started
                 before = max((one for one in starts if one < attempt), default=0)
                 old = self.of("Progressed", "Resumed", where=lambda one, key=(task, before): key_of(one) == key)  # type: ignore[misc]
+                old = [line for line in old if line["event"] == "Progressed" or self.resumes(line)]
                 steps += [line["step"] for line in old[-1:]]
         return max(steps, default=None)
 
@@ -291,6 +300,8 @@ def _when(line: Line | None) -> float | None:
 def _counts_more(line: Line, than: Line) -> bool:
     if line["attempt"] != than["attempt"]:
         return bool(line["attempt"] > than["attempt"])
+    if line["task"] == than["task"]:
+        return bool(line["step"] > than["step"])
     kinds = ("chief", "worker")
     ranks = [(kinds.index(kind), int(index)) for kind, _, index in (one["task"].partition(":") for one in (line, than))]
     return ranks[0] < ranks[1]

@@ -29,6 +29,9 @@ MOST_AT_START = 100_000  # bytes; larger programs are not checked before a run; 
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
+_DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
+
+
 class NotChecked(ClusterkitError):
     """Raised if the program can't be read as Python."""
 
@@ -53,6 +56,16 @@ def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
     file, root = program_of(job)
     files = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
     return _checked(job, root, files, strict, RULES)
+
+
+def functions_of(job: JobSpec) -> frozenset[str] | None:
+    """Return the names of the functions and classes that the program's own files define; None if they are unknown."""
+    if job.program.kind is ProgramKind.COMMAND:
+        return None
+    file, root = program_of(job)
+    files = program_files(file, root, most=MOST)
+    names = (name.decode(errors="replace") for text, _, _ in files for name in _DEFINED.findall(text))
+    return frozenset(names) if files else None
 
 
 def _checked(

@@ -116,7 +116,7 @@ def _drop_mark() -> None:
 
 
 def main() -> None:
-    """Run the command line of this process: the entry point of the console script."""
+    """Run the command line of this process."""
     _drop_mark()
     run(sys.argv[1:])
 

@@ -125,7 +125,8 @@ class StartupWaiter:
 
     def _silence_text(self, silent: Sequence[Task]) -> str:
         names, but = ", ".join(map(str, silent)), "is running, but has" if len(silent) == 1 else "are running, but have"
-        text = f" · {names} {but} opened no port and reported nothing so far."
+        port = "its port" if len(silent) == 1 else "their ports"
+        text = f" · {names} {but} not opened {port}, and reported nothing so far."
         if not (limit := self._job.limits.startup):
             return text
         return f"{text} After {compact(limit)} without either, the run fails: see --startup-timeout."

@@ -33,7 +33,7 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
     if not wrong and is_quiet and not _shows_exception(run, result, job):
         return result  # no row can match, so avoid the slow imports below
     try:  # the time limit does not include these imports
-        from clusterkit.check.reading import findings_of
+        from clusterkit.check.reading import findings_of, functions_of
         from clusterkit.explain.evidence import evidence_of
         from clusterkit.explain.matching import explain
         from clusterkit.explain.row import Evidence
@@ -50,8 +50,9 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
 
     def gather() -> None:
         gathered.append(evidence_of(run, result, job, account.startup))
-        with suppress(Exception):  # `check` may fail, since the program's files may contain anything
-            gathered.append(replace(gathered[0], findings=tuple(findings_of(job, strict=not wrong))))
+        with suppress(Exception):  # these may fail, since the program's files may contain anything
+            gathered.append(replace(gathered[-1], own=functions_of(job)))
+            gathered.append(replace(gathered[-1], findings=tuple(findings_of(job, strict=not wrong))))
 
     with suppress(OSError):  # raised if the system cannot start another thread
         start_thread("explain", gather, lambda crashed: None).join(WITHIN)

@@ -22,6 +22,7 @@ class _Match(NamedTuple):
     row: Row
     rank: tuple[bool, bool, int]  # sort key: has a finding, condition has values, length of the match of `seen`
     words: Words  # values for the placeholders of the row's sentences
+    span: tuple[int, int] | None  # where `seen` matched in the error text; None if the row has no `seen`
     finding: Finding | None
 
 
@@ -35,7 +36,11 @@ def explain(evidence: Evidence, rows: Iterable[Row] | None = None) -> list[Expla
     covered = {id_ for match in found for id_ in match.row.over}
     shown = [match for match in found if match.row.id not in covered]
     located = [match for match in shown if match.finding is not None]  # `check` has found the line of the mistake
-    special = located or [match for match in shown if not match.row.general]
+    others = [match for match in shown if match.finding is None and not match.row.general]
+    # A row about the same words of the error, or about the same hang, says less than the line that `check` has found.
+    # Other rows are about something else, and the finding may not be what ended the run.
+    hung = bool(evidence.stuck)
+    special = located + [match for match in others if not any(_same_subject(match, one, hung) for one in located)]
     return [_explanation(match, evidence) for match in (special or shown[:1])[:MOST]]
 
 
@@ -52,7 +57,14 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
     words = {**groups, **words}
     finding = _finding(row, evidence, words)
     rank = (finding is not None, len(words) > len(groups), 0 if seen is None else len(seen.group()))
-    return _Match(row, rank, words, finding)
+    return _Match(row, rank, words, None if seen is None else seen.span(), finding)
+
+
+def _same_subject(one: _Match, other: _Match, hung: bool) -> bool:
+    """Return whether both rows matched the same words of the error text, or explain why the run hung."""
+    if one.span is None or other.span is None:
+        return hung and one.span is other.span
+    return one.span[0] < other.span[1] and other.span[0] < one.span[1]
 
 
 def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:

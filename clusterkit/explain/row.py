@@ -62,6 +62,7 @@ class Evidence:
     diverged: bool = False  # True if the leader's last loss is not a number
     short: bool = False  # True if `fit` completed fewer steps than it announced
     endpoints: tuple[str, ...] = ()  # the endpoints that clusterkit assigned to the tasks; () if unknown
+    own: frozenset[str] | None = None  # the names of the functions and classes that the program defines, if known
     log: str = ""  # the end of the leader's log or, without a run, of a task's log, if no task ended with an error
 
     @property

@@ -12,7 +12,7 @@ from clusterkit.job.devices import CORES, shares_of, usual_env
 from clusterkit.job.keras import PATCHES, PHASES, keras_env
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.endpoints import host_in
-from clusterkit.words.job import Convention, JobSpec, Network, Servers, Setup, StartMode
+from clusterkit.words.job import Convention, JobSpec, Network, Servers, Setup, StartMode, TfConfig
 from clusterkit.words.model import Program, ProgramKind, Shape, Task, TaskType
 
 Endpoints = Mapping[Task, str]  # task -> "host:port"
@@ -33,13 +33,14 @@ def cluster_json(job: JobSpec, endpoints: Endpoints) -> str:
 
 
 def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
-    """Return the task's TF_CONFIG as JSON, or None for a job with one training task, which needs no cluster.
+    """Return the task's TF_CONFIG as JSON, or None for a job with one training task, unless the job asks for one.
 
     The evaluator of a job with one training task gets a TF_CONFIG without peers. TensorFlow counts tasks from 0 without
     gaps, so the indices after an abandoned worker move down. `cluster` is the result of `cluster_json`: the text can be
     long, so the caller computes it once for all tasks.
     """
-    if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
+    has_peers = job.shape is not Shape.SINGLE or task.type is TaskType.EVALUATOR
+    if not has_peers and job.tf_config is not TfConfig.ALWAYS:
         return None
     omitted = sum(one.type is task.type and one.index < task.index for one in job.given_up)
     return f'{{"cluster": {cluster}, "task": {json.dumps({"type": task.type, "index": task.index - omitted})}}}'
@@ -107,7 +108,8 @@ NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first variable that is set lis
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder/recorder.py
-_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set only if needed
+PROGRAMS = "CLUSTERKIT_PROGRAMS"  # set if the task is a command, so that several programs may report
+_OPTIONAL = frozenset({PROGRAMS, CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set only if needed
 _PATH_VARIABLES: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,
@@ -189,6 +191,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
     env = {
         "PYTHONUNBUFFERED": "1",
         **usual_env(job.devices),
+        **({PROGRAMS: "1"} if program.kind is ProgramKind.COMMAND else {}),
         **({"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}),  # the job may override this
         **job.setup.env,
         **own.env,

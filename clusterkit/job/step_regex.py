@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 LONGEST = 1000  # characters; the rest of a line is not searched, since the time can grow polynomially with the length
-_DIGITS = 19  # the number of digits of 2**63 - 1
+_LARGEST = (1 << 63) - 1
+_DIGITS = len(str(_LARGEST))
 
 # The parser of `re`, which has no public name. Items that this module does not know are accepted.
 _parse: Callable[[str], Any] = import_module("re._parser").parse
@@ -29,12 +30,14 @@ def problem_of(regex: str) -> str | None:
     return None
 
 
-def step_in(regex: re.Pattern[str], line: str) -> int | None:
-    """Return the step in a line, that is, the first group that matched a number; None if no group did."""
-    if match := regex.search(line, 0, LONGEST):
-        for found in match.groups():
-            if found and found.isdecimal() and len(found) <= _DIGITS and (step := int(found)) < 1 << 63:
-                return step
+def step_in(groups: Sequence[str | None]) -> int | None:
+    """Return the step in the groups of a match, the first group that matched a number; None if there is none."""
+    for found in groups:
+        if not found or not found.isdecimal() or len(found) > _DIGITS:
+            continue
+        step = int(found)
+        if step <= _LARGEST:
+            return step
     return None
 
 

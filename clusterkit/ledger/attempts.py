@@ -184,6 +184,11 @@ class Attempts:
             for server in list(self._unready_servers):
                 self.mark_up(at, *server)
 
+    def has_restored(self, task: Task, number: int) -> bool:
+        """Return whether the attempt has restored a checkpoint."""
+        attempt = self.get(task, number)
+        return attempt is not None and attempt.resumed_from is not None
+
     def resume(self, at: float, task: Task, number: int, step: int, path: str | None) -> None:
         self.mark_up(at, task, number)
         if (attempt := self.get(task, number)) is not None:

@@ -131,9 +131,14 @@ class Incident:
             self.up = None if self._tasks_down else now
 
     def resumed_at(self, task: Task, attempt: int, step: int, path: str | None) -> None:
-        """Note where a program resumed. The newest attempt's report counts; in a gang, the leader's report."""
+        """Note where a program resumed. The newest attempt's report counts; in a gang, the leader's report.
+
+        Of several reports of one attempt, such as those of two calls of `fit`, the last step counts.
+        """
         if task not in self.trainers or self.course.settled:
             return
+        if self._resumed_by == (attempt, task) and self.resumed is not None and step > self.resumed[0]:
+            self.resumed = (step, path)
         if self._resumed_by is None or (-attempt, task) < (-self._resumed_by[0], self._resumed_by[1]):
             self._resumed_by, self.resumed = (attempt, task), (step, path)
 

@@ -92,6 +92,8 @@ class Ledger:
                 self.attempts.save(now, task, attempt, event.step)
                 if trains:
                     self.time.saved(event.step)
+            case ev.Resumed() if event.path is None and self.attempts.has_restored(task, attempt):
+                pass  # the program has restored a checkpoint, and now begins something else, such as a second `fit`
             case ev.Resumed():
                 self.startup.reach(now, task, attempt, Stage.PREPARED, event.step)
                 self.attempts.resume(now, task, attempt, event.step, event.path)

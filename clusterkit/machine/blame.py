@@ -155,6 +155,12 @@ _PATH_ERROR = re.compile(
 _OBJECT_ERROR = re.compile(r"AttributeError: '(?!NoneType')[^']+' object has no attribute ")
 _RAISED = re.compile(r' *File "([^"]*)", line \d+')
 _USAGE_EXIT_CODE = 2  # the exit code of argparse, click and most commands for wrong arguments
+# The line that tells how to call a command: its name, and options or placeholders, if any. `Usage: 93% of GPU memory`
+# is not such a line.
+_USAGE = re.compile(
+    r"(?:usage|Usage|USAGE): +(?:python[\d.]* +(?:-m +)?)?[A-Za-z_~./][\w./~+-]*"
+    r"(?: *$| +(?=.*(?:[\[<{]|\.\.\.|(?<=\s)--?[A-Za-z]|(?<!\d )\b[A-Z][A-Z_]+\b)))"
+)
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
@@ -166,7 +172,7 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
     error = cause.exception or ""
     if cause.exit.ok or not is_own_failure(cause) or _TRANSIENT.search(error):
         return False
-    if cause.exit.code == _USAGE_EXIT_CODE and any(line.lower().startswith("usage: ") for line in cause.tail):
+    if cause.exit.code == _USAGE_EXIT_CODE and any(map(_USAGE.match, cause.tail)):
         return True
     by_leader = any(failure.task == leader for failure in (cause, *blamed.same))
     return bool(_PROGRAM_ERROR.match(error) or (by_leader and _PATH_ERROR.match(error)))

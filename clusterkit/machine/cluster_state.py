@@ -67,6 +67,7 @@ class TaskRecord:
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
+    checkpoints_known: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # those of each directory
     unverified_step: int | None = None  # the step at which a restarted task began, while no checkpoint is known
 
     @property
@@ -111,6 +112,10 @@ class ClusterState:
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last completed a new step
         self.newest_checkpoint = history.checkpoint
+        # The newest checkpoint in each directory. A program may save in several ones, such as one for each `fit`.
+        self.checkpoints: dict[str, tuple[int, str]] = {}
+        if history.checkpoint is not None:
+            self.checkpoints[directory_of(history.checkpoint[1])] = history.checkpoint
         self.metrics = dict(history.metrics)  # the newest metrics of each task
         self.program_problem = ""  # why the program's current files can't run; empty if they can
         self.awaits_change = False  # True if the job failed, no task runs, and the run waits for a changed program
@@ -321,3 +326,8 @@ class ClusterState:
         self.actions.append(Signal(record.task, record.attempt, signal, grace))
         if signal == SIGKILL:
             self.timers.set(Timer.DEATH, self.now + KILL_TIMEOUT, record.task)
+
+
+def directory_of(checkpoint: str) -> str:
+    """Return the directory of a checkpoint's path."""
+    return checkpoint.rpartition("/")[0]

@@ -109,7 +109,7 @@ class Machine:
                 self.ending.abandon(f"{event.who} is gone, so everything was ended at once")
                 self.ending.kill_all()
             case ev.Impaired():
-                self.state.warn(event.what)
+                self.progress.impaired(event)
             case ev.DashboardLost():
                 self.state.warn(f"The dashboard is not available: {event.why}. The run continues without it.")
             case ev.TensorBoardLost():

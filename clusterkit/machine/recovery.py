@@ -282,7 +282,7 @@ class Recoveries:
             return
         why = reason(blamed, self.state.now, repeated, budget, self.state.job.restart)
         if futile:
-            why += f"{' before any step' * (cause.step is None)}, with an error that a restart repeats"
+            why += f"{' before it reported a step' * (cause.step is None)}, with an error that a restart repeats"
         if self.state.program_problem:
             why += f", and {self.state.program_problem}"
         self.ending.give_up(why, blamed, repeated, futile)
@@ -306,6 +306,7 @@ class Recoveries:
         fresh = self.state.job.watch_fresh
         if fresh:
             self.state.newest_checkpoint = None
+            self.state.checkpoints.clear()
         self.state.actions.append(Refresh(tuple(sorted(self.changed_files)), fresh))
         self.changed_files.clear()
 

@@ -30,11 +30,11 @@ from clusterkit.page.metrics import CONTENT_TYPE, exposition
 from clusterkit.page.model.board import json_text, map_text
 from clusterkit.page.model.overview import CampaignList, Overview
 from clusterkit.page.report_file import page_files
-from clusterkit.page.searching import TooSlow
 from clusterkit.page.streams import EventStream, StreamSlots, TooMany, log_messages, run_messages
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.system.files import end_of
+from clusterkit.system.searching import TooSlow
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 

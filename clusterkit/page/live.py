@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from clusterkit.page.journal import JournalBlocks
-from clusterkit.page.logbook import LogBook
+from clusterkit.page.logbook import SEARCH_LIMIT, LogBook
 from clusterkit.page.metrics import Scraped, scraped
 from clusterkit.page.model.board import map_text
 from clusterkit.page.model.rows import NO_USAGE
 from clusterkit.page.model.run_model import RunModel
 from clusterkit.page.model.verdicts import VerdictReader
-from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
 from clusterkit.store.usage import UsageReader
+from clusterkit.system.searching import Searcher
 from clusterkit.views.present_use import present_use
 from clusterkit.words.errors import CannotLook
 
@@ -175,7 +175,7 @@ class RunOpener:
         self._store = store
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._lock = asyncio.Lock()
-        self._searcher = Searcher()
+        self._searcher = Searcher(SEARCH_LIMIT)
 
     async def open(self, run_id: str) -> OpenRun:
         """Return the run with exactly this id. Raises NoSuchRun."""

@@ -12,9 +12,9 @@ from typing import Any
 
 from clusterkit.page.logs import AttemptLog, Matches, Page, Search
 from clusterkit.page.model.merged import ArrivalsIndex, MergedLog
-from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import parse_line
+from clusterkit.system.searching import Searcher
 from clusterkit.words.errors import CannotLook, ClusterkitError
 from clusterkit.words.model import Task
 
@@ -23,6 +23,7 @@ MOST_CHARACTERS = 4 << 20  # the maximum number of characters of a page
 MOST_SEARCHED = 1 << 20  # bytes; each check of a followed log for new lines searches at most this much
 LOOK_FOR = 0.4  # seconds; a search that takes longer returns the matches found so far
 LONGEST_PATTERN = 1000  # the maximum length of a search text, in characters
+SEARCH_LIMIT = 1.0  # seconds of CPU time for searching one line for a regular expression
 LONGEST_MATCHED = 4096  # characters; only this much of the beginning of a line is searched for a regular expression
 
 
@@ -73,7 +74,7 @@ class LogBook:
 
     def __init__(self, run: RunDirectory, searcher: Searcher | None = None) -> None:
         self._run = run
-        self._searcher = searcher or Searcher()
+        self._searcher = searcher or Searcher(SEARCH_LIMIT)
         self._index = ArrivalsIndex(run)
         self._lock = threading.Lock()
         self._began: float | None = None

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from clusterkit.page.live import WatchedRun
 from clusterkit.page.logbook import LogBook, Wanted
-from clusterkit.page.searching import TooSlow
+from clusterkit.system.searching import TooSlow
 from clusterkit.words.errors import ClusterkitError
 
 MOST = 64  # the maximum number of streams that are open at once

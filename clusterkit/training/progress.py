@@ -6,6 +6,8 @@ import json
 import math
 import operator
 import os
+import sys
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,10 +24,11 @@ Number = SupportsFloat  # a Python number, or a NumPy or TensorFlow scalar
 class ProgressChannel:
     """Writes reports to the supervisor's FIFO, or discards them if `fd` is None, as outside clusterkit."""
 
-    def __init__(self, fd: int | None, attempt: int) -> None:
+    def __init__(self, fd: int | None, attempt: int, sender: Mapping[str, int] | None = None) -> None:
         self._fd = fd
-        self._attempt = attempt
-        self._progress = b'{"kind":"progress","attempt":%d,"step":' % attempt
+        self._members = {"attempt": attempt, **(sender or {})}
+        own = "".join(f'"{name}":{value},' for name, value in self._members.items())
+        self._progress = f'{{"kind":"progress",{own}"step":'.encode()
         self._unsent: deque[bytes] = deque(maxlen=32)
 
     def progress(self, step: int, total: int | None = None) -> None:
@@ -46,7 +49,7 @@ class ProgressChannel:
         """
         if self._fd is None:
             return
-        line = json.dumps({"kind": kind, "attempt": self._attempt, **fields}, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps({"kind": kind, **self._members, **fields}, separators=(",", ":")).encode() + b"\n"
         if len(line) < LINE_LIMIT and not self._write(line):
             self._unsent.append(line)
 
@@ -161,7 +164,13 @@ def _open() -> ProgressChannel:
     if path := os.environ.get("CLUSTERKIT_PROGRESS"):
         with suppress(OSError):  # the FIFO or its reader is gone, but the program must run without a supervisor too
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    return ProgressChannel(fd, this_task.attempt())
+    return ProgressChannel(fd, this_task.attempt(), _sender() if os.environ.get("CLUSTERKIT_PROGRAMS") else None)
+
+
+def _sender() -> dict[str, int]:
+    """Return what tells this process and its command line from other programs that the task's command starts."""
+    line = "\0".join(sys.orig_argv).encode("utf-8", "surrogateescape")
+    return {"process": os.getpid(), "program": zlib.crc32(line)}
 
 
 def as_step(number: object, call: str, name: str) -> int:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import inf
 
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.text.durations import shown
@@ -86,12 +85,9 @@ def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) 
     ]
     if chosen is not None:
         curves = [run.metrics.get(chosen, {}) for run in runs]
-        last = max((step for curve in curves for step in curve), default=0)
-        ticks = sorted({round(last * part / POINTS) for part in range(1, POINTS + 1)})
-        for since, to in pairwise([-1, *ticks]):
-            cells = [_newest(curve, since, to) for curve in curves]
-            rows += [(f"{chosen} at {to}", *cells)] if {*cells} != {"-"} else []
-    rows += [(f"last {name}", *(_newest(run.metrics.get(name, {}), -1, inf) for run in runs)) for name in names]
+        for step in _steps_to_compare(curves):
+            rows.append((f"{chosen} at {step}", *(number(curve[step]) if step in curve else "-" for curve in curves)))
+    rows += [(f"last {name}", *_last([run.metrics.get(name, {}) for run in runs])) for name in names]
     return table(["", *(Column(run.run_id, right=True, least=8) for run in runs)], rows, width)
 
 
@@ -114,7 +110,28 @@ def _together(args: Sequence[str]) -> list[str]:
     return found
 
 
-def _newest(curve: Curve, since: float, to: float) -> str:
-    """Return the newest value after step `since` and up to step `to`; a dash if these steps have no value."""
-    steps = [step for step in curve if since < step <= to]
-    return number(curve[steps[-1]]) if steps else "-"
+def _steps_to_compare(curves: Sequence[Curve]) -> list[int]:
+    """Return up to POINTS steps, about evenly spaced, at which every run has a value that still reports values there.
+
+    Reports are sparse, so two equal runs may have values at different steps. Each run's newest value before a step is
+    not what the runs had at the same step, and would make equal runs look different.
+    """
+    last = max((step for curve in curves for step in curve), default=0)
+    ends = sorted({round(last * part / POINTS) for part in range(1, POINTS + 1)})
+    chosen = []
+    for since, to in pairwise([-1, *ends]):
+        within = [{step for step in curve if since < step <= to} for curve in curves]
+        common = set[int].intersection(*(steps for steps in within if steps)) if any(within) else set()
+        if common:
+            chosen.append(max(common))
+    return chosen
+
+
+def _last(curves: Sequence[Curve]) -> list[str]:
+    """Return the last value of each run, with its step if the runs' last values are those of different steps."""
+    last = [max(curve, default=None) for curve in curves]
+    differ = len({step for step in last if step is not None}) > 1
+    return [
+        "-" if step is None else number(curve[step]) + (f" at {step}" if differ else "")
+        for step, curve in zip(last, curves, strict=True)
+    ]

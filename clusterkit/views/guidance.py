@@ -109,7 +109,7 @@ def _from(ledger: Ledger, tasks: Sequence[Task]) -> str:
         return "alone, and no step is lost"
     lost = f"; {number_of('step', again)} to train again" if again else ""
     if saved is None:
-        return f"from the start, since no checkpoint was saved{lost}"
+        return f"from the start, since no checkpoint was reported{lost}"
     name = PurePath(saved[1]).name
     of = "" if str(saved[0]) in name else f", of step {saved[0]:,}"
     return printable(f"from {name}{of}{lost}")

@@ -78,7 +78,7 @@ def same_each_time(report: RecoveryReport) -> str | None:
 
 
 def repeated_steps(report: RecoveryReport) -> int:
-    """Return how many steps were trained again because there was no checkpoint to resume from."""
+    """Return how many steps were trained again because the training began at its first step again."""
     return sum(one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0))
 
 
@@ -91,7 +91,7 @@ def repeated_steps_lines(report: RecoveryReport, width: int = USUAL, loop: bool 
     """Return a sentence about the repeated steps and how to avoid repetition; empty if no step was repeated."""
     if not (count := repeated_steps(report)):
         return []
-    lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again, since there was no checkpoint"
+    lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again, since training began at step 0"
     return at_words(f"  {lost}: {remedy(loop)}.", width, "    ").split("\n")
 
 

@@ -7,6 +7,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.store.store import is_in_user_store
 from clusterkit.text.durations import shown
@@ -68,11 +69,16 @@ def report(
         lines += _recoveries(result, recovered, columns)
     if isinstance(recovered, Account):
         lines += [[(line, ())] for line in _time(result, recovered, use, columns)]
-    if result.state is RunState.SUSPENDED:
+    kept = not isinstance(run, RunDirectory) or run.path.is_dir()
+    if not kept:
+        gone = f"  The directory of this run was removed, with its logs and checkpoints: {run.path}"
+        lines.append([(gone, (_BOLD,))])
+    elif result.state is RunState.SUSPENDED:
         lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
     elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
-    lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
+    if kept:
+        lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
 
 
@@ -147,7 +153,7 @@ def _blame(
         by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
         yield [(path if len(path) <= width or not is_in_user_store(run) else by_command, ())]
     if result.repeated:
-        where = "before any step" if cause.step is None else f"at step {cause.step}"
+        where = "before it reports a step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
         of_text = cause.step is None and cause.exit.code != REFUSED

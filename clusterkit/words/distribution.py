@@ -19,7 +19,7 @@ class Training(enum.StrEnum):
     NONE = "none"
     LOOP = "loop"  # the program has created an optimizer or taken a gradient, so it may have its own training loop
     SCOPED = "scoped fit"  # the program calls `fit` of a model that was created in the scope of a strategy
-    FIT = "fit"  # the program calls `fit` of a model that was created outside the scope of a strategy
+    FIT = "fit"  # the program calls `fit` only of models that were created outside the scope of a strategy
     UNCALLED = "uncalled"  # the program has ended without calling the function main() that it defines
 
 
@@ -28,6 +28,7 @@ class WhyAlone(enum.StrEnum):
 
     NEVER_CONNECTED = "never connected"  # the task did not join a TensorFlow cluster
     NO_SCOPE = "outside the scope"  # the task joined the cluster, but called `fit` outside the scope of the strategy
+    ONE_FIT = "one fit outside the scope"  # the same, but another `fit` of the program was distributed
     UNCALLED = "main() is not called"
 
 
@@ -35,20 +36,27 @@ class WhyAlone(enum.StrEnum):
 class Undistributed:
     """Tasks that trained alone, and the reason. `strategies` are the names of the strategies that the program created.
 
-    `has_ps` is True if the job has parameter servers.
+    `has_ps` is True if the job has parameter servers. `place` is where the program called the `fit` that trained alone,
+    as in `train.py, line 14`; "" if unknown.
     """
 
     tasks: tuple[Task, ...]
     why: WhyAlone
     strategies: tuple[str, ...] = ()
     has_ps: bool = False
+    place: str = ""
 
     def __str__(self) -> str:
         """Return one or two sentences for people: the tasks that trained alone, and the reason."""
         if self.why is WhyAlone.UNCALLED:
             return f"{self.clause}: the program defines main() but never calls it."
         if self.why is WhyAlone.NO_SCOPE:
-            return f"{self.clause}: fit ran outside the scope of the strategy."
+            return f"{self.clause}: {self._fit} ran outside the scope of the strategy."
+        if self.why is WhyAlone.ONE_FIT:
+            return (
+                f"{self.clause}: its model was created outside the scope of the strategy. Another fit of the program "
+                "ran in a scope."
+            )
         each = "it" if len(self.tasks) == 1 else "each"
         return f"{self._who()} never connected: {each} trained alone. {self._made()}"
 
@@ -57,7 +65,8 @@ class Undistributed:
         """Return a clause for people, such as `worker:0 and worker:1 each trained alone`."""
         if self.why is WhyAlone.UNCALLED:
             return f"{self._who()} did not train"
-        return f"{self._who()} {'' if len(self.tasks) == 1 else 'each '}trained alone"
+        fit = f" in {self._fit}" if self.why is WhyAlone.ONE_FIT else ""
+        return f"{self._who()} {'' if len(self.tasks) == 1 else 'each '}trained alone{fit}"
 
     @property
     def mend(self) -> tuple[str, ...]:
@@ -70,6 +79,8 @@ class Undistributed:
                 "training.serve()  # workers and parameter servers serve here, and never return",
                 "strategy = training.strategy()  # the coordinator creates its variables in strategy.scope()",
             )
+        if self.why is WhyAlone.ONE_FIT:
+            return ("with strategy.scope():", "    model = …  # create, or load, the second model here, too")
         if DTENSOR in self.strategies:
             return (
                 'config = json.loads(os.environ["TF_CONFIG"]); workers = config["cluster"]["worker"]',
@@ -83,6 +94,10 @@ class Undistributed:
             "with strategy.scope():",
             "    model = …  # create and compile it here",
         )
+
+    @property
+    def _fit(self) -> str:
+        return f"the fit at {self.place}" if self.place else "fit"
 
     def _who(self) -> str:
         return listed(self.tasks, None if len(self.tasks) <= NAMED else NAMED - 1)

@@ -236,6 +236,7 @@ class Impaired(Tagged):
     """A part of clusterkit works less well than usual. `what` is a sentence about this. The run continues."""
 
     what: str
+    ends_steps: bool = False  # True if tasks may complete steps from now on that nobody sees
 
 
 class Crashed(Tagged):

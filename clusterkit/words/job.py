@@ -142,6 +142,7 @@ class TfConfig(enum.StrEnum):
 
     PROGRAM = "program"  # the TF_CONFIG that the program sets, as many tutorials do, or else clusterkit's
     OURS = "ours"  # always clusterkit's TF_CONFIG, even if the program sets its own
+    ALWAYS = "always"  # as PROGRAM, and the only training task of a job has a TF_CONFIG, too
 
 
 class Convention(enum.StrEnum):

@@ -148,7 +148,11 @@ class LibraryOptions(TypedDict, total=False):
         Option("keras, jax: also set the variables that Keras on JAX, or JAX, reads.", "convention"),
     ]
     tf_config: Annotated[
-        Literal["program", "ours"], Option("Whose TF_CONFIG the tasks use if the program sets its own.", "tf_config")
+        Literal["program", "ours", "always"],
+        Option(
+            "Whose TF_CONFIG the tasks use if the program sets its own. always: as program, and also for one worker.",
+            "tf_config",
+        ),
     ]
     servers: Annotated[
         Literal["program", "builtin"],

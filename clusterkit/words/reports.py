@@ -144,13 +144,15 @@ class TrainsWith(AttemptEvent):
     """How the program trains. The task's runtime posts the event again after each change.
 
     `strategies` are the names of the program's strategies. `cluster` is the number of tasks in the TensorFlow
-    cluster that the task joined, or 0. `distributed` is True once several tasks have trained together.
+    cluster that the task joined, or 0. `distributed` is True once several tasks have trained together. `outside` is
+    where the program called `fit` of a model that was created outside every scope, as in `train.py, line 14`, or "".
     """
 
     strategies: tuple[str, ...]
     cluster: int
     distributed: bool
     training: Training
+    outside: str = ""
 
 
 class Profiled(AttemptEvent):

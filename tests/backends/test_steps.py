@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from clusterkit.backends.local import logs
-from clusterkit.backends.local.logs import StepReader
-from clusterkit.job.step_regex import problem_of, step_in
-from clusterkit.words.events import Impaired, Progressed
+from clusterkit.backends.local.step_reader import SEARCH_LIMIT, StepReader
+from clusterkit.job.step_regex import LONGEST, problem_of, step_in
+from clusterkit.words.events import Crashed, Impaired, Progressed
 from tests.histories import task
 
 WORKER = task("worker:1")
+LONG = b"The quick brown fox jumps over the lazy dog and then over the fence of the neighbour too\n"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,8 @@ WORKER = task("worker:1")
 )
 def test_the_step_is_the_first_group_that_matched_a_number(regex: str, line: str, step: int | None) -> None:
     """What is no number, or larger than a step can be, is left out."""
-    assert step_in(re.compile(regex), line) == step
+    match = re.search(regex, line[:LONGEST])
+    assert (None if match is None else step_in(match.groups())) == step
 
 
 @pytest.mark.parametrize(
@@ -79,25 +82,76 @@ def test_one_that_can_not_is_refused_before_anything_starts(regex: str, problem:
     assert problem in str(problem_of(regex))
 
 
+Posted = Progressed | Impaired | Crashed
+
+
+@contextmanager
+def reading(regex: str, posted: list[Posted]) -> Iterator[StepReader]:
+    """A reader of steps, whose thread and process are ended afterwards."""
+    reader = StepReader(regex, posted.append, every=0.0)
+    reader.start()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+@pytest.mark.process
+@pytest.mark.timeout(30)
 def test_every_kind_of_output_is_read() -> None:
     """Steps out of whole and half lines; the newest is posted at the end."""
-    posted: list[Progressed | Impaired] = []
-    reader = StepReader(r"step (\d+)|epoch (\d+)", posted.append, every=0.0)
-    for chunk in (b"epoch 3\nst", b"ep 4\n", b"\xff\x00step " + b"9" * 5000 + b"\n", b"step 5", b""):
-        reader.feed(WORKER, 1, chunk)
-    assert posted == [Progressed(WORKER, 1, step) for step in (3, 4, 5)]
+    posted: list[Posted] = []
+    with reading(r"step (\d+)|epoch (\d+)", posted) as reader:
+        for chunk in (b"epoch 3\nst", b"ep 4\n", b"\xff\x00step " + b"9" * 5000 + b"\n", b"step 5", b""):
+            reader.feed(WORKER, 1, chunk)
+        assert posted == [Progressed(WORKER, 1, step) for step in (3, 4, 5)]
 
 
-def test_a_search_that_takes_too_long_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A regular expression of the user's own can hold up the supervisor once, and that is told."""
-    clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
-    posted: list[Progressed | Impaired] = []
-    reader = StepReader(r"step (\d+)", posted.append, every=0.0)
-    for _ in range(5):
-        reader.feed(WORKER, 1, b"step 1\nstep 2\n")
-    told = [event for event in posted if isinstance(event, Impaired)]
-    assert len(told) == 1
-    assert "worker:1" in told[0].what
-    assert posted.count(Progressed(WORKER, 1, 1)) == 1
-    assert logs.SEARCH_LIMIT < 3
+@pytest.mark.process
+@pytest.mark.timeout(30)
+def test_more_than_any_pipe_holds_is_read() -> None:
+    """Also as the groups of the matches, whatever they hold."""
+    posted: list[Posted] = []
+    with reading(r"(\S*) step (\d+)", posted) as reader:
+        reader.feed(WORKER, 1, b"".join(b"%s step %d\n" % (b"x" * 900, step) for step in range(3000)))
+        reader.feed(WORKER, 1, b"")
+    assert posted == [Progressed(WORKER, 1, 2999)]
+
+
+@pytest.mark.process
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("regex", [r"(\w+\s?)*step (\d+)$", r"(?:(?=(\w+))\1\s?|\w+)*step (\d+)$"])
+def test_a_search_that_takes_forever_delays_nobody_and_is_the_last_one(regex: str) -> None:
+    """The output goes on at once; one event names the task and the expression, and says that no steps are seen."""
+    posted: list[Posted] = []
+    with reading(regex, posted) as reader:
+        began = time.monotonic()
+        for _ in range(5):
+            reader.feed(WORKER, 1, LONG)
+        assert time.monotonic() - began < SEARCH_LIMIT / 2
+        reader.feed(WORKER, 1, b"")
+        reader.feed(WORKER, 2, b"step 2\n")
+        reader.feed(WORKER, 2, b"")
+    [told] = posted
+    assert isinstance(told, Impaired)
+    assert told.ends_steps
+    assert "worker:1" in told.what
+    assert regex in told.what
+
+
+@pytest.mark.process
+@pytest.mark.timeout(30)
+def test_a_search_whose_process_is_killed_is_the_last_one() -> None:
+    """That is told as what it is, and not as an expression that is too slow."""
+    posted: list[Posted] = []
+    with reading(r"step (\d+)", posted) as reader:
+        reader.feed(WORKER, 1, b"step 1\n")
+        reader.feed(WORKER, 1, b"")
+        assert reader._searcher._process is not None
+        reader._searcher._process.kill()
+        reader.feed(WORKER, 2, b"step 2\n")
+        reader.feed(WORKER, 2, b"")
+    [step, told] = posted
+    assert step == Progressed(WORKER, 1, 1)
+    assert isinstance(told, Impaired)
+    assert "was killed" in told.what

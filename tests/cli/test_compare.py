@@ -25,7 +25,7 @@ def test_a_finished_run_beside_a_live_one(ck: Clusterkit, tmp_path: Path) -> Non
     assert rows[0] == ["over", "live"]
     assert rows[1] == ["arguments", "-", "--until", str(tmp_path / "go")]
     assert rows[2] == ["state", "succeeded", "running"]
-    assert rows[-1] == ["last", "loss", "0.05", "0.05263"]
+    assert rows[-1] == ["last", "loss", "0.05", "at", "20", "0.05263", "at", "19"]
     assert ck("compare", "over", "--metric", "auc").out.splitlines()[-1].split() == ["last", "loss", "0.05"]
 
 

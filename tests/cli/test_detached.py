@@ -67,8 +67,8 @@ def test_it_returns_if_the_tasks_open_no_port_and_report_nothing(ck: Clusterkit,
     """After a short while, with a word about it."""
     up = ck("up", "-d", "--workers", "2", "/bin/sleep", "60")
     assert up.err.startswith(
-        " · worker:0, worker:1 are running, but have opened no port and reported nothing so far. After 2m without "
-        "either, the run fails: see --startup-timeout.\n"
+        " · worker:0, worker:1 are running, but have not opened their ports, and reported nothing so far. After 2m "
+        "without either, the run fails: see --startup-timeout.\n"
     )
     assert ck("ps", up.out.strip()).out.count("running") == 2
     assert "--startup-timeout" not in ck("up", "-d", "--startup-timeout", "0", "--workers", "2", "/bin/sleep", "60").err

@@ -61,20 +61,26 @@ def failed(*tail: str) -> RunResult:
     return RunResult(RunState.FAILED, 1, "worker:1 exited with code 1", cause)
 
 
-def test_the_last_run_that_failed_is_meant(home: Path) -> None:
-    """Not one that has succeeded since; a run can be named by the beginning of its id."""
+def test_the_last_run_is_meant(home: Path) -> None:
+    """After a success, no older failure is explained, but it is named; so can a run be by the beginning of its id."""
     assert explain().exit_code == 2
+    good = RunResult(RunState.SUCCEEDED, 0, "the chief exited with code 0")
+    ended("20260101-0", good)
+    assert said() == "The run 20260101-0 succeeded: there is nothing to explain."
     ended("20260101-a", failed(*OWN))
     ended("20260102-b", failed(*ORDINARY))
-    ended("20260103-c", RunResult(RunState.SUCCEEDED, 0, "the chief exited with code 0"))
+    ended("20260104-c", RunResult(RunState.STOPPED, 130, "it was interrupted"))
     first, _, *error, log, last = explain().output.splitlines()
     assert first == "The run 20260102-b failed: worker:1 exited with code 1 (attempt 1)."
     assert [line.strip() for line in error] == ["│ a.py:1 in <module>: x", "│ KeyError: 'x'"]
     assert log.startswith("The log: ")
     assert log.endswith("20260102-b/tasks/worker:1/attempt-1.log")
     assert last == "clusterkit has no explanation for it."
-    assert WHY in said("20260101")
-    assert said("20260103-c") == "The run 20260103-c succeeded: there is nothing to explain."
+    assert WHY in said("20260101-a")
+    ended("20260105-d", good)
+    succeeded = "The run 20260105-d succeeded: there is nothing to explain."
+    assert said("20260105-d") == succeeded
+    assert said() == f"{succeeded} The last run that failed: clusterkit explain 20260102-b (train.py, in .)"
 
 
 def test_a_run_as_json() -> None:

@@ -23,6 +23,10 @@ with strategy.scope() if "scope" in sys.argv else contextlib.nullcontext():
     model.compile("sgd", "mse")
 x = tf.random.stateless_normal((512, 8), seed=[1, 2])
 model.fit(x, tf.reduce_sum(x, axis=1), batch_size=64, epochs=2, verbose=0)
+if "second" in sys.argv:
+    other = tf.keras.models.clone_model(model)
+    other.compile("sgd", "mse")
+    other.fit(x, tf.reduce_sum(x, axis=1), batch_size=64, epochs=2, verbose=0)
 """
 
 
@@ -38,6 +42,7 @@ def test_a_run_that_was_not_distributed_has_no_check_mark(up: Any) -> None:
         "why": "never connected",
         "strategies": [],
         "has_ps": False,
+        "place": "",
     }
     assert run.result["state"] == "succeeded"
     assert run.result["reservations"] == ["alone"]
@@ -60,15 +65,22 @@ def test_tasks_without_peers_may_train_alone(up: Any, options: tuple[str, ...]) 
 @pytest.mark.tensorflow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("how", "why"), [("none", WhyAlone.NEVER_CONNECTED), ("forgotten", WhyAlone.NO_SCOPE), ("scope", None)]
+    ("how", "why"),
+    [
+        ("none", WhyAlone.NEVER_CONNECTED),
+        ("forgotten", WhyAlone.NO_SCOPE),
+        ("scope", None),
+        pytest.param("scope second", WhyAlone.ONE_FIT, marks=pytest.mark.long),
+    ],
 )
 def test_how_keras_fits_is_seen(up: Any, tmp_path: Path, how: str, why: WhyAlone | None) -> None:
-    """Without a strategy, with one whose scope is forgotten, and as it should be."""
+    """Without a strategy, with one whose scope is forgotten, as it should be, and with a second fit outside."""
     (tmp_path / "fits.py").write_text(FITS)
-    run = up("--workers", "2", tmp_path / "fits.py", how)
+    run = up("--workers", "2", tmp_path / "fits.py", *how.split())
     assert run.wait(120) == (0 if why is None else 3)
     found = run.result["undistributed"]
     assert (found and found["why"]) == why
+    assert ("in the fit at fits.py, line 15" in run.output) is (why is WhyAlone.ONE_FIT)
 
 
 @pytest.mark.tensorflow

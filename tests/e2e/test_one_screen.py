@@ -73,7 +73,7 @@ CASES = {
         ("name 'histroy' is not defined", "A restart would fail in the same way"),
     ),
     "killed worker": Case(
-        FIT, ("worker:1 was killed by SIGKILL", "trained again, since there was no checkpoint"),
+        FIT, ("worker:1 was killed by SIGKILL", "trained again, since training began at step 0"),
         {"workers": 2, "fault": "kill worker:1 @ step=20"}, 0,
     ),
     "out of memory": Case(
@@ -144,7 +144,7 @@ def test_a_recovered_job_in_a_failing_test_fits_one_screen(
     outcome.stdout.fnmatch_lines([
         "E * < -1*",
         "*recoveries *",
-        "*steps were trained again, since there was no checkpoint*",
+        "*steps were trained again, since training began at step 0*",
         "*- clusterkit: worker:0 attempt 2, worker:1 attempt 2 log -*",
         "FAILED *",
     ])  # fmt: skip

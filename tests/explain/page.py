@@ -20,7 +20,7 @@ heading are the reason and what to do. After a failed run, the final report show
 `clusterkit explain` finds the matching entry for any log:
 
 ```sh
-clusterkit explain                        # the last run that failed
+clusterkit explain                        # the last run
 clusterkit explain job.log
 kubectl logs --prefix -l job-name=train | clusterkit explain -
 ```

@@ -120,7 +120,7 @@ def test_the_finding_whose_line_is_in_the_traceback_wins(tmp_path: Path) -> None
 
 def test_a_start_that_hangs_is_explained_without_a_cause(tmp_path: Path) -> None:
     """All tasks believe to be the same one, so each waits for the others; a stopped run is not explained."""
-    reason = "worker:0, worker:1 opened no port and reported no progress within 40 s of the start"
+    reason = "worker:0, worker:1 did not open their ports and reported no progress within 40 s of the start"
     hung = RunResult(RunState.FAILED, 1, reason, None, (), (), 0, None, 1.0)
     job = job_of(tmp_path, f"{TF}{FIXED}{MADE}")
     assert str(finding(hung, job)).startswith(f"{tmp_path}/main.py:3: TF_CONFIG is")

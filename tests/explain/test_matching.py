@@ -69,10 +69,17 @@ def test_the_most_specific_comes_first() -> None:
 
 
 def test_what_check_finds_is_shown_instead() -> None:
-    """With its line, and alone; preferably the one that is in the traceback."""
+    """With its line, in place of what else fits the same words; preferably the one that is in the traceback."""
     other = Finding("a", Location("model.py", 7), "It is there.", "Move that.")
     (told,) = explain(evidence(TEXT, other, AT), [row("b", "no variable 'dense/kernel' here"), row("a")])
     assert (told.row, told.means, told.advice) == ("a", "model.py:38: It is here.", "Move it.")
+
+
+def test_what_check_finds_hides_no_other_explanation() -> None:
+    """Its line comes first; what else fits other words of the error, or the facts, may be the reason."""
+    fact = row("fact", "", when=lambda _: HOLDS)
+    rows = [row("same", "variable 'dense"), row("other", "ValueError"), fact, row("a"), row("vague", general=True)]
+    assert ids(rows, evidence(TEXT, AT)) == ["a", "other", "fact"]
 
 
 def test_a_finding_about_another_thing_does_not_count() -> None:

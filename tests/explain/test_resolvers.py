@@ -124,7 +124,7 @@ def test_what_is_a_mistake_in_a_run_alone(text: str) -> None:
 
 def stuck(*tasks: StuckTask) -> Evidence:
     """A run that failed at the startup timeout."""
-    return Evidence((), GANG, RunState.FAILED, "worker:0 opened no port within 10 s", stuck=tasks)
+    return Evidence((), GANG, RunState.FAILED, "worker:0 did not open its port within 10 s", stuck=tasks)
 
 
 def waiting(index: int, *listens: str, where: str = "train.py:5") -> StuckTask:

@@ -122,6 +122,39 @@ def test_a_warning_that_is_usual(said: str) -> None:
     assert explain(replace(GOOD, log=said), WARNED) == []
 
 
+RETRACED = "WARNING:tensorflow:6 out of the last 6 calls to <function {} at 0x7f01> triggered tf.function retracing.\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "own", "named"),
+    [
+        ("MultiDeviceSaver.save.<locals>.tf_function_save", None, False),
+        ("MultiDeviceSaver.restore.<locals>.tf_function_restore", {"main"}, False),
+        ("TensorFlowTrainer.make_train_function.<locals>.one_step_on_data", None, False),
+        ("Model.make_predict_function.<locals>.predict_function", None, False),
+        ("BaseOptimizer._update_step_xla", None, False),
+        ("train_step", None, True),
+        ("main.<locals>.step", None, True),
+        ("train_step", {"train_step", "main"}, True),
+        ("main.<locals>.step", {"step", "main"}, True),
+        ("main.<locals>.<lambda>", {"main"}, True),
+        ("train_step", {"main"}, False),
+        ("Agent.train_step", {"train_step", "main"}, False),
+    ],
+)
+def test_only_functions_of_the_program_are_named_as_retraced(function: str, own: set[str] | None, named: bool) -> None:
+    """Of a library's function, nobody can follow the advice. What the program defines is known, except in a log."""
+    known = replace(GOOD, log=RETRACED.format(function), own=None if own is None else frozenset(own))
+    assert [one.row for one in explain(known, WARNED)] == ["traced-in-each-step"] * named
+
+
+def test_a_function_of_the_program_is_found_behind_one_of_a_library() -> None:
+    """Each warning is looked at."""
+    both = RETRACED.format("MultiDeviceSaver.save.<locals>.tf_function_save") + RETRACED.format("train_step")
+    (explanation,) = explain(replace(GOOD, log=both, own=frozenset({"train_step"})), WARNED)
+    assert "train_step" in explanation.means
+
+
 def test_a_service_that_does_not_answer() -> None:
     """A run that hung for it; others have reached it after all."""
     said = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -9,7 +10,7 @@ import pytest
 
 from clusterkit.job.plan import BUILTIN_SERVER, RESERVED, TaskPlan, attempt_env, attempt_environment, plan_tasks
 from clusterkit.store.paths import RunPaths
-from clusterkit.words.job import Devices, JobSpec, Network, Servers, Setup
+from clusterkit.words.job import Devices, JobSpec, Network, Servers, Setup, TfConfig
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job, task
 
@@ -89,6 +90,15 @@ def test_a_task_without_tf_config_does_not_inherit_one() -> None:
     assert "TF_CONFIG" not in alone.env
     assert "TF_CONFIG" in alone.dropped
     assert "TF_CONFIG" not in plan(job(workers=2), "worker:0").dropped
+
+
+def test_one_worker_can_have_a_tf_config() -> None:
+    """For a program that needs one; it lists this worker alone."""
+    alone = plan(replace(job(workers=1), tf_config=TfConfig.ALWAYS), "worker:0")
+    config = {"cluster": {"worker": ["localhost:2000"]}, "task": {"type": "worker", "index": 0}}
+    assert json.loads(alone.env["TF_CONFIG"]) == config
+    assert "TF_CONFIG" not in alone.dropped
+    assert plan(replace(job(workers=2), tf_config=TfConfig.ALWAYS), "worker:0") == plan(job(workers=2), "worker:0")
 
 
 def test_what_is_said_of_one_type_goes_before_what_is_said_of_all() -> None:

@@ -103,7 +103,7 @@ def test_a_program_that_fails_in_the_same_way_is_started_twice(
     run = up("--workers", "2", "--restart-backoff", "0.05", tmp_path / "train.py")
     assert run.wait(30) == 1
     assert attempts(run) == {"worker:0": 2, "worker:1": 2}
-    assert "It fails the same way each time, before any step, as attempt 1 did." in run.output
+    assert "It fails the same way each time, before it reports a step, as attempt 1 did." in run.output
     assert run.result["cause"]["tail"][-1] == last
     assert run.result["repeated"]
     assert run.result["collateral"] == []

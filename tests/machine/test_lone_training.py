@@ -27,10 +27,11 @@ def reports(
     cluster: int = 0,
     distributed: bool = False,
     training: Training = Training.FIT,
+    outside: str = "",
 ) -> None:
     """The runtimes of these tasks report how they train."""
     for name in names:
-        run.send(ev.TrainsWith(task(name), run.attempts[name], made, cluster, distributed, training))
+        run.send(ev.TrainsWith(task(name), run.attempts[name], made, cluster, distributed, training, outside))
 
 
 def trained(spec: JobSpec, *names: str, steps: bool = True, **how: Any) -> History:
@@ -79,6 +80,39 @@ def test_what_is_found_is_told_within_ten_seconds_and_at_the_end(
     run.after(60)
     assert succeeded(run) == expected
     assert len(run.decided(ev.TrainAlone)) == 1
+
+
+AT = "train.py, line 14"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"cluster": 2, "training": Training.SCOPED},
+        {"cluster": 2, "training": Training.SCOPED, "distributed": True},
+        {"cluster": 2, "training": Training.LOOP, "distributed": True},
+    ],
+)
+def test_one_fit_of_several_that_is_not_distributed_is_named(how: dict[str, Any]) -> None:
+    """With its line; nobody says of the other training that it was not distributed."""
+    run = trained(GANG, made=(MWMS,), outside=AT, **how)
+    workers = task("worker:0"), task("worker:1")
+    assert succeeded(run) == Undistributed(workers, WhyAlone.ONE_FIT, (MWMS,), place=AT)
+
+
+def test_a_fit_of_the_leader_alone_is_its_own_affair() -> None:
+    """Such as an evaluation of a loaded model."""
+    run = trained(GANG, made=(MWMS,), cluster=2, training=Training.SCOPED)
+    reports(run, "worker:0", made=(MWMS,), cluster=2, training=Training.SCOPED, outside=AT)
+    assert succeeded(run) is None
+
+
+def test_a_loop_with_dtensor_reports_no_steps() -> None:
+    """Each client alone is told nevertheless; a loop of another kind may only evaluate."""
+    run = trained(GANG, steps=False, made=("DTensor",), training=Training.LOOP)
+    assert succeeded(run) == Undistributed((task("worker:0"), task("worker:1")), NEVER, ("DTensor",))
+    other = trained(GANG, steps=False, made=(MWMS,), training=Training.LOOP)
+    assert succeeded(other) is None
 
 
 def test_it_is_told_five_seconds_after_the_second_task_has_trained() -> None:

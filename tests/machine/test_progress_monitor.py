@@ -100,10 +100,47 @@ def test_a_checkpoint_that_nobody_reported_is_known_from_the_directory(
         run.send(FOUND)
     run.progresses("worker:0", step + 1)
     warning = (
-        "worker:0 started again at step 0 although the checkpoint ckpt-9 was there. "
-        "The program does not restore it, or could not read it; steps are lost."
+        "worker:0 started again at step 0 although the checkpoint ckpt-9 was there. Unless the program restores it "
+        "later, such as in a second fit, it does not restore it, or could not read it, and steps are lost."
     )
     assert run.warnings == [warning] * warnings
+
+
+def saved(*checkpoints: tuple[int, str]) -> History:
+    """A job in its second attempt, whose first one saved in several directories."""
+    run = History(job(workers=1)).begin()
+    for step, path in checkpoints:
+        run.progresses("worker:0", step)
+        run.send(ev.Checkpointed(task("worker:0"), 1, step, path))
+    run.exits("worker:0", code=1)
+    run.after(2)
+    return run
+
+
+def test_checkpoints_of_different_directories_are_not_compared() -> None:
+    """Each `fit`, and each program of a script, has its own; within one directory, an older one is told."""
+    run = saved((12, "/c/ckpt-12"), (16, "/c/fit-2/ckpt-16"))
+    run.resumes("worker:0", 12, "/c/ckpt-12")
+    run.resumes("worker:0", 16, "/c/fit-2/ckpt-16")
+    run.progresses("worker:0", 17)
+    assert run.warnings == []
+    older = saved((12, "/c/ckpt-12"), (14, "/c/fit-2/ckpt-14"), (16, "/c/fit-2/ckpt-16"))
+    older.resumes("worker:0", 12, "/c/ckpt-12")
+    older.resumes("worker:0", 14, "/c/fit-2/ckpt-14")
+    (warning,) = older.warnings
+    assert "continued from step 14 although the checkpoint /c/fit-2/ckpt-16 (step 16) was there" in warning
+
+
+def test_a_second_fit_that_has_saved_nothing_yet_begins_without_a_warning() -> None:
+    """The first one has restored its checkpoint; which step the attempt continued from is known."""
+    run = saved((12, "/c/ckpt-12"))
+    run.resumes("worker:0", 12, "/c/ckpt-12")
+    run.resumes("worker:0", 0, None)
+    run.progresses("worker:0", 13)
+    run.exits("worker:0", code=0)
+    run.after(5)
+    assert run.warnings == []
+    assert run.result.attempts[-1].resumed_step == 12
 
 
 def test_what_a_scan_finds_for_an_attempt_that_is_over_says_nothing() -> None:

@@ -81,7 +81,7 @@ def test_a_worker_that_does_not_come_up_is_named_with_what_it_does_meanwhile(up:
     assert run.wait(60) == 1
     reason = run.result["reason"]
     assert re.search(r"worker:1 sleeps \(time\.sleep\) at loops\.py:\d+\.", reason)
-    assert "opened no port and reported no progress within 8 s of the start" in reason
+    assert "not open its port and reported no progress within 8 s of the start" in reason
     report = report_in(reason)
     assert "worker:0 waits in MultiWorkerMirroredStrategy() for the others (coordination service)" in report
 

@@ -247,3 +247,16 @@ def test_a_task_whose_start_is_held_back_is_waited_for(polite: bool) -> None:
     ask(run, Verb.RESTART, "worker:0")
     run.after(60)
     assert run.failures == []
+
+
+def test_steps_that_nobody_reads_are_no_stall() -> None:
+    """Until a step is seen again; what is wrong is told once."""
+    run = History(job(workers=1, limits=STALL_30)).begin()
+    run.progresses("worker:0", 1)
+    run.send(ev.Impaired("No steps are read any more.", ends_steps=True))
+    run.after(10_000)
+    assert run.warnings == ["No steps are read any more."]
+    assert run.signals() == []
+    run.progresses("worker:0", 2)
+    run.after(31)
+    assert len(run.warnings) == 2

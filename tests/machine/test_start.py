@@ -47,7 +47,7 @@ def test_a_run_whose_tasks_open_no_port_fails_after_the_startup_deadline() -> No
     run.after(2)
     assert run.result.state is RunState.FAILED
     assert run.result.exit_code == 1
-    assert run.result.reason.startswith("worker:1, ps:0 opened no port and reported no progress within 120 s")
+    assert run.result.reason.startswith("worker:1, ps:0 did not open their ports and reported no progress within 120 s")
     assert Inspect(ev.Look.STARTUP, "not connected after 120 s: worker:1, ps:0") in run.asked(Inspect)
     assert ": worker:1 sleeps at x.py:1; ps:0 is stopped (T)." in run.result.reason
     assert "startup-1.txt" in run.result.reason
@@ -82,7 +82,7 @@ def test_a_restarted_task_has_the_startup_deadline_again() -> None:
     run.after(119)
     assert not run.over
     run.after(3)
-    assert run.result.reason.startswith("worker:1 opened no port")
+    assert run.result.reason.startswith("worker:1 did not open its port")
 
 
 def test_there_is_no_startup_deadline_where_it_is_switched_off() -> None:

@@ -71,7 +71,10 @@ def test_what_comes_again_is_not_restarted(spec: JobSpec, exception: str) -> Non
     assert not run.result.repeated
     (end,) = run.decided(ev.Finished)
     assert end.result.usage_error
-    assert run.result.reason == "worker:0 exited with code 1 before any step, with an error that a restart repeats"
+    assert (
+        run.result.reason
+        == "worker:0 exited with code 1 before it reported a step, with an error that a restart repeats"
+    )
 
 
 def test_what_tensorflow_tells_of_its_start_does_not_count() -> None:
@@ -104,6 +107,31 @@ def test_wrong_arguments_are_not_restarted() -> None:
     run.after(60)
     assert run.result.usage_error
     assert not failed(ALONE, None, code=2).over
+
+
+@pytest.mark.parametrize(
+    ("line", "is_usage"),
+    [
+        ("usage: train.py [-h] --data DATA", True),
+        ("Usage: train.py [OPTIONS] COMMAND", True),
+        ("usage: python -m trainer.main [-h]", True),
+        ("Usage: ./train.sh DATA EPOCHS", True),
+        ("usage: train.sh", True),
+        ("usage: train.py <data> ...", True),
+        ("Usage: 93% of GPU memory", False),
+        ("Usage: GPU at 93%", False),
+        ("usage: memory 12 of 16 GB", False),
+        ("Usage: ", False),
+        ("CPU usage: train.py [x]", False),
+    ],
+)
+def test_a_line_about_usage_has_to_tell_how_a_command_is_called(line: str, is_usage: bool) -> None:
+    """A restart is only useless if the command says that it was called wrongly."""
+    run = History(ALONE).begin()
+    run.last_words["worker:0"] = ((line,), None)
+    run.exits("worker:0", code=2)
+    run.after(60)
+    assert run.over is is_usage
 
 
 @pytest.mark.parametrize(

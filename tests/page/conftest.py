@@ -48,4 +48,4 @@ def serve(home: Path) -> Iterator[Callable[..., Served]]:
         served.kill()
         served.release()
     # A run may still be live, but not the processes in which the servers searched.
-    wait_until(lambda: "page.searching" not in str(processes_of(home)), 20, "the end of what the servers started")
+    wait_until(lambda: "system.searching" not in str(processes_of(home)), 20, "the end of what the servers started")

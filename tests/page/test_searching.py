@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.page.logbook import LogBook, Wanted
-from clusterkit.page.searching import Searcher, TooSlow
+from clusterkit.page.logbook import SEARCH_LIMIT, LogBook, Wanted
 from clusterkit.page.streams import log_messages
+from clusterkit.system.searching import Searcher, TooSlow
 from tests.histories import job
 from tests.page.histories import written
 from tests.page.test_logs import Output, output, pages
@@ -23,7 +23,7 @@ FOREVER = "(a+)+$"
 @pytest.fixture
 def searcher() -> Iterator[Searcher]:
     """One whose process is ended afterwards."""
-    made = Searcher()
+    made = Searcher(SEARCH_LIMIT)
     yield made
     made.close()
 

@@ -17,8 +17,9 @@ import pytest
 
 from clusterkit.backends.local.blocked_threads import main_thread
 from clusterkit.backends.local.hang_inspector import InspectedAttempt, _add_activities, report_of
-from clusterkit.backends.local.logs import LogPump, StepReader
+from clusterkit.backends.local.logs import LogPump
 from clusterkit.backends.local.stacks import dump_for
+from clusterkit.backends.local.step_reader import StepReader
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.job.step_regex import problem_of
 from clusterkit.ledger.ledger import Ledger
@@ -150,6 +151,7 @@ def test_the_output(tmp_path: Path, noise: Noise, stdout: int) -> None:
     posted = Posted()
     console = Console(stdout, [WORKER], Show(), posted.put)
     steps = StepReader(r"step (\S*)|epoch (\S*)", posted.put, every=0.0)
+    steps.start()
 
     def view(*chunk: object) -> None:
         console.output(*chunk)  # type: ignore[arg-type]
@@ -163,6 +165,7 @@ def test_the_output(tmp_path: Path, noise: Noise, stdout: int) -> None:
             task_output.write(chunk)
     posted.take_until(lambda event: isinstance(event, Drained))
     pump.stop()
+    steps.close()
     console.close()
     assert (tmp_path / "log").read_bytes() == b"".join(chunks)
     assert [event.step for event in posted.events if isinstance(event, Progressed)][-1] == 17

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +188,18 @@ def test_fit_in_a_scope_and_outside(told: Told, strategy: Any, training: list[st
     assert [report["training"] for report in told] == training
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_fit_outside_beside_one_in_a_scope(told: Told, order: tuple[int, int]) -> None:
+    """Whichever comes first: the training is distributed, and the line of the other fit is reported."""
+    kind = fresh(CallbackList)
+    patch.watch(SimpleNamespace(CallbackList=kind), load)
+    strategies = (MirroredStrategy(), _DefaultDistributionStrategy())
+    for which in order:
+        kind(strategies[which]).on_train_begin()
+    assert told[-1]["training"] == "scoped fit"
+    assert re.fullmatch(r"test_distribution\.py, line \d+", told[-1]["outside"])
+
+
 def test_a_loop_of_the_programs_own(told: Told) -> None:
     """An optimizer or a gradient tape shows it, a fit outweighs it; DTensor's mesh counts as a strategy."""
     optimizers, tapes, meshes = (type(name, (Server,), {}) for name in ("BaseOptimizer", "GradientTape", "Mesh"))
@@ -195,7 +208,7 @@ def test_a_loop_of_the_programs_own(told: Told) -> None:
     patch.watch(SimpleNamespace(Mesh=meshes), load)
     for kind in (optimizers, tapes, meshes, meshes):
         kind("x")
-    patch.instances[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
+    patch.instances[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()), lambda: "")
     tapes("x")
     assert [(report["training"], report["strategies"]) for report in told] == [
         ("loop", []),
@@ -220,7 +233,7 @@ def test_a_program_that_may_train_otherwise_reports_no_training(
     """Horovod, JAX, PyTorch, Keras with another backend: they find their peers in other ways."""
     monkeypatch.setitem(sys.modules, name, module)
     patch.instances[0].loop()
-    patch.instances[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
+    patch.instances[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()), lambda: "")
     assert {report["training"] for report in told} == {"none"}
 
 

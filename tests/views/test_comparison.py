@@ -30,7 +30,7 @@ def test_two_runs_side_by_side() -> None:
     assert cells["loss at 10"] == ["4", "8"]
     assert cells["loss at 20"] == ["3", "not a number"]
     assert cells["loss at 40"] == ["1", "-"]
-    assert cells["last loss"] == ["1", "not a number"]
+    assert cells["last loss"] == ["1 at 40", "not a number at 20"]
     assert cells["steps"] == ["40", "20"]
 
 
@@ -46,6 +46,26 @@ def test_no_value_is_carried_on_to_later_steps() -> None:
         ["loss", "at", "40", "1", "2"],
         ["last", "loss", "1", "2"],
     ]
+
+
+def test_equal_runs_have_equal_values() -> None:
+    """Although each reports other steps: only steps that both have are compared."""
+    curve = {step: 100.0 - step for step in range(1, 81)}
+    first = replace(made("a", 1.0), metrics={"loss": {step: curve[step] for step in (*range(3, 80, 3), 80)}})
+    second = replace(made("b", 1.0), metrics={"loss": {step: curve[step] for step in (*range(2, 80, 4), 79)}})
+    rows = [line.split() for line in comparison([first, second], None, None).splitlines()]
+    compared_at = {int(row[2]): row[3:] for row in rows if row[:2] == ["loss", "at"]}
+    assert list(compared_at) == [6, 18, 30, 42, 54, 66, 78]
+    assert all(values == [f"{curve[step]:g}"] * 2 for step, values in compared_at.items())
+    assert rows[-1] == ["last", "loss", "20", "at", "80", "21", "at", "79"]
+
+
+def test_runs_without_a_common_step_have_only_their_last_values() -> None:
+    """Values at different steps are not set side by side."""
+    first = replace(made("a", 1.0), metrics={"loss": {1: 1.0, 3: 0.5}})
+    second = replace(made("b", 1.0), metrics={"loss": {2: 0.7, 4: 0.4}})
+    rows = [line.split() for line in comparison([first, second], None, None).splitlines()]
+    assert [row for row in rows if row[:2] == ["loss", "at"] and "-" not in row] == []
 
 
 def test_only_options_and_arguments_that_differ_are_shown() -> None:

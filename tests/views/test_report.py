@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
+from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
@@ -74,6 +76,15 @@ def test_a_success_is_told_in_its_first_line() -> None:
     assert "Cause" not in "\n".join(text)
 
 
+def test_a_directory_that_was_removed_has_nothing_of_the_run(tmp_path: Path) -> None:
+    """Nor can the run be resumed from there."""
+    gone = RunDirectory(tmp_path / "r-1")
+    for result in (SUCCESS, replace(FAILURE, checkpoint="/c/ckpt-7"), replace(SUCCESS, state=RunState.SUSPENDED)):
+        text = report(result, gone, color=False, width=100)
+        assert f"The directory of this run was removed, with its logs and checkpoints: {gone.path}" in text
+        assert not re.search("Everything of this run|Resume with|Continue with", text)
+
+
 def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
     """The cause with the end of its log and where the rest is; one line for each that died of it."""
     text = lines(FAILURE)
@@ -89,7 +100,7 @@ def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
 def test_a_failure_that_repeats_itself_says_so() -> None:
     """Below the log of the cause; a run without restarts has no attempt before."""
     text = lines(replace(FAILURE, repeated=True))
-    said = "It fails the same way each time, before any step, as attempt 3 did."
+    said = "It fails the same way each time, before it reports a step, as attempt 3 did."
     assert text[23] == f"    {said}"
     assert text[24].startswith("  Collateral: ")
     assert said not in "\n".join(lines(FAILURE))

@@ -117,11 +117,11 @@ def test_steps_that_no_checkpoint_kept_are_counted(lost: int, last: int, told: b
     """With what keeps them; not where the task has resumed from some checkpoint of its own."""
     report = RecoveryReport((replace(KILLED, lost=lost, last_step=last),))
     text = " ".join(" ".join(lines(SUCCESS, recovered=report)).split())
-    said = "62 steps were trained again, since there was no checkpoint: "
+    said = "62 steps were trained again, since training began at step 0: "
     said += "add clusterkit.training.Backup() to fit's callbacks"
     assert (said in text) is told
     text = " ".join(" ".join(lines(replace(SUCCESS, loop=True), recovered=report)).split())
-    assert ("since there was no checkpoint: save checkpoints with clusterkit.training.Checkpointer." in text) is told
+    assert ("since training began at step 0: save checkpoints with clusterkit.training.Checkpointer." in text) is told
 
 
 def test_a_loss_that_is_not_a_number_is_a_warning() -> None:

@@ -46,6 +46,11 @@ FOUND = {
         Undistributed(PS[:1], NO_SCOPE, ("ParameterServerStrategy",), has_ps=True),
         "chief:0 trained alone: fit ran outside the scope of the strategy.",
     ),
+    "one of two fits": (
+        Undistributed(TWO, WhyAlone.ONE_FIT, ("MultiWorkerMirroredStrategy",), place="train.py, line 14"),
+        "worker:0 and worker:1 each trained alone in the fit at train.py, line 14: its model was created outside the "
+        "scope of the strategy. Another fit of the program ran in a scope.",
+    ),
     "a coordinator that never connected": (
         Undistributed(PS[:1], NEVER, has_ps=True),
         "chief:0 never connected: it trained alone. The program creates no tf.distribute strategy.",

@@ -13,7 +13,7 @@ from signal import SIGCONT
 from typing import TYPE_CHECKING, assert_never
 
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
-from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
+from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Spawner, StartResources, plans_for
 from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
@@ -21,6 +21,7 @@ from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.throttle import Throttle
+from clusterkit.job.keras import patches_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.files import open_fd
@@ -33,13 +34,14 @@ from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import ProgramKind, Task
 from clusterkit.words.outcome import SIGKILL, SIGTERM
 
 if TYPE_CHECKING:  # many runs need none of these classes, so each is imported when it is first used
     from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
     from clusterkit.backends.local.hang_inspector import HangInspector
     from clusterkit.backends.local.pace_inspector import PaceInspector
+    from clusterkit.backends.local.step_reader import StepReader
     from clusterkit.faults.injector import Injector
 
 END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
@@ -61,8 +63,7 @@ class LocalBackend:
         self._warmth = warmth
         self._children: dict[Task, tuple[int, AttemptChild]] = {}
         self._own_tasks: set[Task] = set()
-        every = 0.0 if waits_for_steps(job) else EVERY
-        self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
+        self._steps: StepReader | None = None
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
@@ -92,12 +93,19 @@ class LocalBackend:
         on_shut(self._sweeper.stop)
         on_shut(on_child_end(self._sweeper.child_ended.ring))
         on_shut(self._end_all)
+        if job.progress_regex:
+            self._steps = self._step_reader(job.progress_regex)
+            on_shut(self._steps.close)  # before `_end_all` kills the process that searches
         if self._network is not None:
             on_shut(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
         on_shut(self._warm_starter.stop)
         self._throttle = Throttle(self._child_of, post)
         on_shut(self._throttle.stop)  # before processes are reaped, since the throttle may have to resume them
         resources = StartResources(directory, self._logs, self._warm_starter, self._family, self._network)
+        if job.program.kind is ProgramKind.COMMAND and any("stages" in patches_of(job, task) for task in job.tasks):
+            from clusterkit.backends.local.unpatched import UnpatchedPrograms
+
+            on_shut(UnpatchedPrograms(self.pids, self._watcher.has_reported, post).stop)
         self._spawner = Spawner(resources, job.hosts.count > 0, post, self._started)
         on_shut(self._spawner.finish)
 
@@ -165,6 +173,13 @@ class LocalBackend:
     def shut(self) -> None:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
+
+    def _step_reader(self, regex: str) -> StepReader:
+        from clusterkit.backends.local.step_reader import StepReader
+
+        reader = StepReader(regex, self._post, every=0.0 if waits_for_steps(self._job) else EVERY)
+        reader.start()
+        return reader
 
     @cached_property
     def _finder(self) -> CheckpointFinder:

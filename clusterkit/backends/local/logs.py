@@ -1,10 +1,9 @@
-"""Copies the output of tasks to the attempts' log files and then to viewers, and finds steps in the output."""
+"""Copies the output of tasks to the attempts' log files and then to viewers."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -13,12 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
-from clusterkit.backends.local.watcher import EVERY
 from clusterkit.store.directory import unusable
 from clusterkit.system.poller import Poller
-from clusterkit.text.lines import LineSplitter, last_exception, traceback_start
+from clusterkit.text.lines import last_exception, traceback_start
 from clusterkit.text.redraws import TerminalLines
-from clusterkit.words.events import Crashed, Drained, Impaired, Progressed, StorageFailed
+from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 19
@@ -30,11 +28,6 @@ TAIL_BYTES = 1 << 16
 TAIL_LINES, MOST_TAIL_LINES = 60, 240  # the number of last lines of a log to keep; the maximum for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # task, attempt, chunk; an empty chunk marks the end of the output
-SEARCH_LIMIT = 2.0  # seconds of CPU time; the limit for searching one chunk, since searches delay the supervisor
-_GIVEN_UP = (
-    "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
-    "read from the logs any more. Start the run again with a simpler regular expression."
-)
 
 
 class ArrivalsWriter:
@@ -189,45 +182,3 @@ def _tune_process() -> None:
     # glibc keeps at most twice the size of the largest block freed so far, and returns other free memory to the kernel.
     # The next chunk would then cost a page fault for each page. Freeing one large block raises that limit.
     bytes(KEPT_MEMORY)
-
-
-class StepReader:
-    """Searches output for steps, and posts the newest step of each task. The minimum interval `every` is in seconds."""
-
-    def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
-        from clusterkit.job.step_regex import step_in
-
-        self._step_in = partial(step_in, re.compile(regex))
-        self._every = every
-        self._post = post
-        self._splitters: dict[tuple[Task, int], LineSplitter] = {}
-        self._posted_at: dict[tuple[Task, int], float] = {}
-        self._pending: dict[tuple[Task, int], int] = {}
-        self._has_given_up = False
-
-    def feed(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Search a chunk of an attempt's output; an empty chunk marks the end of the output."""
-        if self._has_given_up:
-            return
-        key = (task, attempt)
-        splitter = self._splitters.setdefault(key, LineSplitter())
-        lines = splitter.feed(chunk) if chunk else splitter.flush()
-        self._search(key, [line for line, _ in lines])
-        is_due = not chunk or key not in self._posted_at or time.monotonic() - self._posted_at[key] >= self._every
-        if is_due and (step := self._pending.pop(key, None)) is not None:
-            self._posted_at[key] = time.monotonic()
-            self._post(Progressed(task, attempt, step))
-        if not chunk:
-            del self._splitters[key]
-            self._posted_at.pop(key, None)
-
-    def _search(self, key: tuple[Task, int], lines: list[str]) -> None:
-        began = time.thread_time()
-        for line in lines:
-            if (step := self._step_in(line)) is not None:
-                self._pending[key] = step
-            # A running search can't be interrupted, but no further search is started.
-            if (took := time.thread_time() - began) > SEARCH_LIMIT:
-                self._has_given_up = True
-                self._post(Impaired(_GIVEN_UP.format(key[0], took)))
-                return

@@ -69,9 +69,9 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return ev.Repaired(task, attempt, _repair(message["repair"]))
     if kind == "strategy":
         distributed, training = message["distributed"] is True, Training(message["training"])
-        return ev.TrainsWith(
-            task, attempt, _names(message["strategies"]), _count(message["cluster"]), distributed, training
-        )
+        names, cluster = _names(message["strategies"]), _count(message["cluster"])
+        outside = _text(message.get("outside", ""), LONGEST_PATH)
+        return ev.TrainsWith(task, attempt, names, cluster, distributed, training, outside)
     if kind in ("debugger", "editor"):
         return _debugging(task, attempt, message)
     return ev.Ready(task, attempt) if kind == "ready" else None

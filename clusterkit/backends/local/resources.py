@@ -135,7 +135,8 @@ def shortages(job: JobSpec) -> list[str]:
         found.append(crowded)
     elif job.program.kind is not ProgramKind.COMMAND and busy > cores:
         found.append(
-            f"{busy} training tasks share {cores} cores, so a step takes about {busy / cores:.1f} times as long."
+            f"{busy} training tasks share {cores} cores, so computing a step takes about {busy / cores:.1f} times as "
+            "long; exchanging its results comes on top."
         )
     if job.program.kind is not ProgramKind.COMMAND and len(job.tasks) > 1 and job.devices.gpus is None:
         shared = all_share_gpus(job, gpus_here().names, os.environ)

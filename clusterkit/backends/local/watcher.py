@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import PurePath
 
 from clusterkit.backends.local.family import AttemptProcess
-from clusterkit.backends.local.programs import Programs, process_of
+from clusterkit.backends.local.programs import Programs, sender_of
 from clusterkit.backends.local.reports import LONGEST, parse_report
+from clusterkit.system import procfs
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
@@ -26,6 +27,7 @@ LARGE_READ = 1 << 13  # bytes; after a read of this size, the pipe rests only br
 EVERY = 1.0  # seconds; the minimum time between posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
+MOST_SENDERS = 100_000  # the maximum number of programs whose reports are noted, since a task may write anything
 SHORT_REST = 0.0078125  # seconds; a pipe's rest while a fault is waiting for a step
 Post = Callable[[Happened], None]
 
@@ -42,7 +44,7 @@ class Channel:
     attempt: int = 0
     step_prefix: bytes | None = None  # the prefix of step reports; of several in a row, only the last report is used
     rest: float = REST
-    programs: Programs = field(default_factory=Programs)
+    programs: Programs = field(default_factory=lambda: Programs(is_alive=lambda pid: not procfs.is_zombie(pid)))
 
 
 class Watcher:
@@ -58,6 +60,7 @@ class Watcher:
         self._handlers: dict[int, Callable[[float], None]] = {}  # handlers, by descriptor; each takes the current time
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
+        self._senders: set[int] = set()  # the pids of programs that commands started and that sent reports
         self._rest, self._longest_rest, self._every = REST, LONGEST_REST, EVERY
         self._poller.start()
 
@@ -80,6 +83,10 @@ class Watcher:
     def read_often(self) -> None:
         """From now on read pipes more often, and post the newest step of each read at once."""
         self._poller.do(self._read_often)
+
+    def has_reported(self, pid: int) -> bool:
+        """Return whether a program that a command started has reported something. Any thread may call this."""
+        return pid in self._senders
 
     def stop(self) -> None:
         self._poller.stop()
@@ -147,9 +154,11 @@ class Watcher:
         return len(data)
 
     def _message(self, channel: Channel, line: bytes, now: float) -> None:
-        event, process = parse_report(channel.task, line), process_of(line)
-        if event is not None and process is not None:
-            event = channel.programs.combine(process, event)
+        event, sender = parse_report(channel.task, line), sender_of(line)
+        if event is not None and sender is not None:
+            if len(self._senders) < MOST_SENDERS:
+                self._senders.add(sender.process)
+            event = channel.programs.combine(sender, event)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
             superseded = None if first else channel.pending
@@ -157,7 +166,7 @@ class Watcher:
                 event = replace(event, metrics=event.added_to(superseded.metrics))
             channel.pending, channel.attempt = event, event.attempt
             if first:
-                channel.step_prefix = None if process else b'{"kind":"progress","attempt":%d,' % event.attempt
+                channel.step_prefix = None if sender else b'{"kind":"progress","attempt":%d,' % event.attempt
             if first or line.startswith(b'{"kind":"metrics"'):  # metrics are rare, and later reports do not repeat them
                 self._post_pending(channel, now)
         elif event is not None:

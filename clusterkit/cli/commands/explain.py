@@ -34,6 +34,7 @@ STDIN = "-"
 CHUNK = 1 << 20  # bytes per read
 PATIENCE = 1.0  # seconds without input after which a message says that standard input is being read
 MARGIN = "  │ "
+FAILED = (RunState.FAILED, RunState.TIMED_OUT)
 USUAL = 80  # columns, if standard output is not a terminal
 
 
@@ -47,7 +48,7 @@ class NotExplained(ClusterkitError):
     "explain",
     cls=Command,
     examples=[
-        ("explain", "The last run that failed."),
+        ("explain", "The last run."),
         ("explain job.log", "A log from anywhere, of one task or of many."),
         ("explain -", "A log from standard input."),
     ],
@@ -55,7 +56,7 @@ class NotExplained(ClusterkitError):
 @click.argument("what", metavar="[RUN|FILE|-]", required=False, type=RunId())
 @json_option
 def command(what: str | None, as_json: bool) -> None:
-    """Say why a run failed, and what to do about it. Without an argument, this is the last run that failed.
+    """Say why a run failed, and what to do about it. Without an argument, this is the last run that is over.
 
     Instead of a RUN, the log of a run can be given: a FILE, or - for standard input. The log may come from anywhere,
     for example from `kubectl logs`, and its lines may be labeled with the names of tasks.
@@ -115,7 +116,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _explain_run(run_id: str | None, as_json: bool) -> None:
-    run = _last_failed() if run_id is None else RunStore().find(run_id)
+    run = _last_over() if run_id is None else RunStore().find(run_id)
     if run.is_live():
         raise NotExplained(f"The run {run.run_id} is live. See its state so far with: clusterkit show {run.run_id}")
     result = result_of(run)
@@ -131,6 +132,9 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
     found, error = _explanations(run, result), list[str]()
     if result.fine and not found and not as_json:
         echo(f"The run {run.run_id} succeeded: there is nothing to explain.")
+        failed_run = _last_failed() if run_id is None else None
+        if failed_run is not None:
+            echo(f"The last run that failed: clusterkit explain {failed_run.run_id} ({_origin(failed_run)})")
         return
     if cause is not None and not found and not as_json:
         lines = cause_lines(cause.tail, (terminal_width() or USUAL) - len(MARGIN))
@@ -149,14 +153,31 @@ def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ..
     return explained(result, replace(info.job, setup=setup), run, account_of(run)).explanations
 
 
-def _last_failed() -> RunDirectory:
-    """Return the newest run that failed. Raises NoSuchRun."""
-    store = RunStore()
-    for run in newest_first(store.all()):
+def _last_over() -> RunDirectory:
+    """Return the newest run that succeeded or failed by itself. Raises NoSuchRun."""
+    run = _newest(*FAILED, RunState.SUCCEEDED)
+    if run is None:
+        raise NoSuchRun(f"No run in {RunStore().path} has succeeded or failed.")
+    return run
+
+
+def _last_failed() -> RunDirectory | None:
+    return _newest(*FAILED)
+
+
+def _newest(*states: RunState) -> RunDirectory | None:
+    """Return the newest run that ended in one of these states; None if there is none."""
+    for run in newest_first(RunStore().all()):
         result = None if run.is_live() else run.result()
-        if result is not None and result.state in (RunState.FAILED, RunState.TIMED_OUT):
+        if result is not None and result.state in states:
             return run
-    raise NoSuchRun(f"No run in {store.path} has failed.")
+    return None
+
+
+def _origin(run: RunDirectory) -> str:
+    """Return which program a run ran, and where."""
+    info = run.info()
+    return "unknown program" if info is None else printable(f"{info.job.program.target}, in {info.cwd or '.'}")
 
 
 def _print_explanations(

@@ -13,7 +13,8 @@ from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, Words, found
 from clusterkit.words.distribution import SPANS_TASKS, WhyAlone
 
 _SAME_TASK = (
-    "Could not start gRPC server|[Aa]ddress already in use|opened no port|unexpectedly tried to connect|"
+    "Could not start gRPC server|[Aa]ddress already in use|opened no port|not open (?:its port|their ports)|"
+    "unexpectedly tried to connect|"
     "already in error before the barrier|different incarnation"
 )
 _ALONE = re.compile(
@@ -169,7 +170,7 @@ ROWS = (
         "",
         "The tasks connected, but the model was created outside the scope of the strategy, so each task trained alone.",
         "Create and compile the model within `with strategy.scope():`.",
-        alone(WhyAlone.NO_SCOPE),
+        alone(WhyAlone.NO_SCOPE, WhyAlone.ONE_FIT),
         facts_only=True,
         example=("--workers", "2"),
     ),

@@ -226,10 +226,21 @@ ROWS: tuple[Row, ...] = (
         "tf-config-missing",
         "KeyError: 'TF_CONFIG'",
         r"KeyError: ['\"]TF_CONFIG['\"]",
-        "{line} reads TF_CONFIG, which is not set in this process. Either clusterkit did not start the process, or "
-        "its parent process changed the environment.",
+        "{line} reads TF_CONFIG, which is not set in this process. clusterkit sets it in each task of a job with "
+        "several training tasks; a process that a task starts has it if the environment is passed on.",
         "Start the program with clusterkit up, and pass os.environ to every process that the program starts.",
+        of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER),
         example=GANG,
+    ),
+    Row(
+        "tf-config-of-one-worker",
+        "KeyError: 'TF_CONFIG', with --workers 1",
+        r"KeyError: ['\"]TF_CONFIG['\"]",
+        "{line} reads TF_CONFIG, which clusterkit by default does not set for a job with one training task.",
+        "Add --tf-config always, so that the one worker has a TF_CONFIG that lists it alone. Or read TF_CONFIG only if "
+        'it is set: os.environ.get("TF_CONFIG").',
+        of_shape(Shape.SINGLE, unknown=False),
+        example=("--workers", "1"),
     ),
     Row(
         "tf-config-not-json",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterkit.explain.row import Evidence, Row, Words, found, logged
 from clusterkit.text.lines import last_exception
 from clusterkit.words.model import ProgramKind
@@ -20,6 +22,32 @@ def _metric(evidence: Evidence) -> Words | None:
     """Check whether a Keras callback warns that a metric is missing, and no epoch's output shows the metric."""
     words = _NO_METRIC(evidence)
     return words if words is not None and f" {words['metric']}: " not in evidence.log else None
+
+
+_RETRACED = re.compile(
+    r"out of the last \d+ calls to <function (?P<qualname>[\w.<>]{1,300}) at \S{1,100}> "
+    r"triggered tf\.function retracing"
+)
+# How the functions of TensorFlow and Keras are called that they compile themselves: fit, savers, optimizers, layers.
+_LIBRARY = re.compile(
+    r"TensorFlowTrainer|Model\.|\w*Saver\.|\w*Optimizer\w*\.|\w*Metric\.|\w*Layer\.|\w*Loss\.|\w*Strategy\w*\."
+    r"|\w*(?:Replica|Input)Context\.|\w*Checkpoint\w*\.|\w*(?:Dataset|Iterator)\w*\.|pfor\b|\w*PFor\w*\."
+    r"|(?:\w+\.<locals>\.)*(?:tf_function_\w+|one_step_on_\w+|multi_step_on_\w+|(?:train|test|predict)_function)$"
+)
+
+
+def _retraced(evidence: Evidence) -> Words | None:
+    """Check whether TensorFlow warns of retracing a function that the program defines.
+
+    TensorFlow and Keras retrace functions of their own, such as those that write a checkpoint; nobody can change that.
+    """
+    for warned in _RETRACED.finditer(evidence.log):
+        parts = [part for part in warned["qualname"].split(".") if not part.startswith("<")]
+        own = evidence.own
+        is_own = _LIBRARY.match(warned["qualname"]) is None if own is None else own.issuperset(parts)
+        if parts and is_own:
+            return {"name": parts[-1]}
+    return None
 
 
 _NO_DEVICES = logged(
@@ -86,10 +114,7 @@ ROWS: tuple[Row, ...] = (
         "TensorFlow rebuilds the graph of {name} in nearly every call, which takes much longer than a step.",
         "Define the tf.function once, outside of the loop and of functions that the loop calls. Pass tensors, such as "
         "tf.constant(step), instead of Python numbers. Give all batches the same shape with drop_remainder=True.",
-        logged(
-            r"out of the last \d+ calls to <function (?!TensorFlowTrainer|Model\.)(?:[\w.<>]*\.)?(?P<name>\w+) at \S+> "
-            "triggered tf.function retracing"
-        ),
+        _retraced,
         ("tensorflow/tensorflow#33320", "tensorflow/tensorflow#34025", "keras-team/tf-keras#254"),
         _ONE,
         facts_only=True,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
-from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, WhyAlone
+from clusterkit.words.distribution import DTENSOR, SPANS_TASKS, Training, Undistributed, WhyAlone
 from clusterkit.words.events import Look, TrainAlone, TrainsWith
 from clusterkit.words.job import Convention, RestartScope
 from clusterkit.words.model import Shape, TaskType
@@ -56,7 +56,8 @@ class LoneTraining:
         if not self._applies():
             return None
         records = [self.state.records[task] for task in self.state.job.tasks if task.type is not TaskType.EVALUATOR]
-        if any(record.trains_with is not None and record.trains_with.distributed for record in records):
+        is_distributed = any(record.trains_with is not None and record.trains_with.distributed for record in records)
+        if is_distributed and not any(_has_other_fit(record) for record in records):
             self.finding = None
         elif found := self._find(records):
             self.finding = found
@@ -89,14 +90,19 @@ class LoneTraining:
         reports = [record.trains_with for record, _ in alone]
         strategies = dict.fromkeys(name for report in reports if report is not None for name in report.strategies)
         tasks, has_ps = tuple(record.task for record, _ in alone), job.shape is Shape.PARAMETER_SERVER
-        return Undistributed(tasks, alone[0][1], tuple(strategies), has_ps)
+        place = next((report.outside for report in reports if report is not None), "")
+        return Undistributed(tasks, alone[0][1], tuple(strategies), has_ps, place)
 
 
 def _trains(record: TaskRecord) -> bool:
-    """Return whether the task is training something by itself: it reports steps, or has called `fit`."""
+    """Return whether the task is training something by itself: it reports steps, or has called `fit`.
+
+    Loops with DTensor report no steps. A program that makes a mesh and takes gradients trains.
+    """
     report = record.trains_with
     calls_fit = report is not None and report.training in (Training.SCOPED, Training.FIT)
-    return calls_fit or record.first_step is not None
+    loops = report is not None and report.training is Training.LOOP and DTENSOR in report.strategies
+    return calls_fit or loops or record.first_step is not None
 
 
 def _is_uncalled(record: TaskRecord) -> bool:
@@ -105,9 +111,20 @@ def _is_uncalled(record: TaskRecord) -> bool:
     return ok and report is not None and report.training is Training.UNCALLED
 
 
+def _has_other_fit(record: TaskRecord) -> bool:
+    """Return whether the task's program was distributed, but also called `fit` of a model outside every scope."""
+    report = record.trains_with
+    if report is None or not report.outside or report.cluster == 0:
+        return False
+    has_strategy = any(name in SPANS_TASKS for name in report.strategies)
+    return has_strategy and (report.distributed or report.training is Training.SCOPED)
+
+
 def _why_alone(record: TaskRecord) -> WhyAlone | None:
     """Return why the task's training is not shared with its peers; None if it may be shared."""
     report = record.trains_with
+    if _has_other_fit(record):
+        return WhyAlone.ONE_FIT
     if report is None or report.distributed or report.training in (Training.NONE, Training.UNCALLED):
         return None
     if report.cluster == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.cluster_state import ClusterState, TaskRecord, directory_of
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.fault_schedule import FaultSchedule
 from clusterkit.machine.monitors.stalls import Stalls, activity_of, unanswered
@@ -15,6 +15,7 @@ from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,
     CheckpointFound,
+    Impaired,
     Inspected,
     Look,
     PhaseChanged,
@@ -48,6 +49,7 @@ class ProgressMonitor:
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
         """Set the startup deadline of a task that may have peers to connect to."""
         record.checkpoint_found, record.checkpoint_known = event.checkpoint, self.state.newest_checkpoint
+        record.checkpoints_known = dict(self.state.checkpoints)
         limit = self.state.job.limits.startup
         if limit and record.task.type is not TaskType.EVALUATOR:
             self.state.timers.set(Timer.STARTUP, self.state.now + limit, record.task)
@@ -58,7 +60,7 @@ class ProgressMonitor:
         """Note the checkpoint that existed when the attempt began; the report may arrive after the first step."""
         record.checkpoint_found = event.path
         if record.unverified_step is not None:
-            self._warn_of_lost_steps(record, event.path, record.unverified_step)
+            self._warn_of_unread_checkpoint(record, event.path)
 
     def ready(self, record: TaskRecord) -> None:
         """Note that the task is connected. The time from now to the task's first step counts as compilation."""
@@ -109,10 +111,17 @@ class ProgressMonitor:
         if event.step == previous_step:  # a repeated report of the same step
             return
         self.state.progress_at = self.state.now
+        self.stalls.steps_unseen = False
         if event.step > (record.resumed_step or 0):
             self.state.stepped_at = self.state.now
         self.stalls.expect_progress()
         self.stragglers.progressed()
+
+    def impaired(self, event: Impaired) -> None:
+        """Pass on a warning. Without steps that are seen, no stall can be noticed."""
+        self.state.warn(event.what)
+        if event.ends_steps:
+            self.stalls.steps_unseen = True
 
     def steps_unreported(self, record: TaskRecord) -> None:
         """Warn once that the program is training but reports no steps, unless a task has already reported a step."""
@@ -130,14 +139,18 @@ class ProgressMonitor:
         """Note the newest checkpoint. After a restart, its step may be lower than that of an older checkpoint."""
         self.ready(record)
         self.state.newest_checkpoint = (event.step, event.path)
+        self.state.checkpoints[directory_of(event.path)] = (event.step, event.path)
 
     def resumed(self, record: TaskRecord, event: Resumed) -> None:
         """Note the step from which the program continues."""
         self.reported_ready(record)
+        if event.path is None and record.resumed_from is not None:
+            return  # the program has restored a checkpoint, and now begins something else, such as a second `fit`
         record.resumed_step, record.resumed_from = event.step, event.path
-        self._check_resumption(record, event.step)
+        self._check_resumption(record, event.step, event.path)
         if event.path is not None and self.state.newest_checkpoint is None:
             self.state.newest_checkpoint = (event.step, event.path)
+            self.state.checkpoints[directory_of(event.path)] = (event.step, event.path)
 
     def startup_timer(self) -> None:
         """Request an inspection when a task has reported nothing in time, since its server may already be listening."""
@@ -204,37 +217,54 @@ class ProgressMonitor:
         late = self._unconnected(vitals)
         if not late or self.ending.begun or self.state.is_leader_done:
             return
+        # "Its": the task may have opened another port, such as one that the program chose.
+        ports = "its port" if len(late) == 1 else "their ports"
         doing = "; ".join(text for task in late if (text := activity_of(task, vitals)) != str(task))
         limit = f"{self.state.job.limits.startup:g} s"
         self.ending.give_up(
-            f"{', '.join(map(str, late))} opened no port and reported no progress within {limit} of the start"
+            f"{', '.join(map(str, late))} did not open {ports} and reported no progress within {limit} of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")
             + "--startup-timeout gives more time, 0 any amount"
         )
 
-    def _check_resumption(self, record: TaskRecord, step: int) -> None:
-        """Warn if a checkpoint existed, but the program continued from an earlier step."""
+    def _check_resumption(self, record: TaskRecord, step: int, path: str | None = None) -> None:
+        """Warn if a checkpoint existed, but the program continued from an earlier step.
+
+        Checkpoints in different directories are not compared: they may belong to different programs of a script, or to
+        different calls of `fit`. `path` is the checkpoint that the program restored, if it is known.
+        """
         if record.task.type is TaskType.EVALUATOR or (record.attempt == 1 and not self.state.job.resume):
             return
-        newest, found = record.checkpoint_known, record.checkpoint_found
+        known, found = record.checkpoints_known, record.checkpoint_found
+        newest = None
+        if path is not None:
+            newest = known.get(directory_of(path))
+        elif len(known) == 1:
+            newest = next(iter(known.values()))
         if newest is not None and step < newest[0]:
-            checkpoint = f"{newest[1]} (step {newest[0]})"
-        elif newest is None and found is not None and step <= 1:
-            checkpoint = found
-        elif newest is None and step <= 1:
-            record.unverified_step = step
-            return
-        else:
-            return
-        self._warn_of_lost_steps(record, checkpoint, step)
+            self._warn_of_lost_steps(record, f"{newest[1]} (step {newest[0]})", step)
+        elif not known and step <= 1:
+            if found is None:
+                record.unverified_step = step
+            else:
+                self._warn_of_unread_checkpoint(record, found)
 
     def _warn_of_lost_steps(self, record: TaskRecord, checkpoint: str, step: int) -> None:
-        record.unverified_step = None
         where = "started again at step 0" if step <= 1 else f"continued from step {step}"
         self.state.warn(
             f"{record.task} {where} although the checkpoint {checkpoint} was there. "
             f"The program does not restore it, or could not read it; steps are lost.",
+            record.task,
+        )
+
+    def _warn_of_unread_checkpoint(self, record: TaskRecord, checkpoint: str) -> None:
+        """Warn of a checkpoint that was found. The program may still restore it, such as in a second `fit`."""
+        record.unverified_step = None
+        self.state.warn(
+            f"{record.task} started again at step 0 although the checkpoint {checkpoint} was there. Unless the program "
+            "restores it later, such as in a second fit, it does not restore it, or could not read it, and steps are "
+            "lost.",
             record.task,
         )
 

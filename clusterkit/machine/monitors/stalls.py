@@ -29,6 +29,7 @@ class Stalls:
     state: ClusterState
     ending: Ending
     warned: bool = False
+    steps_unseen: bool = False  # True if steps are no longer read, so that their absence is no sign of a stall
     glance_pending: bool = False
     requested_at: float | None = None  # when the pending inspection was requested
     killed_at: float = 0.0
@@ -109,6 +110,8 @@ class Stalls:
 
     def _limits(self) -> list[float]:
         """Return the limits that still apply. After a warning, the limit for warnings no longer applies."""
+        if self.steps_unseen:
+            return []
         limits = self.state.job.limits
         return [wait for wait in (0.0 if self.warned else limits.stall_warning, limits.stall) if wait]
 

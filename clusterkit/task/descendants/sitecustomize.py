@@ -42,7 +42,8 @@ def patch(names: "list[str]") -> object:
     spec = spec_from_file_location("clusterkit_entry", os.path.join(os.path.dirname(HERE), "entry.py"))
     entry = module_from_spec(spec)  # type: ignore[arg-type]
     spec.loader.exec_module(entry)  # type: ignore[union-attr]
-    entry.load("task/patches/steps").steps.process = f'"process":{os.getpid()},'
+    steps = entry.load("task/patches/steps")
+    steps.steps.process = steps.sender()
     finder = entry.load("task/patches/hook").install(names, entry.load)
 
     def imported(module: object) -> None:

@@ -32,6 +32,7 @@ class Distribution:
         self.cluster = 0  # the number of tasks in the largest cluster that the process has joined
         self.distributed = False  # True once several tasks have trained together
         self.training = "none"
+        self.outside = ""  # where `fit` was first called for a model that was created outside every scope
         self.sent = ""
 
     def send(self) -> None:
@@ -42,6 +43,8 @@ class Distribution:
             f'"strategies":[{names}],"cluster":{self.cluster},'
             f'"distributed":{"true" if self.distributed else "false"},"training":"{training}"'
         )
+        if self.outside:
+            report += f',"outside":{quoted(self.outside)}'
         if report != self.sent:
             self.sent = report
             self.write("strategy", report)
@@ -74,15 +77,22 @@ class Distribution:
             self.distributed = True
             self.send()
 
-    def fit(self, model: Any) -> None:
-        """Record a call of `fit`, and whether the model was created in a strategy's scope."""
+    def fit(self, model: Any, where: Callable[[], str]) -> None:
+        """Record a call of `fit`, and whether the model was created in a strategy's scope.
+
+        A program may fit one model in a scope and another one, such as a loaded model, outside. `where` returns the
+        place of the call.
+        """
         try:
             name = type(model.distribute_strategy).__name__
         except Exception:  # a program's own model class may raise anything
             return
-        if self.training != "fit":  # once a `fit` outside a scope is recorded, later calls change nothing
-            self.training = "fit" if name == DEFAULT else "scoped fit"
-            self.send()
+        if name != DEFAULT:
+            self.training = "scoped fit"
+        elif not self.outside:
+            self.outside = where()
+            self.training = "scoped fit" if self.training == "scoped fit" else "fit"
+        self.send()
 
     def end(self) -> None:
         """At exit, report "uncalled" if the program has trained nothing and never calls its function `main`."""
@@ -95,6 +105,12 @@ class Distribution:
         if self.training == "none":
             self.training = "loop"
             self.send()
+
+
+def quoted(text: str) -> str:
+    """Return the text as a JSON string."""
+    kept = "".join(letter if letter.isprintable() and letter not in '"\\\\' else "?" for letter in text)
+    return f'"{kept}"'
 
 
 def spans_tasks(extended: Any) -> bool:
@@ -149,10 +165,16 @@ def of_task(load: Any) -> Distribution:
 def watch(module: Any, load: Any) -> None:
     """Patch the classes of TensorFlow and Keras that show how the program trains."""
     distribution = of_task(load)
+
+    def where() -> str:
+        """Return the file and line of the program that has called `fit`."""
+        _, place = load("task/patches/refusals").library_call(sys._getframe(1))
+        return str(place).rstrip(",")
+
     after: dict[str, Callable[..., None]] = {
         "StrategyBase.__init__": distribution.make,
         "Server.__init__": lambda self, *args, **kwargs: distribution.join(getattr(self, "_server_def", None)),
-        "CallbackList.on_train_begin": lambda self, logs=None: distribution.fit(self.model),
+        "CallbackList.on_train_begin": lambda self, logs=None: distribution.fit(self.model, where),
         "Mesh.__init__": lambda self, *args, **kwargs: distribution.name("DTensor"),
     }
     for name in ("enable_collective_ops", "set_server_def", "update_server_def"):

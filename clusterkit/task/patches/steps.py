@@ -39,7 +39,7 @@ class Steps:
         self.pid = os.getpid()
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-        self.process = ""  # in a program that a command started: a member with the pid for each report
+        self.process = ""  # in a program that a command started: members that tell it from others, for each report
         self.lock = _thread.RLock()  # protects data that several threads change; reentrant for signal handlers
         self.step: int | None = None  # the newest step
         self.sent: int | None = None  # the last step that was reported
@@ -235,6 +235,14 @@ class Steps:
         """Count the closures that have been finished since the last read."""
         if self.closures is not None and not self.is_fork():
             self.closures.read()
+
+
+def sender() -> str:
+    """Return members for reports that tell this process and its command line from other programs of the command."""
+    import zlib
+
+    line = "\0".join(sys.orig_argv).encode("utf-8", "surrogateescape")
+    return f'"process":{os.getpid()},"program":{zlib.crc32(line)},'
 
 
 def count_of(optimizer: Any, counts: Counts, default: int) -> int:
