@@ -6,6 +6,7 @@ campaign's record, which is shown in reports and on the page, is updated wheneve
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -107,7 +108,12 @@ class Campaign:
             pool.shutdown()
 
     def replay(self, outcome: Outcome | SmallestSchedule) -> str:
+        """Return a command that runs a trial again, and can be stored."""
         return self.trials.replay(outcome.trial)
+
+    def shown_replay(self, outcome: Outcome | SmallestSchedule) -> str:
+        """Return the same command for the user who has started the campaign, to be pasted into the same shell."""
+        return self.trials.replay(outcome.trial, os.environ)
 
     def _run_trial(self, number: int) -> Outcome | None:
         """Run a trial, and shrink its schedule if it fails. Return None if the campaign no longer starts runs."""

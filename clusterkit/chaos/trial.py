@@ -162,9 +162,10 @@ class Trials:
             self.remove(run_id)
         return outcome
 
-    def replay(self, trial: Trial) -> str:
+    def replay(self, trial: Trial, shell: Mapping[str, str] | None = None) -> str:
+        """Return a command that runs the trial again; `shell` is as for `JobTemplate.command`."""
         places = self._own_paths(f"{self.campaign}-{trial.number}-replay")
-        return self.template.with_changes({**places, **self._options_of(trial)}, "run_id").command()
+        return self.template.with_changes({**places, **self._options_of(trial)}, "run_id").command(shell=shell)
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory, checkpoints and packet capture."""

@@ -65,7 +65,7 @@ def run_campaign(template: JobTemplate, terms: CampaignSettings, as_json: bool) 
         echo(f"clusterkit: The campaign can't continue. {problem}", err=True)
     if record.campaign is not None:
         for outcome in record.campaign.interrupted:
-            say.line(interruption(outcome, record.campaign.replay))
+            say.line(interruption(outcome, record.campaign.shown_replay))
         say.line("\n" + summary(record.outcomes, terms.runs, terms.seed))
         say.line(f"\nAs a page: clusterkit report {terms.name}")
         if as_json:
@@ -126,7 +126,7 @@ class ProgressPrinter:
         self._failed += bool(outcome.violations)
         shrunk = campaign.shrunk.get(outcome.trial.number)
         passed = not outcome.violations
-        self.line(run_line(outcome, self._runs) if passed else failure(outcome, shrunk, campaign.replay))
+        self.line(run_line(outcome, self._runs) if passed else failure(outcome, shrunk, campaign.shown_replay))
 
     def done(self) -> None:
         """Remove the progress bar."""
