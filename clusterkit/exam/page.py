@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
+from clusterkit.exam.model import NOT_COMPARABLE, Cell, CellResult, Chapter, Grade, Report
 from clusterkit.exam.survival import PHASES
 from clusterkit.exam.text import BUDGET_SPENT, MARKS, NOT_PROVED, Replay, mark_of, recovery_of, title
 from clusterkit.text.dates import utc
@@ -243,6 +243,8 @@ def _section(heading: str) -> Iterator[str]:
 
 
 def _graded(result: CellResult) -> str:
+    if result.reason.startswith(NOT_COMPARABLE):
+        return result.reason
     return f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
 
 
