@@ -11,7 +11,7 @@ from clusterkit.ledger.situation import RunActivity, situation_of
 from clusterkit.ledger.takeover import history_of
 from clusterkit.words import events as ev
 from clusterkit.words.events import Verb
-from clusterkit.words.job import JobSpec, Limits, RestartRules
+from clusterkit.words.job import JobSpec, Limits
 from tests.histories import History, job, task
 
 LIMITS = Limits(startup=0, stall_warning=0, grace=10)
