@@ -10,7 +10,7 @@ from clusterkit.machine.monitors.stalls import activity_of, stuck_task, verdict
 from clusterkit.words.events import Stalled, Vitals
 from clusterkit.words.job import Limits
 from clusterkit.words.model import Task
-from tests.histories import job, task
+from tests.histories import History, job, task
 from tests.machine.faulty import with_faults
 
 JOIN, SERVES = Vitals(1, True, "S", "waits in ClusterCoordinator.join"), Vitals(1, True, "S", "waits in Server.join")
@@ -152,3 +152,13 @@ def test_the_task_under_an_open_fault_is_killed_for_the_stall() -> None:
     (stalled,) = run.decided(Stalled)
     assert stalled.task == task("worker:1")
     assert "worker:1 is under the fault memory worker:1" in stalled.text
+
+
+def test_memory_that_grew_is_told_with_the_stall() -> None:
+    """Of any task; it may be why nothing goes on."""
+    run = History(job(workers=2)).begin()
+    for name in ("worker:0", "worker:1"):
+        run.progresses(name, 1)
+    run.vitals["worker:1"] = replace(RUNTIME, growth="grew from 412 MB to 3100 MB within 40 s")
+    run.after(61)
+    assert " The memory of worker:1 grew from 412 MB to 3100 MB within 40 s. What was seen of" in run.warnings[0]

@@ -17,6 +17,7 @@ from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_th
 from clusterkit.backends.local.stacks import Dump, collect, dump_for, request_dump
 from clusterkit.machine.monitors.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.usage import recent_growth
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.files import end_of
@@ -86,6 +87,8 @@ class HangInspector:
                 with suppress(OSError):
                     log = end_of(self._run.log(subject.task, subject.attempt), LOG_END)
                     subject.vitals = replace(subject.vitals, error=last_error(log))
+                growth = recent_growth(self._run.usage, subject.task)
+                subject.vitals = replace(subject.vitals, growth="" if growth is None else str(growth))
             with suppress(OSError):
                 number = len(list(self._run.all_stacks.glob(f"{look.value}-*.txt"))) + 1
                 path = self._run.all_stacks / f"{look.value}-{number}.txt"

@@ -92,6 +92,8 @@ class Stalls:
         text = f"No task has reported progress for {idle:.0f} s: {finding}."
         if kills:
             text += f" {stuck[0]} is killed."
+        grown = [f"The memory of {task} {seen.growth}" for task, seen in sorted(vitals.items()) if seen.growth]
+        text += "".join(f" {sentence}." for sentence in grown[:MOST_NAMED])
         if is_debugged:  # the time counts from the last moment at which the debugger was seen
             self.phase_ended_at = now
         report_text = f" What was seen of every task is in {report}." if report else ""
