@@ -49,6 +49,7 @@ class Machine:
         injections = self.faults.injections
         self.exits = Exits(self.state, self.ending, self.recoveries, self.progress.stalls, injections)
         self.progress.explained_by_exits = self.exits.explains_stall
+        self.progress.stalls.faults = injections.open_targets
         self.ending.not_injected = self.faults.not_injected
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults)
         self.lone_training = LoneTraining(self.state)

@@ -120,6 +120,11 @@ class Injections:
         """Return the earliest time at which a fault has to be healed."""
         return min((one.heal_at for one in self.open.values() if one.heal_at is not None), default=None)
 
+    def open_targets(self) -> dict[Task, str]:
+        """Return the tasks that an open fault silences, slows or starves, each with the newest such fault as text."""
+        acting = [one for one in self.open.values() if one.fault.action in _SILENCING | {FaultAction.MEMORY}]
+        return {task: str(one.fault) for one in acting for task in one.tasks}
+
     def heal_all(self, why: str) -> tuple[Task, ...]:
         healed = {task for one in self.open.values() for task in one.tasks}
         for one in list(self.open.values()):

@@ -6,13 +6,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterkit.system.exchange import parse_line
-from clusterkit.system.files import open_fd, open_regular
+from clusterkit.system.files import end_of, open_fd, open_regular
 from clusterkit.words.model import Task
 from clusterkit.words.wire import LATEST
 
@@ -97,6 +98,64 @@ class UsageReader:
         with suppress(OSError), open_regular(self._path) as file:
             return os.pread(file.fileno(), max(0, LARGEST - self._offset), self._offset)
         return b""
+
+
+LEAST_GROWTH = 200 << 20  # bytes; a task's memory has grown if it has grown by this much, and by half of what it was
+LEAST_SAMPLES = 5  # of the growth
+DIP = 0.95  # memory that falls below this part of an earlier value has not grown steadily
+PLATEAU = 0.98  # the growth ends with the first sample of at least this part of the greatest one
+LEAST_PART = 0.2  # of the growth, in each half of its time; otherwise the memory has grown by a single jump
+RECENT = 1 << 20  # bytes; the part of the file that is read to find growth
+
+
+class MemoryGrowth(NamedTuple):
+    """The steady growth of a task's memory, in bytes, over a number of seconds. As text: a clause without subject."""
+
+    first: int
+    last: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"grew from {self.first >> 20} MB to {self.last >> 20} MB within {self.seconds:.0f} s"
+
+
+def recent_growth(path: Path, task: Task) -> MemoryGrowth | None:
+    """Return how the memory of a task's newest attempt has grown, according to the newest samples in a file."""
+    try:
+        lines = end_of(path, RECENT).split(b"\n")
+    except OSError:
+        return None
+    samples = [sample for line in lines if len(line) <= LONGEST and (sample := _sample(line)) is not None]
+    return growth_of([(sample.wall, sample.tasks.get(task, (0.0, 0))[1]) for sample in samples])
+
+
+def growth_of(points: Sequence[tuple[float, int]]) -> MemoryGrowth | None:
+    """Return the steady growth of memory, given wall times and bytes; None if the memory has not grown steadily.
+
+    An attempt begins after a sample without memory, or with less than half of the memory before. The first third of
+    its growth does not count: each program's memory grows while it starts.
+    """
+    attempt = list(points)
+    while attempt and not attempt[-1][1]:  # samples after the attempt's end
+        attempt.pop()
+    for number in range(len(attempt) - 1, 0, -1):
+        before = attempt[number - 1][1]
+        if not before or attempt[number][1] < before / 2:
+            attempt = attempt[number:]
+            break
+    greatest = max((memory for _, memory in attempt), default=0)
+    end = next((number for number, (_, memory) in enumerate(attempt) if memory >= PLATEAU * greatest), 0)
+    grown = attempt[end // 3 : end + 1]
+    if len(grown) < LEAST_SAMPLES:
+        return None
+    values = [memory for _, memory in grown]
+    first, middle, last = values[0], values[len(values) // 2], values[-1]
+    is_steady = all(after >= DIP * before for before, after in pairwise(values))
+    least = LEAST_PART * (last - first)
+    is_steady &= middle - first >= least and last - middle >= least
+    if not is_steady or last - first < max(LEAST_GROWTH, first / 2):
+        return None
+    return MemoryGrowth(first, last, grown[-1][0] - grown[0][0])
 
 
 def _sample(line: bytes) -> UsageSample | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.store.store import is_in_user_store
+from clusterkit.store.usage import recent_growth
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
@@ -27,7 +30,7 @@ from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState, diverged
+from clusterkit.words.outcome import REFUSED, SIGKILL, Asked, AttemptEnded, Failure, RunResult, RunState, diverged
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
@@ -152,6 +155,9 @@ def _blame(
         path = f"    its log: {run.log(cause.task, cause.attempt)}"
         by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
         yield [(path if len(path) <= width or not is_in_user_store(run) else by_command, ())]
+    growth = recent_growth(Path(run.usage), cause.task) if _may_lack_memory(cause) else None
+    if growth is not None:
+        yield [(f"    Its memory {growth} before that: look for what each step keeps.", (_BOLD,))]
     if result.repeated:
         where = "before it reports a step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
@@ -163,6 +169,21 @@ def _blame(
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
         for line in all_failed(others):
             yield [(f"  {what}: {line}", ())]
+
+
+_NO_MEMORY = re.compile(
+    r"\bMemoryError\b|ResourceExhausted|RESOURCE_EXHAUSTED|\bOOM\b|bad_alloc|[Cc]annot allocate memory|[Oo]ut of memory"
+)
+
+
+def _may_lack_memory(failure: Failure) -> bool:
+    """Return whether the task may have failed or stalled for lack of memory, so that its growth is worth telling."""
+    exit_ = failure.exit
+    if exit_.out_of_memory or exit_.asked is Asked.STALL:
+        return True
+    if exit_.signal == SIGKILL and exit_.asked is None and failure.fault is None:
+        return True  # by the kernel or a container's limit, perhaps
+    return any(_NO_MEMORY.search(line) for line in (failure.exception or "", *failure.tail))
 
 
 def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:

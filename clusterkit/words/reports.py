@@ -54,10 +54,13 @@ class Pace:
 class Vitals:
     """Observations of a live attempt from outside its processes. `state` is the letter in /proc/PID/stat.
 
-    An inspection with Look.PACE sets `pace` but not `listening`. Inspections with a report set three more fields:
+    An inspection with Look.PACE sets `pace` but not `listening`. Inspections with a report set five more fields:
     `doing` is what the main thread does, such as "waits in Server.join", or empty;
     `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks;
-    `connects` is True if the main thread creates a strategy, which waits for the other tasks of its cluster.
+    `connects` is True if the main thread creates a strategy, which waits for the other tasks of its cluster;
+    `error` is the exception with which the attempt's log ends, although the process lives, or empty. An exception that
+    only reports a lost peer does not count;
+    `growth` says how the attempt's memory has grown, such as "grew from 412 MB to 3100 MB within 40 s", or is empty.
     """
 
     attempt: int
@@ -67,6 +70,8 @@ class Vitals:
     own: bool = False
     connects: bool = False
     pace: Pace | None = None
+    error: str = ""
+    growth: str = ""
 
 
 MOST_METRICS = 100  # the maximum number of metrics of a task

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.local import hang_inspector
-from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt, report_of
+from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt, last_error, report_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.process import AttemptChild
 from clusterkit.system.procfs import endpoint, established
@@ -109,3 +109,53 @@ def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path, mon
 def test_a_report_of_nothing_is_a_heading() -> None:
     """Every task may have ended before it was looked at."""
     assert report_of("no progress for 60 s", []).endswith(": no progress for 60 s\n")
+
+
+RAISED = """Exception in thread Thread-1:
+Traceback (most recent call last):
+  File "train.py", line 7, in load
+    rows = bytearray(1 << 40)
+MemoryError
+"""
+LOST = RAISED.replace(
+    "MemoryError", "tensorflow.python.framework.errors_impl.UnavailableError: Connection reset by peer"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "error"),
+    [
+        ("", ""),
+        ("step 1\nstep 2\n", ""),
+        (f"step 1\n{RAISED}", "MemoryError"),
+        (f"step 1\n{RAISED}\n2026-11-28 16:33:35.000000: I tensorflow/core/x.cc:1] all is well\n", "MemoryError"),
+        (f"{RAISED}cleaning up\n", "MemoryError"),
+        (f"{RAISED}step 3\nstep 4\nstep 5\nstep 6\n", ""),
+        (LOST, ""),
+        (RAISED.replace("MemoryError", f"ValueError: {'x' * 1000}"), f"ValueError: {'x' * 188}"),
+        ("MemoryError\n", ""),
+        (RAISED.removesuffix("MemoryError\n"), ""),
+    ],
+)
+def test_the_exception_with_which_a_log_ends(log: str, error: str) -> None:
+    """Not one after which the program went on, nor one that only says that a peer is gone."""
+    assert last_error(log.encode()) == error
+
+
+@pytest.mark.slow
+def test_a_task_with_an_exception_in_its_log_is_blamed_for_the_stall(ck: Clusterkit, tmp_path: Path) -> None:
+    """Its thread died of it, and its main thread waits as its peer's does."""
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import json, os, threading, time\n"
+        "pipe = os.open(os.environ['CLUSTERKIT_PROGRESS'], os.O_WRONLY)\n"
+        "report = dict(kind='progress', attempt=int(os.environ['CLUSTERKIT_ATTEMPT']), step=1, metrics={})\n"
+        "os.write(pipe, json.dumps(report).encode() + b'\\n')\n"
+        "def load():\n    raise MemoryError\n"
+        "if os.environ['CLUSTERKIT_TASK'] == 'worker:1':\n    threading.Thread(target=load).start()\n"
+        "time.sleep(1000)\n"
+    )
+    run = ck.up("--stall-warning", "1s", "--startup-timeout", "0s", "--workers", "2", program)
+    stalled = wait_for(run, "Stalled", 30)
+    assert stalled["task"] == "worker:1"
+    assert "worker:1 has raised MemoryError and sleeps (time.sleep) at train.py:9" in stalled["text"]

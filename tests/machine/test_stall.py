@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterkit.machine.monitors.stalls import activity_of, stuck_task, verdict
-from clusterkit.words.events import Vitals
-from tests.histories import job, task
+from clusterkit.words.events import Stalled, Vitals
+from clusterkit.words.job import Limits
+from clusterkit.words.model import Task
+from tests.histories import History, job, task
+from tests.machine.faulty import with_faults
 
 JOIN, SERVES = Vitals(1, True, "S", "waits in ClusterCoordinator.join"), Vitals(1, True, "S", "waits in Server.join")
 RUNTIME = Vitals(1, True, "S", "waits in TensorFlow's runtime")
@@ -98,3 +103,62 @@ def test_where_a_late_task_is() -> None:
     assert activity_of(worker, {worker: STOPPED}) == "worker:1 is stopped (T)"
     assert activity_of(worker, {worker: SLEEPS}) == "worker:1 sleeps"
     assert activity_of(worker, {worker: Vitals(1, False, "S")}) == "worker:1"
+
+
+MEMORY_ERROR = replace(RUNTIME, error="MemoryError")
+AT_WORK = replace(SPINS, error="ValueError: no such row")
+FAULT = {task("worker:1"): "memory worker:1"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "vitals", "faults", "said"),
+    [
+        ((9, 9), (RUNTIME, MEMORY_ERROR), {}, "worker:1 has raised MemoryError and waits in TensorFlow's runtime; "
+         "worker:0 waits in TensorFlow's runtime"),
+        ((8, 9), (RUNTIME, MEMORY_ERROR), {}, "worker:1 has raised MemoryError and waits in TensorFlow's runtime; "
+         "worker:0 waits in TensorFlow's runtime"),
+        ((9, 9), (SPINS, MEMORY_ERROR), FAULT, "worker:1 has raised MemoryError and waits in TensorFlow's runtime; "
+         "worker:0 is at train.py:7 in spin"),
+        ((9, 9), (STOPPED, MEMORY_ERROR), {}, "worker:0 is stopped (T); worker:1 waits in TensorFlow's runtime"),
+        ((9, 9), (RUNTIME, RUNTIME), FAULT, "worker:1 is under the fault memory worker:1 and waits in TensorFlow's "
+         "runtime; worker:0 waits in TensorFlow's runtime"),
+        ((8, 9), (RUNTIME, RUNTIME), FAULT, "worker:1 is under the fault memory worker:1 and waits in TensorFlow's "
+         "runtime; worker:0 waits in TensorFlow's runtime"),
+        ((9, 9), (SPINS, RUNTIME), FAULT, "worker:0 is at train.py:7 in spin; worker:1 waits in TensorFlow's runtime"),
+        ((9, 9), (AT_WORK, RUNTIME), {}, "worker:0 has raised ValueError: no such row and is at train.py:7 in spin; "
+         "worker:1 waits in TensorFlow's runtime"),
+    ],
+)  # fmt: skip
+def test_an_exception_and_an_open_fault_outweigh_who_is_behind(
+    steps: tuple[int, int], vitals: tuple[Vitals, Vitals], faults: dict[Task, str], said: str
+) -> None:
+    """A thread may have died of the exception while the main thread waits; a task in its own code is seen to be."""
+    spec, workers = job(workers=2), (task("worker:0"), task("worker:1"))
+    seen = dict(zip(workers, vitals, strict=True))
+    stuck = stuck_task(spec, dict(zip(workers, steps, strict=True)), seen, faults)
+    assert stuck is not None
+    assert verdict(spec, stuck, seen) == said
+
+
+def test_the_task_under_an_open_fault_is_killed_for_the_stall() -> None:
+    """And not the leader, which waits for it."""
+    run = with_faults("memory worker:1 @ step=1", ps=0)
+    run.job = run.machine.state.job = replace(run.job, limits=Limits(startup=0, stall_warning=0, stall=30))
+    run.begin()
+    run.vitals = {"worker:0": RUNTIME, "worker:1": RUNTIME}
+    for name in ("worker:0", "worker:1"):
+        run.progresses(name, 1)
+    run.after(31)
+    (stalled,) = run.decided(Stalled)
+    assert stalled.task == task("worker:1")
+    assert "worker:1 is under the fault memory worker:1" in stalled.text
+
+
+def test_memory_that_grew_is_told_with_the_stall() -> None:
+    """Of any task; it may be why nothing goes on."""
+    run = History(job(workers=2)).begin()
+    for name in ("worker:0", "worker:1"):
+        run.progresses(name, 1)
+    run.vitals["worker:1"] = replace(RUNTIME, growth="grew from 412 MB to 3100 MB within 40 s")
+    run.after(61)
+    assert " The memory of worker:1 grew from 412 MB to 3100 MB within 40 s. What was seen of" in run.warnings[0]

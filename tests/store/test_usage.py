@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from clusterkit.store import usage
-from clusterkit.store.usage import UsageLog, UsageReader, UsageSample
+from clusterkit.store.usage import UsageLog, UsageReader, UsageSample, growth_of, recent_growth
 from clusterkit.words.model import Task
+from tests.histories import task
 
 ONE = UsageSample(
     1.7e9,
@@ -112,3 +113,44 @@ def test_cores_are_a_number_of_cores_or_unknown(tmp_path: Path) -> None:
         for cores in ('"two"', "true", "-1", "0", "1e9", "[2]", "null"):
             opened.write(f'{{"t":5,"tasks":{{}},"cores":{cores}}}\n')
     assert [sample.cores for sample in UsageReader(file).new()] == [48, *[None] * 7]
+
+
+MB = 1 << 20
+START = [30, 210, 340, 400, 410]
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "grown"),
+    [
+        ([], None),
+        ([400], None),
+        (START, None),  # an import of TensorFlow
+        ([*START, *[415] * 60], None),
+        ([*START, *range(430, 2430, 40)], (910, 2350, 72.0)),  # 20 MB a step
+        ([*START, *range(430, 2430, 40), *[2400] * 30], (950, 2390, 72.0)),  # and then it stalls
+        ([*START, *range(430, 2430, 40), 0, 0], (910, 2350, 72.0)),  # and then it is gone
+        ([*START, *[420] * 30, *[1700] * 30], None),  # one jump, such as a cache that is filled
+        ([*START, *[420, 900] * 30], None),  # up and down
+        ([*START, *range(430, 520, 2)], None),  # too little
+        ([*START, *range(430, 2430, 40), 0, *START], None),  # of an earlier attempt
+        ([*START, *range(430, 2430, 40), *START, *range(430, 2430, 40)], (910, 2350, 72.0)),
+        ([3000, 3100, 3200, 3300, 3400, 3500], None),  # not half as much again
+    ],
+)
+def test_memory_that_grows_steadily(megabytes: list[int], grown: tuple[int, int, float] | None) -> None:
+    """In the newest attempt, after its start; samples are two seconds apart."""
+    found = growth_of([(2.0 * number, size * MB) for number, size in enumerate(megabytes)])
+    assert (None if found is None else (found.first // MB, found.last // MB, found.seconds)) == grown
+
+
+def test_growth_is_read_from_the_file(tmp_path: Path) -> None:
+    """Of one task; a file that is missing or damaged has none."""
+    log = UsageLog(tmp_path / "usage.jsonl")
+    for number in range(40):
+        used = {task("worker:0"): (50.0, (400 + 50 * number) * MB), task("worker:1"): (50.0, 400 * MB)}
+        log.add(UsageSample(1000.0 + 2 * number, used, {}))
+    with (tmp_path / "usage.jsonl").open("a") as file:
+        file.write("no JSON\n")
+    assert str(recent_growth(tmp_path / "usage.jsonl", task("worker:0"))) == "grew from 1050 MB to 2350 MB within 52 s"
+    assert recent_growth(tmp_path / "usage.jsonl", task("worker:1")) is None
+    assert recent_growth(tmp_path / "missing", task("worker:0")) is None

@@ -10,6 +10,7 @@ import pytest
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
+from clusterkit.store.usage import UsageLog, UsageSample
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport, Return
@@ -306,3 +307,30 @@ def test_the_table_fits_into_100_columns() -> None:
     rows = recovery_lines(RecoveryReport((wide, KILLED), (injected(1, "slow worker:1 share=20% for=2s", 1.0, 3.0),)))
     assert max(map(len, rows)) <= 100
     assert any("  worker:0-7  " in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("exit_", "tail", "told"),
+    [
+        (Exit(signal=9, out_of_memory=True), (), True),
+        (Exit(signal=9), (), True),
+        (Exit(code=1), ("MemoryError",), True),
+        (Exit(code=1), ("ResourceExhaustedError: OOM when allocating tensor with shape[10]",), True),
+        (Exit(signal=9, asked=Asked.STALL), (), True),
+        (Exit(code=1), ("ValueError: no such row",), False),
+        (Exit(signal=11), (), False),
+    ],
+)
+def test_memory_that_grew_is_told_where_a_task_died_of_it(
+    tmp_path: Path, exit_: Exit, tail: tuple[str, ...], told: bool
+) -> None:
+    """Not where something else was the cause."""
+    run = RunDirectory(tmp_path / "runs" / "x")
+    run.path.mkdir(parents=True)
+    log = UsageLog(run.usage)
+    for number in range(40):
+        log.add(UsageSample(1000.0 + 2 * number, {task("worker:1"): (50.0, (400 + 50 * number) << 20)}, {}))
+    cause = Failure(task("worker:1"), 1, exit_, 5.0, tail)
+    text = report(RunResult(RunState.FAILED, 1, "its restart budget is used up", cause=cause), run, color=False)
+    line = "    Its memory grew from 1050 MB to 2350 MB within 52 s before that: look for what each step keeps.\n"
+    assert (line in text) == told

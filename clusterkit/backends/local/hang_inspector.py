@@ -17,11 +17,15 @@ from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_th
 from clusterkit.backends.local.stacks import Dump, collect, dump_for, request_dump
 from clusterkit.machine.monitors.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.usage import recent_growth
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
+from clusterkit.system.files import end_of
 from clusterkit.system.meter import Meter
 from clusterkit.system.process import AttemptChild
 from clusterkit.system.procfs import TcpConnection, established
+from clusterkit.text.lines import PEER_GONE, last_exception
+from clusterkit.text.noise import without_noise
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
@@ -29,6 +33,9 @@ from clusterkit.words.model import Task
 SAMPLES_APART = 0.5  # seconds between the samples, which show the tasks' CPU use, and whether a disk wait lasts
 LONGEST_PROGRAM = 4 << 20  # bytes; larger source files are not read
 STACKS_TIMEOUT = 3.0  # seconds; how long to wait for the tasks to write their stacks
+LOG_END = 1 << 16  # bytes; the part of a log in which an exception is searched
+AFTER_ERROR = 3  # an exception is the end of a log if at most this many lines begin with it and follow it
+LONGEST_ERROR = 200  # characters
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
 Post = Callable[[Inspected | Crashed], None]
 
@@ -77,6 +84,12 @@ class HangInspector:
             with suppress(CannotLook):  # the report then contains the findings up to the error
                 self._sample_twice(subjects)
             _add_activities(subjects)
+            for subject in subjects:
+                with suppress(OSError):
+                    log = end_of(self._run.log(subject.task, subject.attempt), LOG_END)
+                    subject.vitals = replace(subject.vitals, error=last_error(log))
+                growth = recent_growth(self._run.usage, subject.task)
+                subject.vitals = replace(subject.vitals, growth="" if growth is None else str(growth))
             with suppress(OSError):
                 number = len(list(self._run.all_stacks.glob(f"{look.value}-*.txt"))) + 1
                 path = self._run.all_stacks / f"{look.value}-{number}.txt"
@@ -111,6 +124,20 @@ def _add_activities(subjects: Sequence[InspectedAttempt]) -> None:
         if activity := doing(frames, source):
             subject.vitals = replace(subject.vitals, doing=activity.text, own=activity.own, connects=activity.connects)
     linecache.clearcache()
+
+
+def last_error(log: bytes) -> str:
+    """Return the exception with which the end of a log ends; "" if other output follows, or if it names a lost peer.
+
+    A thread may have died of it while the main thread waits, or the program may be stuck in its handling.
+    """
+    lines = [line for line in without_noise(log.decode("utf-8", "replace").splitlines()) if line.strip()]
+    error = last_exception(lines)
+    if error is None or PEER_GONE.search(error):
+        return ""
+    first = error.split("\n", 1)[0]
+    is_at_end = any(line.strip().startswith(first) for line in lines[-AFTER_ERROR:])
+    return first[:LONGEST_ERROR] if is_at_end else ""
 
 
 def _source_of(frame: StackFrame) -> str:

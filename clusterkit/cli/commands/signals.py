@@ -11,6 +11,7 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run, tasks_of
 from clusterkit.cli.help import DURATION, Parsed, json_option, option
 from clusterkit.cli.terminal import echo, echo_json
+from clusterkit.store.cleaning import can_continue
 from clusterkit.store.control import Client, NotLive, signal_guardian
 from clusterkit.store.journal import RunEndWaiter, follow
 from clusterkit.text.printable import printable
@@ -175,5 +176,13 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
     result = chosen.result()
     if as_json:
         echo_json({"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.word})
+    elif was_live:
+        echo(f"The run {chosen.run_id} was stopped.")
+    elif can_continue(chosen):
+        run_id = chosen.run_id
+        echo(
+            f"The run {run_id} is not live, so no task was ended. It has not ended for good: "
+            f"`up --run-id {run_id} --continue` continues it, `clusterkit rm --force {run_id}` removes it."
+        )
     else:
-        echo(f"The run {chosen.run_id} {'was stopped' if was_live else 'had already ended'}.")
+        echo(f"The run {chosen.run_id} had already ended.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
@@ -34,6 +35,8 @@ class Stalls:
     requested_at: float | None = None  # when the pending inspection was requested
     killed_at: float = 0.0
     phase_ended_at: float = 0.0
+    # The tasks that open faults act on, each with the fault as text.
+    faults: Callable[[], Mapping[Task, str]] = dict
 
     def expect_progress(self) -> None:
         """Expect progress from now on. An existing timer is kept: it can only fire too early, and is then set again."""
@@ -76,7 +79,7 @@ class Stalls:
             return  # training has continued in the meantime
         steps = self._steps()
         excused = self._excused_until() > now
-        stuck = halted_task(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals)
+        stuck = halted_task(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals, self.faults())
         if stuck is None:
             self.state.timers.set(Timer.STALL, now + min(self._limits(), default=math.inf))
             return
@@ -90,6 +93,8 @@ class Stalls:
         text = f"No task has reported progress for {idle:.0f} s: {finding}."
         if kills:
             text += f" {stuck[0]} is killed."
+        grown = [f"The memory of {task} {seen.growth}" for task, seen in sorted(vitals.items()) if seen.growth]
+        text += "".join(f" {sentence}." for sentence in grown[:MOST_NAMED])
         if is_debugged:  # the time counts from the last moment at which the debugger was seen
             self.phase_ended_at = now
         report_text = f" What was seen of every task is in {report}." if report else ""
@@ -198,19 +203,29 @@ def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple
 
 
 def stuck_task(
-    job: JobSpec, steps: Mapping[Task, int | None], vitals: Mapping[Task, Vitals]
+    job: JobSpec,
+    steps: Mapping[Task, int | None],
+    vitals: Mapping[Task, Vitals],
+    faults: Mapping[Task, str] = MappingProxyType({}),
 ) -> tuple[Task, str] | None:
     """Return the live task to blame for a stall, and the reason as text; None if no task can be blamed.
 
     A task that is stopped or hangs in the kernel is blamed before its peers, which are only waiting for it. Otherwise,
-    blame a training task in its own code while another training task waits in TensorFlow; then the reporting task that
-    is furthest behind; then the leader.
+    blame a task whose log ends with an exception of its own; then a training task in its own code while another
+    training task waits in TensorFlow; then a task that an open fault acts on (`faults`, as text); then the reporting
+    task that is furthest behind; then the leader.
     """
     if found := halted_task(steps, vitals):
         return found
+    raised = [task for task in sorted(steps) if task in vitals and vitals[task].error]
+    if raised:
+        return raised[0], _with_activity(vitals, raised[0], f"has raised {vitals[raised[0]].error}")
     training = {task: steps[task] for task in job.steppers if task in steps}
     own = {task: step for task, step in training.items() if task in vitals and vitals[task].own}
     others_wait = any(task in vitals and vitals[task].doing and not vitals[task].own for task in training)
+    hit = [task for task in sorted(steps) if task in faults]
+    if hit and not (own and others_wait):
+        return hit[0], _with_activity(vitals, hit[0], f"is under the fault {faults[hit[0]]}")
     blamed = (_furthest_behind(own) or min(own)) if own and others_wait else _furthest_behind(steps)
     if blamed is None:
         blamed = job.leader
