@@ -23,7 +23,7 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
-MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints
+MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints and ends of epochs
 WIDTH = 200  # columns; longer lines of an error message are shortened
 SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference between two uninterrupted runs
 
@@ -73,6 +73,7 @@ class ExamRuns:
     def __init__(self, trials: Trials, name: str, seed: int) -> None:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
+        self.epoch_ends: tuple[int, ...] = ()  # the last step of each epoch of `fit`, where Keras's callbacks save
         self.tables: Mapping[str, Table] = {}  # the tables of the first uninterrupted run
         self.started: list[str] = []  # the ids of the exam's runs
         self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
@@ -110,6 +111,8 @@ class ExamRuns:
         assert unbroken.result is not None
         self.baseline = baseline_of(unbroken.result, unbroken.events)
         self.tables = unbroken.tables
+        leader = self.leader(unbroken)
+        self.epoch_ends = () if leader is None else tuple(leader.epoch_ends.values())
         self.trials.limit(self.baseline.duration)
 
     def allow_variation(self, again: ExaminedRun) -> None:
@@ -141,7 +144,8 @@ class ExamRuns:
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])
 
     def _steps(self) -> list[str]:
-        return [*map(str, sorted({*STEPS, *self.baseline.checkpoints[:MOST_CHECKPOINTS]}))]
+        saved = sorted({*self.baseline.checkpoints, *self.epoch_ends})
+        return [*map(str, sorted({*STEPS, *saved[:MOST_CHECKPOINTS]}))]
 
 
 def workers_of(job: JobSpec) -> int:
