@@ -28,8 +28,8 @@ _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
 }
 EXACT = tuple(_LOST_STATE)  # the kinds of variables that must be bitwise equal
 _BACKUP = (
-    "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
-    "epoch and the position in the data."
+    "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model with the seeds of its "
+    "layers, the optimizer, the epoch and the position in the data."
 )
 _EVERY = "every variable that training changes."
 _BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of mistakes that `Backup` prevents
@@ -216,17 +216,29 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
     if expected is None:
         return
     kinds = differing_kinds(expected, begun)
+    # A program may set the learning rate before each step, and callbacks may change anything at the end of an epoch,
+    # after the state of the unbroken run was recorded.
+    is_end_of_epoch = begun.step in unbroken.epoch_ends.values()
     for kind, name in kinds.items():
-        if kind == "learning-rate" and not _differs_later(kind, unbroken, continued, begun.step):
-            continue  # the program sets the learning rate before each step
+        may_change = is_end_of_epoch or kind == "learning-rate"
+        if may_change and not _differs_later(kind, unbroken, continued, begun.step):
+            continue
         if kind == "learning-rate" and "counter" in kinds:
             continue  # it follows the counter
-        code, what, remedy = _LOST_STATE[kind]
+        code, what, _ = _LOST_STATE[kind]
+        remedy = _remedy_of(kind, name, unbroken)
         if kind == "weight" and _has_equal_weights(expected, begun):
             what, remedy = "some of the weights are", f"Save {name}, too: {_EVERY}"
         shown = unbroken.shown(expected.step)
         text = f"At step {shown}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
+
+
+def _remedy_of(kind: str, name: str, unbroken: Recording) -> str:
+    """Return the remedy if a variable of a kind was not saved. `Backup` saves the seeds of layers, such as dropout."""
+    if kind == "random" and unbroken.logs and name.endswith("seed_generator_state"):
+        return _BACKUP
+    return _LOST_STATE[kind][2]
 
 
 def _skips_steps(unbroken: Recording, continued: Recording) -> bool:
@@ -409,6 +421,10 @@ def _late_finding(unbroken: Recording, continued: Recording, apart: _Apart) -> E
     else:
         text += f"; after step {unbroken.shown(apart.same)} no variable of the model or the optimizer differed yet"
     unsaved = _unsaved(unbroken, continued, apart)
+    generator = apart.kinds.get("random")
+    if generator is not None and apart.kinds.keys() != {"random"}:
+        text += f". The random state {generator} differs, too"
+        return ExamFinding("random-state", f"{text}.", _remedy_of("random", generator, unbroken))
     if not unsaved:
         hint = "Look for state outside of the checkpoint: Python counters, numpy generators, files."
         return ExamFinding("differs", f"{text}.", hint)

@@ -31,7 +31,7 @@ from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
-MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints
+MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to this many checkpoints and ends of epochs
 WIDTH = 200  # columns; longer lines of an error message are shortened
 USUAL_MEMORY = 800e6  # bytes; what a task with TensorFlow uses if it was not measured
 BACKOFF = 0.1  # seconds; the backoff of a task that has died before its first step
@@ -101,6 +101,7 @@ class ExamRuns:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
         self.last: int | None = None  # the step after which all runs are ended; None stands for the program's own end
+        self.epoch_ends: tuple[int, ...] = ()  # the last step of each epoch of `fit`, where Keras's callbacks save
         self.tables: Mapping[str, Table] = {}  # the tables of the first uninterrupted run
         self.started: list[str] = []  # the ids of the exam's runs
         self.alone_args: tuple[str, ...] = ()  # arguments that the program gets besides where one worker runs it
@@ -223,6 +224,8 @@ class ExamRuns:
         if self.last is not None:
             self.baseline = shortened(self.baseline, unbroken.events, self.last)
         self.tables = unbroken.tables
+        leader = self.leader(unbroken)
+        self.epoch_ends = () if leader is None else tuple(leader.epoch_ends.values())
         self.trials.limit(self.baseline.duration)
 
     def baseline_until(self, last: int | None) -> Baseline:
@@ -260,7 +263,8 @@ class ExamRuns:
     def recorded_steps(self) -> list[int]:
         """Return the steps after which the tasks of later runs record their state."""
         last = [] if self.last is None else [self.last]
-        return sorted({*STEPS, *self.baseline.checkpoints[:MOST_CHECKPOINTS], *last})
+        saved = sorted({*self.baseline.checkpoints, *self.epoch_ends})
+        return sorted({*STEPS, *saved[:MOST_CHECKPOINTS], *last})
 
     def _steps(self) -> list[str]:
         return [*map(str, self.recorded_steps())]

@@ -214,7 +214,7 @@ FLAWS = (
     Flaw(
         "loop", "schedule_begins_anew", RESUME, "learning-rate",
         "Let the schedule follow optimizer.iterations",
-        (("0.9 ** ((number - first) / 4)", "0.9 ** (float(optimizer.iterations) / 4)"),),
+        (("0.9 ** ((number - first) / 4)", "0.9 ** (float(optimizer.iterations.numpy()) / 4)"),),
     ),
     Flaw(
         "loop", "rows_logged_twice", RESUME, "rows-twice",

@@ -139,6 +139,24 @@ def test_a_variable_of_the_program_that_was_not_saved_is_named() -> None:
     assert found.remedy.startswith("Save other with the checkpoint")
 
 
+@pytest.mark.parametrize(("later", "found"), [((), []), (("weight",), ["weights"])])
+def test_what_callbacks_change_at_the_end_of_an_epoch_is_not_lost(later: tuple[str, ...], found: list[str]) -> None:
+    """The state of the unbroken run was recorded before the change; the next states are equal."""
+    whole = unbroken()
+    whole.epoch_ends = {0: 6, 1: 12}
+    changed = continued(begin=state(6, "weight"), states={8: state(8, *later)})
+    assert [one.code for one in resumption(whole, changed)] == found
+
+
+def test_a_random_state_that_differs_with_the_weights_is_named() -> None:
+    """Where no state was recorded at the continuation."""
+    whole = unbroken()
+    del whole.states[6]
+    (found,) = resumption(whole, continued(states={8: state(8, "weight", "random")}))
+    assert (found.code, "The random state random differs, too." in found.text) == ("random-state", True)
+    assert "generators" in found.remedy
+
+
 def test_a_variable_that_changes_after_each_step_is_not_blamed() -> None:
     """It differs where the program continued, since the unbroken run's state was recorded before it changed."""
     (found,) = resumption(unbroken(), continued(begin=state(6, "other"), states={8: state(8, "weight")}))

@@ -13,7 +13,7 @@ from clusterkit.task.patches.recorder.tables import MOST, Tables
 class Output:
     """Takes the records."""
 
-    is_open = True
+    is_open, directory = True, "/records"
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, int, bool]] = []
@@ -47,6 +47,7 @@ def test_a_renamed_file_replaces_a_table(output: Output, tmp_path: Path) -> None
     tables.replaced(tmp_path / "log.csv.new", tmp_path / "log.csv")
     tables.replaced(tmp_path / "a.npz.new", str(tmp_path / "a.npz"))
     tables.opening(str(tmp_path / "a.txt"), os.O_WRONLY)
+    tables.opening("/records/worker-0.1.jsonl", os.O_WRONLY | os.O_APPEND)  # the record itself
     tables.opening(str(tmp_path / "a.jsonl"), os.O_WRONLY)
     tables.opening(str(tmp_path / "best.json"), os.O_WRONLY)
     tables.opening(str(tmp_path / "ckpt-5" / "manifest.json"), os.O_WRONLY)  # of a checkpoint

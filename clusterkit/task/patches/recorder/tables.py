@@ -37,7 +37,8 @@ class Tables:
 
     def add(self, name: str, appends: bool) -> None:
         path = os.path.realpath(name)
-        if os.path.basename(path) == MANIFEST:
+        records = os.path.join(os.path.realpath(self.output.directory), "")
+        if os.path.basename(path) == MANIFEST or path.startswith(records):
             return
         if (path, appends) in self.known or len(self.known) >= MOST or not self.output.is_open:
             return
