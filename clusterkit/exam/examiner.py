@@ -192,8 +192,10 @@ class Examiner:
                 self.report.add(CellResult(cell, Grade.SKIPPED, reason=why))
             return
         results = list(self._judge(runs, state, experiment, made))
-        is_doubtful = not _codes(results) <= self._confirmed or _is_unreached_by_failure(results, made)
-        if is_doubtful and not done.was_alone:
+        # A run that several experiments share may have been made beside others, too.
+        was_alone = done.was_alone and not (experiment.first_run and scheduler.has_overlapped)
+        is_doubtful = not _codes(results) <= self._confirmed or _is_unexpected(results, made)
+        if is_doubtful and not was_alone:
             beside = results
             made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, "-alone"))
             results = list(self._judge(runs, state, experiment, made))
@@ -340,10 +342,10 @@ def _codes(results: Sequence[CellResult]) -> set[str]:
     return {finding.code for one in results for finding in one.findings}
 
 
-def _is_unreached_by_failure(results: Sequence[CellResult], made: Runs) -> bool:
-    """Return whether a cell was not reached although it might be, since a run failed before."""
+def _is_unexpected(results: Sequence[CellResult], made: Runs) -> bool:
+    """Return whether a cell was not reached although the unbroken run says that it can be."""
     is_unreached = any(one.grade is Grade.NOT_REACHED for one in results)
-    return is_unreached and any(run.state is RunState.FAILED for run in made)
+    return is_unreached and any(run.state is RunState.FAILED or run.missed_breaks for run in made)
 
 
 def _are_better(alone: Sequence[CellResult], beside: Sequence[CellResult]) -> bool:
