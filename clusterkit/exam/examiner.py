@@ -129,7 +129,7 @@ class Examiner:
 
     def _why_unfit(self, runs: ExamRuns, unbroken: ExaminedRun) -> str:
         """Return why the program can't be examined, judging by the first run; "" if it can be."""
-        if runs.last is not None or unbroken.has_succeeded:
+        if unbroken.has_succeeded or (runs.last is not None and unbroken.result is not None):
             return ""
         if self.longest and unbroken.state is RunState.TIMED_OUT:
             return TOO_LONG.format(self.longest)

@@ -1,4 +1,4 @@
-"""What only a run of `up --verify` needs: where the first step is made, and the end of the program after some steps."""
+"""What runs that end early need, for `up --verify` and exams: the line of the first step, and the end of the program."""
 
 from __future__ import annotations
 
