@@ -1,4 +1,4 @@
-"""What runs that end early need, for `up --verify` and exams: the line of the first step, and the end of the program."""
+"""What runs that end early need, for `up --verify` and exams: the first step's line, and the end after some steps."""
 
 from __future__ import annotations
 
