@@ -88,9 +88,8 @@ class Examiner:
     wide: bool = False  # True to also compare a run with one worker to a run with twice the job's number of workers
     parallel: int | None = None  # the number of runs at the same time; None stands for as many as the machine allows
     announce: Callable[[str], None] = lambda text: None  # called with a sentence about what will be examined
-    _confirmed: set[str] = field(
-        default_factory=set
-    )  # the codes of findings in runs that had the machine to themselves
+    # The codes of findings in runs that had the machine to themselves.
+    _confirmed: set[str] = field(default_factory=set)
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
@@ -121,11 +120,11 @@ class Examiner:
         slots = self.parallel or _usual_slots(unbroken)
         self._announce(runs, experiments, pace, slots)
         yield from self._carry_out(runs, unbroken, experiments, unreached, slots)
-        for name in sorted(self.chosen - {str(one.cell) for one in self.report.results}):
+        known = {str(cell) for one in (repetition, *plan) for cell in one.cells}
+        for name in sorted(self.chosen - known):
             chapter, _, rest = name.partition("/")
-            yield self.report.add(
-                not_reached(Cell(Chapter(chapter), rest), "the exam of this program has no such cell")
-            )
+            cell = Cell(Chapter(chapter), rest)
+            yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def _why_unfit(self, runs: ExamRuns, unbroken: ExaminedRun) -> str:
         """Return why the program can't be examined, judging by the first run; "" if it can be."""
