@@ -122,9 +122,8 @@ class Examiner:
     alone_args: tuple[str, ...] = ()
     chapters: frozenset[Chapter] = frozenset()  # the only chapters to examine; an empty set stands for all
     announce: Callable[[str], None] = lambda text: None  # called with a sentence about what will be examined
-    _confirmed: set[str] = field(
-        default_factory=set
-    )  # the codes of findings in runs that had the machine to themselves
+    # The codes of findings in runs that had the machine to themselves.
+    _confirmed: set[str] = field(default_factory=set)
 
     def examine(self) -> Iterator[CellResult]:
         """Yield the result of each cell. If the program can't be examined, set `report.invalid_reason` and return."""
@@ -158,15 +157,15 @@ class Examiner:
         slots = self.parallel or _usual_slots(unbroken)
         self._announce(runs, experiments, pace, slots)
         yield from self._carry_out(runs, unbroken, experiments, unreached, slots)
-        for name in sorted(self.chosen - {str(one.cell) for one in self.report.results}):
+        known = {str(cell) for one in (repetition, *plan) for cell in one.cells}
+        for name in sorted(self.chosen - known):
             chapter, _, rest = name.partition("/")
-            yield self.report.add(
-                not_reached(Cell(Chapter(chapter), rest), "the exam of this program has no such cell")
-            )
+            cell = Cell(Chapter(chapter), rest)
+            yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def _why_unfit(self, runs: ExamRuns, unbroken: ExaminedRun) -> str:
         """Return why the program can't be examined, judging by the first run; "" if it can be."""
-        if runs.last is not None or unbroken.has_succeeded:
+        if unbroken.has_succeeded or (runs.last is not None and unbroken.result is not None):
             return ""
         if self.longest and unbroken.state is RunState.TIMED_OUT:
             return TOO_LONG.format(self.longest)
@@ -234,8 +233,10 @@ class Examiner:
                 self.report.add(CellResult(cell, Grade.SKIPPED, reason=why))
             return
         results = list(self._judge(runs, state, experiment, made))
-        is_doubtful = not _codes(results) <= self._confirmed or _is_unreached_by_failure(results, made)
-        if is_doubtful and not done.was_alone:
+        # A run that several experiments share may have been made beside others, too.
+        was_alone = done.was_alone and not (experiment.first_run and scheduler.has_overlapped)
+        is_doubtful = not _codes(results) <= self._confirmed or _is_unexpected(results, made)
+        if is_doubtful and not was_alone:
             beside = results
             made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, ALONE))
             results = list(self._judge(runs, state, experiment, made, ALONE))
@@ -413,10 +414,10 @@ def _codes(results: Sequence[CellResult]) -> set[str]:
     return {finding.code for one in results for finding in one.findings}
 
 
-def _is_unreached_by_failure(results: Sequence[CellResult], made: Runs) -> bool:
-    """Return whether a cell was not reached although it might be, since a run failed before."""
+def _is_unexpected(results: Sequence[CellResult], made: Runs) -> bool:
+    """Return whether a cell was not reached although the unbroken run says that it can be."""
     is_unreached = any(one.grade is Grade.NOT_REACHED for one in results)
-    return is_unreached and any(run.state is RunState.FAILED for run in made)
+    return is_unreached and any(run.state is RunState.FAILED or run.missed_breaks for run in made)
 
 
 def _are_better(alone: Sequence[CellResult], beside: Sequence[CellResult]) -> bool:

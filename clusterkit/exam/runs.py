@@ -35,6 +35,7 @@ MOST_CHECKPOINTS = 20  # tasks also record their state at the steps of up to thi
 WIDTH = 200  # columns; longer lines of an error message are shortened
 USUAL_MEMORY = 800e6  # bytes; what a task with TensorFlow uses if it was not measured
 BACKOFF = 0.1  # seconds; the backoff of a task that has died before its first step
+LONGEST_ID = 64  # letters; the maximum length of a run id
 SPREAD = 3.0  # how much a metric may differ, as a multiple of the difference between two uninterrupted runs
 
 
@@ -173,8 +174,9 @@ class ExamRuns:
         return {"record": ",".join(recorded), "seed": self.seed, "fault": faults, "every_step": True}
 
     def _run(self, name: str, options: Options, during: During) -> ExaminedRun:
-        run_id = f"{self.name}-{name}"
-        self.started.append(run_id)
+        with self._lock:
+            run_id = run_id_of(self.name, name, len(self.started))
+            self.started.append(run_id)
         began = time.monotonic()
         run = self.trials.run_job(run_id, options, during)
         self._durations[run_id] = time.monotonic() - began
@@ -275,6 +277,18 @@ def _metric_distance(baseline: Baseline, examined: ExaminedRun) -> float | None:
     name = Measure().metric_in(baseline)
     value = None if name is None else last_metrics(examined.events).get(name)
     return None if name is None or value is None else abs(value - baseline.metrics[name])
+
+
+def run_id_of(exam: str, name: str, number: int) -> str:
+    """Return the id of a run of an exam. A name that is too long for an id is shortened, and has the number at its end.
+
+    `number` is that of the exam's runs so far, so that no two ids are equal.
+    """
+    run_id = f"{exam}-{name}"
+    if len(run_id) <= LONGEST_ID:
+        return run_id
+    end = f"-{number}"
+    return run_id[: LONGEST_ID - len(end)].rstrip("-") + end
 
 
 def workers_of(job: JobSpec) -> int:

@@ -36,6 +36,7 @@ class Scheduler:
     slots: int
     until: float
     stop: Callable[[], None]  # ends all live runs
+    has_overlapped: bool = False  # True once two experiments have run at the same time
     _live: dict[Future[Runs], Experiment] = field(default_factory=dict)
     _met: set[Future[Runs]] = field(default_factory=set)  # the futures during which others ran
 
@@ -75,6 +76,7 @@ class Scheduler:
             self._live[pool.submit(self.execute, one)] = one
             if len(self._live) > 1:
                 self._met.update(self._live)
+                self.has_overlapped = True
 
     def _next(self, pending: Sequence[Experiment]) -> Experiment | None:
         """Return the first experiment that does not need a run which another experiment is making."""

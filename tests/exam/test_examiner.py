@@ -26,7 +26,7 @@ from clusterkit.exam.plan import (
     StopAndResume,
     WorkerComparison,
 )
-from clusterkit.exam.runs import ExaminedRun, ExamRuns
+from clusterkit.exam.runs import ExaminedRun, ExamRuns, run_id_of
 from clusterkit.exam.scheduler import Runs
 from clusterkit.exam.survival import POWER, survival_cells
 from clusterkit.job.options import JobOptions
@@ -137,6 +137,27 @@ def test_what_fails_alone_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Mo
     results = script.run(REPETITION, STOP, slots=1)
     assert [one.grade for one in results] == [Grade.PASSED, Grade.FAILED]
     assert len(script.made) == 2
+
+
+def test_a_run_that_two_experiments_share_may_have_been_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So one that continues it later, alone, is repeated alone if it fails."""
+    fewer = Experiment((Cell(Chapter.RESUME, "continued-by-1-worker"),), StopAndResume(Interruption(JOB.leader, 7), 1))
+    script = Script(tmp_path, monkeypatch, {STOPPED.name: [WRONG], "continued-by-1-worker": [WRONG]})
+    results = script.run(REPETITION, STOP, fewer)
+    assert {one.grade for one in results} == {Grade.PASSED}
+    assert {"stopped-between-checkpoints-alone", "continued-by-1-worker-alone"} < set(script.made)
+
+
+@pytest.mark.parametrize("length", [3, 40])
+def test_the_ids_of_runs_are_not_too_long(length: int) -> None:
+    """Whatever the exam is called; and no two are equal."""
+    names = ["again", "stopped-between-checkpoints-alone-resumed", "stopped-between-checkpoints-alone-other"]
+    ids = [run_id_of("e" * length, name, number) for number, name in enumerate(names)]
+    assert len(set(ids)) == len(names)
+    assert all(len(one) <= 64 for one in ids)
+    assert ids[0] == f"{'e' * length}-again"
 
 
 def test_cells_that_cost_nothing_are_examined_when_the_time_is_up(script: Script) -> None:

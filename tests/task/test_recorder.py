@@ -237,12 +237,23 @@ def test_the_last_step_is_read_leniently(text: str, step: int | None) -> None:
     assert last_of(text) is None
 
 
-@pytest.mark.parametrize(
-    ("task", "attempt", "steps"), [("worker-1", "1", {7}), ("worker-0", "1", set()), ("worker-1", "2", set())]
-)
-def test_only_the_first_attempt_is_held(task: str, attempt: str, steps: set[int]) -> None:
-    """A later one began after the fault, and a pause would only cost time."""
-    assert held_of("0,1,hold=worker-1/7,no-dropout", task, attempt) == steps
+def test_a_task_is_held_once_after_a_step(made: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt after the fault makes the step again, and a second pause would only cost time."""
+    paused = list[float]()
+    monkeypatch.setattr("time.sleep", paused.append)
+    assert held_of("0,1,hold=worker-1/7,no-dropout", "worker-0") == set()
+    for reported in (6, 7, 8, 7):
+        made.held = held_of("0,1,hold=worker-1/7,no-dropout", "worker-1")
+        made.hold(reported)
+    assert len(paused) == 1
+    assert [line["step"] for line in lines(tmp_path) if line["kind"] == "held"] == [7]
+
+
+def test_a_task_that_can_not_mark_is_held_each_time(tmp_path: Path) -> None:
+    """As on a full disk: a pause that is missed would miss the fault."""
+    (tmp_path / "file").touch()
+    output = output_in(tmp_path / "file")
+    assert [output.is_first("held-7") for _ in range(2)] == [True, True]
 
 
 def ended_after(made: Recorder, last: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What only a run of `up --verify` needs: where the first step is made, and the end of the program after some steps."""
+"""What runs that end early need, for `up --verify` and exams: the first step's line, and the end after some steps."""
 
 from __future__ import annotations
 

@@ -24,13 +24,8 @@ def steps_of(text: str) -> frozenset[int]:
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
-def held_of(text: str, task: str, attempt: str = "1") -> frozenset[int]:
-    """Return the steps after which `task` has to pause: `hold=worker-1/7` in `text` means after step 7 of worker-1.
-
-    Only the first attempt pauses: a later one has been started after the fault, and would only lose the time.
-    """
-    if attempt != "1":
-        return frozenset()
+def held_of(text: str, task: str) -> frozenset[int]:
+    """Return the steps after which `task` has to pause: `hold=worker-1/7` in `text` means after step 7 of worker-1."""
     words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
     return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
 
@@ -67,7 +62,6 @@ class RecordOutput:
         self.directory = env.get("CLUSTERKIT_RECORD", "")
         task, attempt = env.get("CLUSTERKIT_TASK", "alone"), env.get("CLUSTERKIT_ATTEMPT", "1")
         self.task = task.replace(":", "-")
-        self.attempt = attempt
         self.name = f"{self.task}.{attempt}"
         self.notes: set[str] = set()
         self.states = 0
@@ -96,6 +90,18 @@ class RecordOutput:
         paths = [self.mark_of(name) for name in names]
         while not all(map(os.path.exists, paths)) and time.monotonic() < until:
             time.sleep(NAP)
+
+    def is_first(self, what: str) -> bool:
+        """Return whether no attempt of this task has called this method with the same text before."""
+        with suppress(OSError):
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        try:
+            os.close(os.open(os.path.join(self.directory, f"{self.task}.{what}"), os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:  # as on a full disk
+            return True
+        return True
 
     def mark_of(self, task: str) -> str:
         """Return the path of the file with which a task says that it has made the last step."""

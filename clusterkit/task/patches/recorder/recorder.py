@@ -31,7 +31,7 @@ class Recorder:
         self.first_steps = load("task/patches/recorder/first_steps").FirstSteps(self.output_file, load)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
-        self.held = self.output_file.held_of(steps, self.output.task, self.output.attempt)
+        self.held = self.output_file.held_of(steps, self.output.task)
         self.stop = self.output_file.stop_of(steps)
         self.last = self.output_file.last_of(steps)
         self.nudges = NUDGE in steps.split(",")
@@ -153,8 +153,10 @@ class Recorder:
         """
         for step in sorted(step for step in self.held if step <= now):
             self.held -= {step}
-            self.output.write("held", step=step)
-            time.sleep(HOLD)
+            # An attempt after the fault does not pause again, which would only cost time.
+            if self.output.is_first(f"held-{step}"):
+                self.output.write("held", step=step)
+                time.sleep(HOLD)
 
     def begin(self) -> None:
         """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
