@@ -10,6 +10,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from clusterkit.exam.bound import FIRST_STEPS, LARGEST
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import (
     CONSTANT,
@@ -109,13 +110,16 @@ def beyond_rounding(one: Recording, several: Recording, rerun: Rerun) -> list[Di
     differing = first_differences(one, several)
     if not differing or _is_beyond_doubt(differing[0]):
         return differing
-    following: Recording | None = one
+    following = one
     if any(step < differing[0].step for step in several.states if step > 0):
         # Errors of rounding have added up since step 1: begin anew with the workers' values after each recorded step.
-        following = rerun(False)
-        differing = differing if following is None else first_differences(following, several)
-    if not differing or following is None:
-        return differing
+        followed = rerun(False)
+        if followed is None or not followed.followed:  # nothing tells rounding errors that have added up from mistakes
+            return [each for each in differing if each.step <= FIRST_STEPS or each.distance > LARGEST]
+        following = followed
+        differing = first_differences(following, several)
+    if not differing:
+        return []
     nudged = rerun(True)
     return differing if nudged is None else first_differences(following, several, nudged)
 

@@ -53,12 +53,12 @@ def names_in(file: str) -> list[str]:
 PROGRAMS = tuple(Program(file, name) for file in ("fits", "loops") for name in names_in(file))
 
 
-def examined(home: Path, *args: str, workers: int = 2) -> dict[str, Any]:
-    """Examine a program, and return the exam as JSON."""
+def examined(home: Path, *args: str, seconds: float = SECONDS) -> dict[str, Any]:
+    """Examine a program on two workers, and return the exam as JSON."""
     done = subprocess.run(
-        [sys.executable, "-m", "clusterkit", "exam", "--json", "--seed=7", f"--workers={workers}", *args],
+        [sys.executable, "-m", "clusterkit", "exam", "--json", "--seed=7", "--workers=2", *args],
         env=clean_environment(home),
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds,
     )  # fmt: skip
     assert done.stdout, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
@@ -144,3 +144,28 @@ def test_a_batch_that_grows_is_compared_where_one_worker_gets_arguments(tmp_path
     report = examined(tmp_path / "second", chosen, alike, *program)
     assert report["cells"][1]["grade"] == "passed", json.dumps(report, indent=1)
     assert alike in report["cells"][1]["command"].replace("'", "")
+
+
+# The workloads with the options of their jobs and arguments that make them short, but longer than a checkpoint.
+WORKLOADS: dict[str, tuple[list[str], list[str]]] = {
+    "ps_train.py": (["--ps=1"], ["--steps=200"]),
+    "ps_fit.py": (["--ps=1", "--keras=2"], ["--epochs=2", "--steps=60"]),
+    "news_text.py": (["--ps=2"], ["--steps=200"]),
+    "mwms_train.py": ([], ["--steps=60"]),
+    "mwms_fit.py": ([], ["--epochs=4"]),
+    "mnist_cnn.py": ([], ["--epochs=2", "--steps-per-epoch=20"]),
+    "cifar10_cnn.py": ([], ["--steps=24"]),
+    "tfrecords.py": ([], ["--steps=60", "--records=400"]),
+    "imdb_text.py": ([], ["--epochs=1", "--steps=40"]),
+}
+
+
+@pytest.mark.table
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_passes_its_own_exam(name: str, tmp_path: Path) -> None:
+    """Whole: all chapters, until the time is up."""
+    options, args = WORKLOADS[name]
+    report = examined(tmp_path, *options, str(ROOT / "workloads" / name), *args, seconds=540)
+    assert_nobody_is_accused(report)
+    assert report["chapters"]["survival"]["passed"] > 0, json.dumps(report, indent=1)
