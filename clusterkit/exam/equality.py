@@ -274,17 +274,23 @@ def batch_growth(one: Recording, several: Sequence[Recording]) -> BatchGrowth | 
 
 
 def _learning_rates(one: Recording, several: Recording) -> tuple[float, float] | None:
-    """Return the learning rates of both at the first recorded step at which they are not zero, as in a warm-up."""
-    for step in sorted(one.states.keys() & several.states.keys()):
-        mine, theirs = one.states[step].variables, several.states[step].variables
-        for name, variable in mine.items():
-            other = theirs.get(name)
-            if variable.kind != "learning-rate" or other is None or variable.values.size != 1 or other.values.size != 1:
-                continue
+    """Return the learning rates of both at a recorded step, the last one at which they differ; None if none is known.
+
+    A warm-up begins with equal rates, or with none.
+    """
+    seen = [pair for step in sorted(one.states.keys() & several.states.keys()) for pair in _rates(one, several, step)]
+    differing = [pair for pair in seen if not math.isclose(*pair, rel_tol=SAME_RATE)]
+    return next(iter([*differing[-1:], *seen[-1:]]), None)
+
+
+def _rates(one: Recording, several: Recording, step: int) -> Iterator[tuple[float, float]]:
+    mine, theirs = one.states[step].variables, several.states[step].variables
+    for name, variable in mine.items():
+        other = theirs.get(name)
+        if variable.kind == "learning-rate" and other is not None and variable.values.size == other.values.size == 1:
             rates = float(variable.values.item()), float(other.values.item())
             if all(rates):
-                return rates
-    return None
+                yield rates
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:

@@ -223,6 +223,18 @@ def test_a_batch_that_grows_with_the_workers(rates: tuple[float, float] | None, 
     assert codes or "2 rows a step with 1 worker, 4 with 2" in comparison.why_not
 
 
+def test_a_warm_up_begins_with_equal_rates() -> None:
+    """So the rate follows the batch if it does so at any step."""
+    taken = [dict(enumerate(rows, 1)) for rows in ([A, B, C, D], [A, C], [B, D])]
+    recordings = [recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(taken)]
+    for at, each in enumerate(recordings):
+        for step, rate in enumerate((0.1, 0.1, 0.2 if at else 0.1, 0.1), 1):
+            each.states[step] = VariableState(step, {"rate": Variable("learning-rate", False, np.array(rate))})
+    comparison = compared(recordings[0], recordings[1:])
+    assert comparison.findings == []
+    assert "the learning rate changes with it, 0.1 and 0.2" in comparison.why_not
+
+
 def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:
     """Some are read twice instead: the advice is a seed; it is given once."""
     steps = {1: A + B, 2: C + D}, {1: A, 2: C}, {1: B, 2: B}
