@@ -64,7 +64,8 @@ def test_steps_that_were_recounted_are_dropped(tmp_path: Path) -> None:
     write(
         tmp_path, *early, state(tmp_path, 2, "step"), {"kind": "recounted", "step": 0},
         {"kind": "rows", "step": 1, "rows": ["row 1", "row 2"]}, {"kind": "reported", "step": 1, "number": 2},
-        {"kind": "reported", "step": 1, "number": 3}, {"kind": "reported", "step": 4, "number": 1}, {"kind": "reported", "step": "x", "number": 3},
+        {"kind": "reported", "step": 1, "number": 3}, {"kind": "reported", "step": 4, "number": 1},
+        {"kind": "reported", "step": "x", "number": 3},
         {"kind": "followed", "step": 1}, {"kind": "draw", "where": "data", "name": "flip", "stateful": True},
     )  # fmt: skip
     recording = recordings(tmp_path)[KEY]
