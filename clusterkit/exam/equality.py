@@ -10,6 +10,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from clusterkit.exam.bound import FIRST_STEPS, LARGEST
 from clusterkit.exam.diagnosis import SYNCHRONIZED, explanation
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import (
@@ -114,13 +115,16 @@ def beyond_rounding(one: Recording, several: Recording, rerun: Rerun) -> list[Di
     differing = first_differences(one, several)
     if not differing or _is_beyond_doubt(differing[0]):
         return differing
-    following: Recording | None = one
+    following = one
     if any(step < differing[0].step for step in several.states if step > 0):
         # Errors of rounding have added up since step 1: begin anew with the workers' values after each recorded step.
-        following = rerun(False)
-        differing = differing if following is None else first_differences(following, several)
-    if not differing or following is None:
-        return differing
+        followed = rerun(False)
+        if followed is None or not followed.followed:  # nothing tells rounding errors that have added up from mistakes
+            return [each for each in differing if each.step <= FIRST_STEPS or each.distance > LARGEST]
+        following = followed
+        differing = first_differences(following, several)
+    if not differing:
+        return []
     nudged = rerun(True)
     return differing if nudged is None else first_differences(following, several, nudged)
 
@@ -279,17 +283,23 @@ def batch_growth(one: Recording, several: Sequence[Recording]) -> BatchGrowth | 
 
 
 def _learning_rates(one: Recording, several: Recording) -> tuple[float, float] | None:
-    """Return the learning rates of both at the first recorded step at which they are not zero, as in a warm-up."""
-    for step in sorted(one.states.keys() & several.states.keys()):
-        mine, theirs = one.states[step].variables, several.states[step].variables
-        for name, variable in mine.items():
-            other = theirs.get(name)
-            if variable.kind != "learning-rate" or other is None or variable.values.size != 1 or other.values.size != 1:
-                continue
+    """Return the learning rates of both at a recorded step, the last one at which they differ; None if none is known.
+
+    A warm-up begins with equal rates, or with none.
+    """
+    seen = [pair for step in sorted(one.states.keys() & several.states.keys()) for pair in _rates(one, several, step)]
+    differing = [pair for pair in seen if not math.isclose(*pair, rel_tol=SAME_RATE)]
+    return next(iter([*differing[-1:], *seen[-1:]]), None)
+
+
+def _rates(one: Recording, several: Recording, step: int) -> Iterator[tuple[float, float]]:
+    mine, theirs = one.states[step].variables, several.states[step].variables
+    for name, variable in mine.items():
+        other = theirs.get(name)
+        if variable.kind == "learning-rate" and other is not None and variable.values.size == other.values.size == 1:
             rates = float(variable.values.item()), float(other.values.item())
             if all(rates):
-                return rates
-    return None
+                yield rates
 
 
 def _other_steps(one: Recording, several: Sequence[Recording]) -> ExamFinding | None:

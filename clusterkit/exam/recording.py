@@ -89,9 +89,8 @@ class Recording:
     shared_backup: tuple[str, int] | None = None
     notes: list[str] = field(default_factory=list)
     followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
-    reported: dict[int, int] = field(
-        default_factory=dict
-    )  # maps steps to the numbers by which the program reports them
+    # Maps steps to the numbers by which the program reports them, if these are others.
+    reported: dict[int, int] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
@@ -104,9 +103,10 @@ class Recording:
     def shown(self, step: int) -> int:
         """Return the number of a step as the program reports it.
 
-        The two differ if the program reports each batch and applies the gradients of several batches together.
+        The two differ if the program reports each batch and applies the gradients of several batches together. A
+        smaller number is that of something else, such as an epoch.
         """
-        return self.reported.get(step, step)
+        return max(self.reported.get(step, step), step)
 
     def counted_rows(self) -> Counter[str]:
         return Counter(row for rows in self.rows.values() for row in rows)

@@ -80,6 +80,8 @@ class Reruns:
 
     def __init__(self, followed: Mapping[int, Values], nudged: Mapping[int, Values]) -> None:
         self.recordings = {False: recording(0, followed), True: recording(0, nudged)}
+        for each in self.recordings.values():
+            each.followed = {1, 2}
         self.asked: list[bool] = []
 
     def __call__(self, nudged: bool) -> Recording:
@@ -121,12 +123,18 @@ def test_what_rounding_explains_is_no_difference(
     assert reruns.asked == asked
 
 
-def test_a_run_that_fails_again_excuses_nothing() -> None:
-    """The difference that was seen stands."""
-    theirs = drifting(*LATE)
+@pytest.mark.parametrize(("error", "found"), [(0.02, []), (0.2, ["differs"])])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_run_that_can_not_be_followed(error: float, found: list[str], is_there: bool) -> None:
+    """In the first steps a difference stands; later it has to be large, since rounding errors add up."""
+    theirs = drifting(0.0, 0.0, error)
     workers = [recording(index, theirs) for index in (0, 1)]
-    found = equality(recording(0, drifting(*SMOOTH)), workers, lambda nudged: None)
-    assert [one.code for one in found] == ["differs"]
+    alone = recording(0, drifting(*SMOOTH))
+    again = recording(0, drifting(*SMOOTH)) if is_there else None
+    assert [one.code for one in equality(alone, workers, lambda nudged: again)] == ["differs"]
+    for each in (alone, *workers):
+        each.states = {10 * step: VariableState(10 * step, state.variables) for step, state in each.states.items()}
+    assert [one.code for one in equality(alone, workers, lambda nudged: again)] == found
 
 
 def test_rows_that_each_worker_prepares_in_its_own_way_are_named() -> None:
@@ -345,6 +353,18 @@ def test_steps_that_depend_on_the_workers(mine: int, theirs: int, found: str, sa
     findings = equality(one, several)
     assert [one.code for one in findings] == [found] * bool(found)
     assert all(said in one.text for one in findings)
+
+
+def test_a_warm_up_begins_with_equal_rates() -> None:
+    """So the rate follows the batch if it does so at any step."""
+    taken = [dict(enumerate(rows, 1)) for rows in ([A, B, C, D], [A, C], [B, D])]
+    recordings = [recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(taken)]
+    for at, each in enumerate(recordings):
+        for step, rate in enumerate((0.1, 0.1, 0.2 if at else 0.1, 0.1), 1):
+            each.states[step] = VariableState(step, {"rate": Variable("learning-rate", False, np.array(rate))})
+    comparison = compared(recordings[0], recordings[1:])
+    assert comparison.findings == []
+    assert "the learning rate changes with it, 0.1 and 0.2" in comparison.why_not
 
 
 def test_rows_that_are_shuffled_in_each_worker_are_lost() -> None:

@@ -76,12 +76,14 @@ def test_steps_that_were_recounted_are_dropped(tmp_path: Path) -> None:
     write(
         tmp_path, *early, state(tmp_path, 2, "step"), {"kind": "recounted", "step": 0},
         {"kind": "rows", "step": 1, "rows": ["row 1", "row 2"]}, {"kind": "reported", "step": 1, "number": 2},
-        {"kind": "reported", "step": 1, "number": 3}, {"kind": "reported", "step": "x", "number": 3},
+        {"kind": "reported", "step": 1, "number": 3}, {"kind": "reported", "step": 4, "number": 1},
+        {"kind": "reported", "step": "x", "number": 3},
         {"kind": "followed", "step": 1}, {"kind": "draw", "where": "data", "name": "flip", "stateful": True},
     )  # fmt: skip
     recording = recordings(tmp_path)[KEY]
     assert (recording.rows, recording.states) == ({1: ("row 1", "row 2")}, {})
-    assert (recording.shown(1), recording.shown(2), recording.followed) == (2, 2, {1})
+    assert [recording.shown(step) for step in (1, 2, 4)] == [2, 2, 4]  # not the number of an epoch
+    assert recording.followed == {1}
     assert recording.draws == [Draw("flip", True, True)]
 
 

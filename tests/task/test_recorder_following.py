@@ -81,9 +81,9 @@ def test_the_variables_of_another_run_are_read(tmp_path: Path) -> None:
 
 
 def test_variables_are_taken_over_if_their_shapes_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that was too large to be recorded whole is left as it is, and that is noted."""
+    """If one was too large to be recorded whole, all are left as they are: half of a state is none."""
     kernel, bias, other = Leaf([0.0, 0.0]), Leaf([0.0]), Leaf([5.0])
     made = registry(monkeypatch, kernel=kernel, bias=bias, other=other)
     assert made.take({"kernel": np.array([1.0, 2.0])})
     assert not made.take({"kernel": np.array([3.0, 4.0]), "bias": np.zeros(7)})
-    assert (list(kernel.values), list(bias.values), list(other.values)) == ([3.0, 4.0], [0.0], [5.0])
+    assert (list(kernel.values), list(bias.values), list(other.values)) == ([1.0, 2.0], [0.0], [5.0])

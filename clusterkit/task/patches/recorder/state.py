@@ -96,18 +96,18 @@ class Registry:
         return [*values, *scheduled_rates(alive(self.optimizers))]
 
     def take(self, values: Mapping[str, Any]) -> bool:
-        """Give the variables with these names these values, if their shapes fit. Return whether all shapes fit."""
-        fits = True
-        for entry, variable in self.living():
-            array = values.get(entry.name)
-            if array is None:
-                continue
-            if tuple(leaf_of(variable).shape) != array.shape:
-                fits = False  # the record has only some of its elements, or it is another variable
-                continue
+        """Give the variables with these names these values, if all shapes fit; otherwise, change nothing.
+
+        A value of another shape has only some of the elements of a large variable. Variables of which some are taken
+        from another run and some are not would be the state of neither.
+        """
+        found = [(variable, values[entry.name]) for entry, variable in self.living() if entry.name in values]
+        if not all(tuple(leaf_of(variable).shape) == array.shape for variable, array in found):
+            return False
+        for variable, array in found:
             for leaf in leaves_of(variable):
                 write(leaf, array.astype(leaf.dtype.as_numpy_dtype))
-        return fits
+        return True
 
     def nudge(self) -> None:
         """Change each element of each weight by about the rounding error of the type in which the program computes."""
