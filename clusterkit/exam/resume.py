@@ -196,22 +196,8 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
     expected = unbroken.states.get(begun.step)
     if begun.step == 0 and unbroken.begin is not None:
         expected = next((state for state in unbroken.states.values() if _has_weights_of(begun, state)), None)
-        if expected is None and "weight" in differing_kinds(unbroken.begin, begun):
-            text = (
-                "The program counted its steps from 0, and its weights are not those with which the unbroken run began"
-            )
-            if continued.read:  # else nobody saw that it restored anything: it may begin with other weights each time
-                text += ": it restored weights, and not the optimizer"
-            yield ExamFinding("counter", f"{text}.", _LOST_STATE["optimizer"][2])
-            return
-        if expected is None and _skips_steps(unbroken, continued):
-            return
         if expected is None:
-            yield ExamFinding(
-                "began-anew",
-                "The program began at step 0 although it had saved a checkpoint: it restored nothing.",
-                "Restore the newest checkpoint before the first step: checkpoint.restore(manager.latest_checkpoint).",
-            )
+            yield from _from_step_0(unbroken, continued, unbroken.begin, begun)
             return
     if expected is None:
         return
@@ -232,6 +218,25 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
         shown = unbroken.shown(expected.step)
         text = f"At step {shown}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
+
+
+def _from_step_0(
+    unbroken: Recording, continued: Recording, expected: VariableState, begun: VariableState
+) -> Iterator[ExamFinding]:
+    """Yield a finding about a run that counts its steps from 0 with weights that the unbroken run had at no step."""
+    if "weight" in differing_kinds(expected, begun):
+        text = "The program counted its steps from 0, and its weights are not those with which the unbroken run began"
+        if continued.read:  # else nobody saw that it restored anything: it may begin with other weights each time
+            text += ": it restored weights, and not the optimizer"
+        yield ExamFinding("counter", f"{text}.", _LOST_STATE["optimizer"][2])
+        return
+    if _skips_steps(unbroken, continued):
+        return
+    yield ExamFinding(
+        "began-anew",
+        "The program began at step 0 although it had saved a checkpoint: it restored nothing.",
+        "Restore the newest checkpoint before the first step: checkpoint.restore(manager.latest_checkpoint).",
+    )
 
 
 def _remedy_of(kind: str, name: str, unbroken: Recording) -> str:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from clusterkit.cli.commands.exam import command
 from clusterkit.exam.model import Cell, Chapter
 from clusterkit.exam.runs import ExamRuns
-from clusterkit.exam.setup import make_examiner
+from clusterkit.exam.setup import ExamSettings, make_examiner
 from clusterkit.job.options import GivenOptions
 from tests.support import CHILDREN
 
@@ -35,10 +35,9 @@ def test_they_follow_the_arguments_of_the_program(
     """In the run with one worker alone; the command that repeats a cell has them."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
     options = cast(Any, {"program": PROGRAM, "args": ("--epochs", "2"), "workers": 2})
-    examiner, _ = make_examiner(GivenOptions(options))
-    examiner.alone_args = more
-    runs = ExamRuns(examiner.trials, "exam", 7)
-    runs.alone_args = more
+    examiner, _ = make_examiner(GivenOptions(options), ExamSettings(one_worker_args=more))
+    runs = ExamRuns(examiner.trials, "exam", 7, {})
+    runs.alone_args = examiner.alone_args
     alone = cast(dict[str, Any], runs.alone())
     assert alone["workers"] == 1
     assert alone.get("args") == args
