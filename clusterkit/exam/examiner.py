@@ -235,7 +235,7 @@ class Examiner:
         results = list(self._judge(runs, state, experiment, made))
         # A run that several experiments share may have been made beside others, too.
         was_alone = done.was_alone and not (experiment.first_run and scheduler.has_overlapped)
-        is_doubtful = not _codes(results) <= self._confirmed or _is_unexpected(results, made)
+        is_doubtful = not _codes(results) <= self._confirmed or _is_unexpected(results, experiment, made)
         if is_doubtful and not was_alone:
             beside = results
             made = scheduler.alone(lambda: _make_runs(runs, experiment, state.unbroken, ALONE))
@@ -414,10 +414,14 @@ def _codes(results: Sequence[CellResult]) -> set[str]:
     return {finding.code for one in results for finding in one.findings}
 
 
-def _is_unexpected(results: Sequence[CellResult], made: Runs) -> bool:
-    """Return whether a cell was not reached although the unbroken run says that it can be."""
+def _is_unexpected(results: Sequence[CellResult], experiment: Experiment, made: Runs) -> bool:
+    """Return whether a cell was not reached although the unbroken run says that it can be.
+
+    A task that another run disturbs may fail and be restarted, so that its interruption comes too late, or never.
+    """
+    is_interrupted = isinstance(experiment.subject, StopAndResume | SurvivalCell)
     is_unreached = any(one.grade is Grade.NOT_REACHED for one in results)
-    return is_unreached and any(run.state is RunState.FAILED or run.missed_breaks for run in made)
+    return is_unreached and (is_interrupted or any(run.state is RunState.FAILED for run in made))
 
 
 def _are_better(alone: Sequence[CellResult], beside: Sequence[CellResult]) -> bool:

@@ -45,7 +45,7 @@ KILL_LEADER = Experiment((KILLED, KILL.cell), KILL)
 STOP = Experiment((STOPPED,), StopAndResume(Interruption(JOB.leader, 7)))
 EQUALITY = Experiment((Cell(Chapter.EQUALITY, "1-against-2"),), WorkerComparison(2))
 FREE = Experiment((POWER,), Reading())
-WRONG = "weights"
+WRONG, UNREACHED = "weights", "unreached"
 
 
 class Script:
@@ -77,7 +77,10 @@ class Script:
             code = found[self.times[cell.name]] if self.times[cell.name] < len(found) else ""
             self.times[cell.name] += 1
             self.judged.append(cell.name)
-            yield judge(cell, [ExamFinding(code, f"It is wrong: {cell.name}.")] if code else [])
+            if code == UNREACHED:
+                yield not_reached(cell, "nothing had been saved")
+            else:
+                yield judge(cell, [ExamFinding(code, f"It is wrong: {cell.name}.")] if code else [])
 
     def run(self, *experiments: Experiment, slots: int = 2, unreached: Sequence[CellResult] = ()) -> list[CellResult]:
         """The results, in the order in which they come."""
@@ -137,6 +140,19 @@ def test_what_fails_alone_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Mo
     results = script.run(REPETITION, STOP, slots=1)
     assert [one.grade for one in results] == [Grade.PASSED, Grade.FAILED]
     assert len(script.made) == 2
+
+
+@pytest.mark.parametrize(("times", "grade"), [(1, Grade.PASSED), (2, Grade.NOT_REACHED)])
+def test_what_is_missed_beside_other_runs_is_tried_alone(
+    times: int, grade: Grade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once. A comparison that is not possible, such as that of rows in another order, is not possible alone either."""
+    codes = {STOPPED.name: [UNREACHED] * times, EQUALITY.cells[0].name: [UNREACHED]}
+    script = Script(tmp_path, monkeypatch, codes)
+    results = {one.cell: one.grade for one in script.run(REPETITION, STOP, EQUALITY, slots=3)}
+    assert results[STOPPED] is grade
+    assert results[EQUALITY.cells[0]] is Grade.NOT_REACHED
+    assert [made for made in script.made if made.endswith("-alone")] == [f"{STOP.name}-alone"]
 
 
 def test_a_run_that_two_experiments_share_may_have_been_disturbed(
