@@ -123,7 +123,7 @@ def recent_growth(path: Path, task: Task) -> MemoryGrowth | None:
     """Return how the memory of a task's newest attempt has grown, according to the newest samples in a file."""
     try:
         lines = end_of(path, RECENT).split(b"\n")
-    except OSError:
+    except (OSError, ValueError):  # the path may contain characters that no file name can have
         return None
     samples = [sample for line in lines if len(line) <= LONGEST and (sample := _sample(line)) is not None]
     return growth_of([(sample.wall, sample.tasks.get(task, (0.0, 0))[1]) for sample in samples])

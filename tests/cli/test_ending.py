@@ -145,7 +145,7 @@ def test_prune_takes_what_is_old_and_never_what_lives(ck: Clusterkit) -> None:
     for name, age in (("days", 8 * 86400.0), ("hours", 7200.0), ("now", 0.0)):
         finished(ck, name, age)
     live = ck.up("--run-id", "live", *LONG)
-    assert ck.json("prune", "--older-than", "7d", "--dry-run") == {"removed": ["days"]}
+    assert ck.json("prune", "--older-than", "7d", "--dry-run") == {"removed": ["days"], "kept": []}
     assert ck("prune", "--older-than", "7d").out == "days\n"
     assert ck("prune", "--keep", "1").out == "hours\n"
     assert ck("prune", "--keep", "0", "--older-than", "1h").out == ""
@@ -171,6 +171,7 @@ def test_a_run_that_was_lost_altogether_is_removed_with_its_processes(ck: Cluste
     assert "Reason: its supervisor was killed." in shown
     assert shown.count("was lost with its supervisor") == 2
     assert ck("wait", code=1).out == f"The run {run.name} was lost (exit code 1).\n"
-    ck("rm", run.name)
+    assert f"clusterkit rm --force {run.name}" in ck("rm", run.name, code=1).err
+    ck("rm", "--force", run.name)
     assert processes_of(ck.home) == {}
     assert json.loads(ck("ls", "--json").out) == []
