@@ -89,7 +89,7 @@ def _option(entry: OptionEntry) -> Decorator:
     shown = entry.default or False
     if entry.kind is OptionKind.SWITCH:
         switch = f"{entry.flag}/--no-{entry.key}"
-        return option(switch, default=None, help=about.help, show_default=shown, group=entry.group)
+        return option(switch, default=None, help=about.help, show_default=shown, group=entry.group, hidden=about.hidden)
     kind = click.Choice(entry.choices) if entry.choices else _TYPES.get(entry.kind, click.STRING)
     names = [about.short, entry.flag] if about.short else [entry.flag]
     optional: dict[str, Any] = {"is_flag": False, "flag_value": "yes"} if entry.kind is OptionKind.REQUEST else {}

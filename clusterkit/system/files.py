@@ -72,7 +72,10 @@ def why_not_reached(path: Path) -> str:
 
 def open_regular(path: Path) -> io.FileIO:
     """Open a file for reading. Raises OSError, including when a task has replaced the file with a link or a pipe."""
-    file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
+    try:
+        file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
+    except ValueError:  # no file can have this name
+        raise FileNotFoundError from None
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()

@@ -60,7 +60,7 @@ def _gang(limits: Limits, steps: bool = True, **options: bool) -> History:
 def startup() -> Scene:
     """The tasks have opened no port yet."""
     run = _gang(Limits(startup=60, stall_warning=0), steps=False, listening=False)
-    return Scene(run, 60, lambda: run.over and "opened no port" in run.result.reason)
+    return Scene(run, 60, lambda: run.over and "did not open their ports" in run.result.reason)
 
 
 def warning() -> Scene:
