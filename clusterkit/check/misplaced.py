@@ -12,9 +12,10 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program
 
 _OTHER_FLAGS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
+_SHOWN = [entry for entry in OPTIONS.values() if not entry.about.hidden]
 OPTIONS_OF_UP = frozenset(
-    {entry.flag for entry in OPTIONS.values() if not entry.about.hidden}
-    | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is OptionKind.SWITCH}
+    {entry.flag for entry in _SHOWN}
+    | {f"--no-{entry.key}" for entry in _SHOWN if entry.kind is OptionKind.SWITCH}
     | {f"--{name}" for name in _OTHER_FLAGS}
 )
 _REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # errors of argparse, absl and click
