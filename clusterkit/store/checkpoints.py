@@ -91,13 +91,19 @@ def _biggest_file(checkpoint: Path) -> Path:
 
 
 def _flip(file: Path, size: int, seed: str) -> str:
+    """Flip bytes in the middle of a file. Raises FileNotFoundError if a task has just begun to write the file anew."""
     middle = range(size // 4, max(size // 4 + 1, size - size // 4))
     places = random.Random(seed).sample(middle, min(FLIPPED, len(middle)))
+    flipped = 0
     with file.open("r+b", buffering=0) as opened:
         for place in places:
             value = os.pread(opened.fileno(), 1, place)
-            os.pwrite(opened.fileno(), bytes([value[0] ^ 0xFF]), place)
-    return f"flipped {len(places)} byte{'s' if len(places) > 1 else ''} in"
+            if value:
+                os.pwrite(opened.fileno(), bytes([value[0] ^ 0xFF]), place)
+                flipped += 1
+    if not flipped:
+        raise FileNotFoundError
+    return f"flipped {flipped} byte{'s' if flipped > 1 else ''} in"
 
 
 def move_aside(directory: Path) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -99,6 +100,21 @@ def test_a_small_file_is_flipped_as_far_as_it_goes(tmp_path: Path) -> None:
     file = write(tmp_path, "model.h5", b"\x0f")
     assert damage(tmp_path) == "flipped 1 byte in model.h5"
     assert file.read_bytes() == b"\xf0"
+
+
+@pytest.mark.parametrize(("left", "said"), [(0, None), (1040, "flipped 1 byte in model.keras")])
+def test_a_file_that_is_written_anew_meanwhile_is_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, said: str | None
+) -> None:
+    """A program that writes its checkpoint in place empties the file first."""
+    file = write(tmp_path, "model.keras")
+
+    def places(self: random.Random, among: range, count: int) -> list[int]:
+        os.truncate(file, left)
+        return [among.start + 10, among.start + 100]
+
+    monkeypatch.setattr(random.Random, "sample", places)
+    assert damage(tmp_path) == said
 
 
 @pytest.mark.parametrize("files", [{}, {"notes.txt": CONTENT}, {"empty.keras": b""}])
