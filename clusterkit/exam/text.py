@@ -57,6 +57,25 @@ def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
     return [printable(line) for line in lines]
 
 
+def is_out_of_reach(result: CellResult) -> bool:
+    """Return whether a fault's cell was not reached, and no run was made for it: the program has no such phase."""
+    return result.cell.chapter is Chapter.SURVIVAL and result.grade is Grade.NOT_REACHED and not result.runs
+
+
+def out_of_reach_lines(report: Report) -> list[str]:
+    """Format the cells that `is_out_of_reach` selects, a line for each reason, so that they do not hide the others."""
+    faults: dict[str, list[str]] = {}
+    for result in filter(is_out_of_reach, report.results):
+        faults.setdefault(result.reason, []).append(result.cell.name.partition("/")[0])
+    if not faults:
+        return []
+    lines = [
+        f"  {MARKS[Grade.NOT_REACHED]} {number_of('cell', sum(map(len, faults.values())))} of survival not reached"
+    ]
+    lines += [f"      {reason} ({', '.join(dict.fromkeys(names))})" for reason, names in faults.items()]
+    return [printable(line) for line in lines]
+
+
 def mark_of(report: Report) -> str:
     """Return the mark of an exam: a check mark only if it has passed and has seen every chapter."""
     if report.is_whole:

@@ -19,7 +19,14 @@ from clusterkit.exam.model import (
     not_reached,
     parse_cell,
 )
-from clusterkit.exam.text import cell_lines, document, mark_of, summary
+from clusterkit.exam.text import (
+    cell_lines,
+    document,
+    is_out_of_reach,
+    mark_of,
+    out_of_reach_lines,
+    summary,
+)
 
 PASSED, FAILED, NOT_REACHED, SKIPPED = Grade
 REPEAT, EQUALITY, RESUME, SURVIVAL = Chapter
@@ -169,6 +176,23 @@ def test_a_reason_is_given_once_in_a_chapter() -> None:
     lines = [cell_lines(report, result, replay) for result in results]
     assert [len(each) for each in lines] == [2, 1, 2, 1]
     assert lines[1][0].endswith("not reached for the same reason")
+
+
+def test_faults_in_phases_that_a_program_has_not_are_a_line_for_each_reason() -> None:
+    """They would hide the others; a cell whose run was made is told by itself."""
+    report = Report("exam-1", 7)
+    assert out_of_reach_lines(report) == []
+    names = ("kill/worker:0/exporting", "term/worker:0/exporting", "kill/worker:0/evaluating", "kill/worker:1/step")
+    reasons = ("no export", "no export", "no evaluation", "it missed the step")
+    for name, reason in zip(names, reasons, strict=True):
+        report.add(not_reached(Cell(Chapter.SURVIVAL, name), reason, *(["run"] if "step" in name else [])))
+    report.add(not_reached(Cell(Chapter.RESUME, "killed-between-checkpoints"), "no checkpoint"))
+    assert [is_out_of_reach(one) for one in report.results] == [True, True, True, False, False]
+    assert out_of_reach_lines(report) == [
+        "  – 3 cells of survival not reached",
+        "      no export (kill, term)",
+        "      no evaluation (kill)",
+    ]
 
 
 def examined() -> Report:

@@ -174,7 +174,7 @@ def _beside(path: Path) -> Path:
 def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     """Run the exam, print the result of each cell, and return the exit code. `pages` collects the cells' runs."""
     from clusterkit.cli.commands.campaign import Stopped, stopping_on_signals
-    from clusterkit.exam.text import cell_lines, document, summary
+    from clusterkit.exam.text import cell_lines, document, is_out_of_reach, out_of_reach_lines, summary
     from clusterkit.words.errors import ClusterkitError
 
     report, code = examiner.report, 0
@@ -183,6 +183,8 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
     try:
         with stopping_on_signals():
             for result in examiner.examine():
+                if is_out_of_reach(result):
+                    continue
                 echo("\n".join(cell_lines(report, result, examiner.replay)), err=as_json)
                 if pages is not None:
                     for run in result.runs:
@@ -194,6 +196,8 @@ def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
         report.invalid_reason = str(error)
     finally:
         examiner.trials.stop()
+    for line in out_of_reach_lines(report):
+        echo(line, err=as_json)
     echo("\n" + summary(report), err=as_json)
     if as_json:
         echo_json(document(report, examiner.replay))
