@@ -25,9 +25,9 @@ def position_findings(unbroken: Recording, continued: Recording) -> Iterator[Exa
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:
         return
+    if any(draw.in_data for draw in unbroken.draws) and not _begins_inside_an_epoch(unbroken, continued, wrong):
+        return  # the rows may be the same, with other values: those that were drawn for rows of an earlier step
     how, remedy = _other_rows(unbroken, continued, wrong)
-    if remedy == _NOISE and any(draw.in_data and draw.is_stateful for draw in unbroken.draws):
-        return  # the rows may be the same, with other values
     yield ExamFinding(
         "data-position",
         f"At step {unbroken.shown(wrong[0])} the continued run did not train on the rows of the unbroken one: {how}.",
@@ -43,6 +43,12 @@ def continues_inside_a_step(unbroken: Recording, continued: Recording) -> bool:
     first = min(continued.rows, default=0)
     wanted, trained = unbroken.rows.get(first, ()), continued.rows.get(first, ())
     return 0 < len(trained) < len(wanted) and wanted[-len(trained) :] == trained
+
+
+def _begins_inside_an_epoch(unbroken: Recording, continued: Recording, wrong: Sequence[int]) -> bool:
+    """Return whether the continued run began the data anew at a step at which no epoch begins."""
+    behind = _steps_behind(unbroken, continued, wrong[:SHIFTED])
+    return behind is not None and wrong[0] - behind == min(unbroken.rows) and behind not in unbroken.epoch_ends.values()
 
 
 def _other_rows(unbroken: Recording, continued: Recording, wrong: Sequence[int]) -> tuple[str, str]:

@@ -57,6 +57,11 @@ class Draw:
     in_data: bool
     is_stateful: bool
 
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether checkpoints do not hold its state. A layer that augments the data is no part of the model."""
+        return self.is_stateful or self.in_data
+
 
 @dataclass(slots=True)
 class Recording:

@@ -117,7 +117,7 @@ def _is_backed_up(finding: ExamFinding) -> bool:
 
 def unsaved_draws(unbroken: Recording) -> Draw | None:
     """Return something that draws at random and whose state no checkpoint holds; None if there is no such thing."""
-    return next((draw for draw in unbroken.draws if draw.is_stateful), None)
+    return next((draw for draw in unbroken.draws if draw.is_unsaved), None)
 
 
 def chance_note(unbroken: Recording) -> str:
@@ -206,6 +206,8 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
     # after the state of the unbroken run was recorded.
     is_end_of_epoch = begun.step in unbroken.epoch_ends.values()
     for kind, name in kinds.items():
+        if kind == "random" and any(draw.in_data for draw in unbroken.draws):
+            continue  # it may be the state of a layer that augments the data, which is no part of the model
         may_change = is_end_of_epoch or kind == "learning-rate"
         if may_change and not _differs_later(kind, unbroken, continued, begun.step):
             continue

@@ -275,7 +275,21 @@ def test_draws_whose_state_no_checkpoint_holds_are_not_compared(
     whole = unbroken()
     whole.draws = [draw]
     assert [finding.code for finding in resumption(whole, continued(**changes))] == found
-    assert ("draws at random" in chance_note(whole)) == draw.is_stateful
+    assert ("draws at random" in chance_note(whole)) == draw.is_unsaved
+
+
+@pytest.mark.parametrize(("epoch", "found"), [(6, []), (4, ["data-position"])])
+def test_data_that_a_layer_augments_has_the_values_of_another_step(epoch: int, found: list[str]) -> None:
+    """If its draws begin anew with an epoch; the state of such a layer is no part of the model."""
+    whole = unbroken()
+    whole.draws, whole.epoch_ends = [Draw("RandomFlip random_flip", True, False)], {0: epoch}
+    rows = {step: (f"row {step - 6}",) for step in range(7, 13)}
+    assert [one.code for one in resumption(whole, continued(rows=rows))] == found
+    elsewhere = {step: (f"row {step - 5}",) for step in range(7, 13)}
+    assert resumption(whole, continued(rows=elsewhere, begin=state(6, "random"))) == []
+    whole.draws = []
+    codes = [one.code for one in resumption(whole, continued(rows=elsewhere, begin=state(6, "random")))]
+    assert codes == [*(["random-state"] if epoch == 4 else []), "data-position"]
 
 
 def accumulated(begun: int, first: tuple[str, ...], **changes: Any) -> tuple[Recording, Recording]:
