@@ -161,7 +161,8 @@ class Examiner:
         for name in sorted(self.chosen - known):
             chapter, _, rest = name.partition("/")
             cell = Cell(Chapter(chapter), rest)
-            yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
+            why = "the exam of this program has no such cell" if runs.baseline.last_step else NO_STEPS
+            yield self.report.add(not_reached(cell, why))
 
     def _why_unfit(self, runs: ExamRuns, unbroken: ExaminedRun) -> str:
         """Return why the program can't be examined, judging by the first run; "" if it can be."""

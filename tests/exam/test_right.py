@@ -32,6 +32,9 @@ class Program(NamedTuple):
         return f"{self.file}-{self.name}"
 
 
+UNREPORTED = {Program("loops", "counted")}  # it reports no step, so that it can't be killed after one
+
+
 def names_in(file: str) -> list[str]:
     """The names that a program knows: its functions with the mark `program`, and those in its tables."""
     tree = ast.parse((RIGHT / f"{file}.py").read_text())
@@ -78,7 +81,8 @@ def assert_is_right(program: Program, home: Path) -> None:
     report = examined(home, *chosen, str(RIGHT / f"{program.file}.py"), program.name)
     assert_nobody_is_accused(report)
     grades = {one["cell"]: one["grade"] for one in report["cells"]}
-    assert grades[KILLED] == "passed", json.dumps(report, indent=1)
+    expected = "not reached" if program in UNREPORTED else "passed"
+    assert grades[KILLED] == expected, json.dumps(report, indent=1)
 
 
 def test_there_are_many_programs() -> None:
