@@ -37,8 +37,8 @@ VALUES_BY_CHANCE = frozenset({"differs", "uneven-rows", "batch-norm"})
 BY_CHANCE = "{name} draws at random {where}, and each of several workers draws something else than a single one"
 SAME_RATE = 1e-5  # how much two learning rates may differ, relative to the larger one
 GROWS_WITH_ITS_RATE = (
-    "Batch by the global batch, of a size that does not depend on the number of workers; if it is meant to grow, scale "
-    "the learning rate with it."
+    "Batch by the global batch, of a size that does not depend on the number of workers. If it is meant to grow, "
+    "divide the loss by the rows of all workers, and scale the learning rate with them."
 )
 ONE_WORKER_ARGS = (
     "If arguments of the program set them, name those with which one worker trains as all do: "
@@ -218,7 +218,8 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
         yield ExamFinding(
             "same-rows",
             f"The {workers} workers train on the same rows in each step: the data is not sharded.",
-            "Let strategy.experimental_distribute_dataset shard one global dataset, or shard by "
+            "Leave out AutoShardPolicy.OFF: then fit shards the data. In a loop of your own, let "
+            "strategy.experimental_distribute_dataset shard one global dataset, or shard by "
             "input_context.input_pipeline_id in distribute_datasets_from_function.",
         )
         return

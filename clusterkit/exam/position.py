@@ -10,7 +10,10 @@ from clusterkit.exam.recording import Recording
 from clusterkit.words.model import number_of
 
 SHIFTED = 5  # the number of steps whose rows have to be those of other steps at the same distance
-_SKIP = "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does."
+_SKIP = (
+    "Skip the batches that were trained, as in dataset.skip(step) for data that is repeated in one order; for fit, "
+    "training.Backup() does. A checkpoint can also hold the iterator of a dataset, but not of a distributed one."
+)
 _ORDER_OF_EPOCH = (
     "Let the order of an epoch follow from the epoch's number in the whole training, which the checkpoint knows, as in "
     "numpy.random.default_rng([seed, epoch]); a count that begins with the process, or a generator that is not saved, "

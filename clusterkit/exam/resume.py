@@ -19,7 +19,7 @@ _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "optimizer": (
         "optimizer",
         "the optimizer's slots are",
-        "Save the optimizer: tf.train.Checkpoint(model, optimizer).",
+        "Save the optimizer: tf.train.Checkpoint(model=model, optimizer=optimizer).",
     ),
     "counter": ("counter", "the optimizer's step counter is", "Save the optimizer, with its iterations."),
     "learning-rate": ("learning-rate", "the learning rate is", "Let the schedule follow optimizer.iterations."),

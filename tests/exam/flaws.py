@@ -121,7 +121,7 @@ FLAWS = (
     ),
     Flaw(
         "loop", "not_sharded", EQUALITY, "same-rows",
-        "Let strategy.experimental_distribute_dataset shard one global dataset",
+        "let strategy.experimental_distribute_dataset shard one global dataset",
         (("AutoShardPolicy.OFF", "AutoShardPolicy.DATA"),),
     ),
     Flaw(
@@ -166,7 +166,7 @@ FLAWS = (
     ),
     Flaw(
         "loop", "optimizer_not_saved", RESUME, "optimizer",
-        "Save the optimizer: tf.train.Checkpoint(model, optimizer)",
+        "Save the optimizer: tf.train.Checkpoint(model=model, optimizer=optimizer)",
         (('del everything["optimizer"]', "pass"),),
     ),
     Flaw(

@@ -110,10 +110,9 @@ ROWS: tuple[Row, ...] = (
         r"when calling Cond\.call\(\)\.(?s:.{0,20}?)`merge_call` called while defining a new graph"
         r"|loss_scale_optimizer\.py(?s:.{0,4000}?)`merge_call` called while defining a new graph",
         "At {line}, Keras 3 applies gradients in a condition, because of gradient_accumulation_steps, use_ema or the "
-        "loss scale of mixed_float16. TensorFlow does not support this in a process with several replicas.",
+        "loss scale of mixed_float16. TensorFlow does not support this under a strategy in a single process.",
         "Leave out gradient_accumulation_steps, use_ema and LossScaleOptimizer, and use mixed_bfloat16 instead of "
-        "mixed_float16. Or run one replica in each process: MultiWorkerMirroredStrategy, with clusterkit up --workers "
-        "2 --gpus-per-task 1.",
+        "mixed_float16. Or train with several workers: MultiWorkerMirroredStrategy, with clusterkit up --workers 2.",
         reported=("keras-team/keras#18666", "keras-team/tf-keras#301"),
         example=_ONE,
         over=("gradients-in-a-condition",),
