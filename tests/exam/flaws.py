@@ -200,7 +200,7 @@ FLAWS = (
     ),
     Flaw(
         "loop", "data_begins_anew", RESUME, "data-position",
-        "skip the batches that were trained",
+        "Skip the batches that were trained",
         (
             ('("data_begins_anew", "epochs_counted_anew")', '("epochs_counted_anew",)'),
             ("number = int(done.numpy()) + 1", "pass"),
