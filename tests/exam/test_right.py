@@ -164,7 +164,7 @@ WORKLOADS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-@pytest.mark.table
+@pytest.mark.soak  # each takes the six minutes of a whole exam
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_passes_its_own_exam(name: str, tmp_path: Path) -> None:
