@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from clusterkit.words.job import JobSpec
     from clusterkit.words.verification import Verification, VerifyRequest
 
-HINT = (
-    "Whether these workers compute what one process does was never verified. Add --verify to compare the first steps "
-    "before the job begins, or examine the program, whether it resumes and survives as well: {}"
-)
+HINT = "Nobody has verified that these workers compute what one process does. Add --verify, or examine the program: {}"
 
 
 class NotVerified(ClusterkitError):

@@ -27,7 +27,7 @@ help                            | 0 | Run a real multi-process TensorFlow cluste
 ps                              | 2 | clusterkit: No run is live. Start one: clusterkit up PROGRAM
 ls                              | 0 | RUN   STATE
 logs                            | 2 | clusterkit: There is no run in HOME/runs. Start one: clusterkit up PROGRAM
-explain                         | 2 | clusterkit: No run in HOME/runs has failed.
+explain                         | 2 | clusterkit: No run in HOME/runs has succeeded or failed.
 stop                            | 2 | clusterkit: `stop` is called `down` here: clusterkit down
 prune                           | 2 | Error: Select runs with --older-than 7d, --keep 10, or both.
 clean                           | 2 | Error: No such command 'clean'.

@@ -63,7 +63,8 @@ def test_a_session_as_json(ck: Clusterkit, tmp_path: Path) -> None:
     assert (row["run_id"], row["state"], row["attempts"], row["restarts"]) == (run, "running", 5, 1)
     assert {event["event"] for event in ck.lines("events")} >= {"Began", "Spawned", "Requested", "Failed"}
     (tmp_path / "go").touch()
-    assert ck.json("wait") == {"run_id": run, "state": "succeeded", "exit_code": 0, "not_injected": []}
+    over = {"run_id": run, "state": "succeeded", "exit_code": 0}
+    assert ck.json("wait") == {**over, "reservations": [], "not_injected": []}
     shown = ck.json("show")
     assert (shown["state"], shown["result"]["exit_code"], shown["result"]["last_step"]) == ("succeeded", 0, 200)
     assert [line["text"] for line in shown["timeline"] if "SIGKILL" in line["text"]]
@@ -79,7 +80,9 @@ def test_a_fault_that_was_never_injected_is_told_everywhere(ck: Clusterkit) -> N
     assert f"  Never injected: {fault}: {why}.\n" in told
     assert ck("show", "r").out.splitlines()[1] == f"  Never injected: {fault}: {why}."
     wait = ck("wait", "r", code=3).out
-    assert wait == f"The run r succeeded (exit code 3).\nNever injected: {fault}: {why}.\n"
+    reason = "worker:0 exited with code 0, but a fault that was asked for was never injected."
+    assert wait == f"The run r succeeded (exit code 3).\n{reason}\nNever injected: {fault}: {why}.\n"
+    assert ck.json("wait", "r", code=3)["reservations"] == ["faults"]
     missed = [{"fault": fault, "why": why}]
     assert ck.json("wait", "r", code=3)["not_injected"] == missed
     assert ck.json("show", "r")["result"]["not_injected"] == missed

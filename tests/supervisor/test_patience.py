@@ -70,14 +70,16 @@ def test_a_stopped_supervisor_does_not_keep_its_run(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_down_ends_a_run_whose_supervisor_is_busy(up: Start, clusterkit: Callable[..., Command], home: Path) -> None:
-    """A regular expression of the user's that finds no end: nothing in Python can interrupt it."""
+def test_down_ends_a_run_whose_expression_finds_no_end(
+    up: Start, clusterkit: Callable[..., Command], home: Path
+) -> None:
+    """Nothing in Python can interrupt the search, so it is made in another process, and the supervisor reacts."""
     regex = r"(?:\s|\s\s)*step (\d+)"
     run = up("--run-id", "busy", "--progress-regex", regex, CHILDREN / "spaces.py")
     run.wait_for("Spawned")
     down = clusterkit("down", "--kill", "busy")
     assert down.wait(40) == 0, down.output
     assert down.output == "The run busy was stopped.\n"
-    assert run.wait(10) == 1
-    assert "did not react to SIGINT within 5 s" in run.result["reason"]
+    assert run.wait(10) == 143
+    assert run.result["state"] == "stopped"
     assert processes_of(home) == {}
