@@ -45,7 +45,6 @@ from clusterkit.exam.plan import (
     second_fit_killed,
     wanted,
 )
-from clusterkit.exam.recordings import recordings
 from clusterkit.exam.resume import (
     chance_note,
     differing_kinds,
@@ -178,7 +177,7 @@ class Examiner:
         self.announce(announcement(pace, costs, cells, left, slots, runs.last))
 
     def _plan(self, runs: ExamRuns, unbroken: ExaminedRun, pace: StepPace) -> list[Experiment]:
-        """Return the experiments after the repetition, in order. Report the cells that the program can't reach."""
+        """Return the experiments after the repetition, in order."""
         job, baseline, recorded = runs.job, runs.baseline, runs.recorded_steps()
         workers, exact = workers_of(job), runs.is_synchronous
         cells = survival_cells(job, baseline, self.disk)
@@ -272,7 +271,8 @@ class Examiner:
             case WorkerComparison(workers):
                 several = made[1] if len(made) > 1 else state.again
                 assert several is not None
-                words, notes = (["no-dropout"], [NO_DROPOUT]) if state.unbroken.draws else ([], [])
+                words = _left_out(state.unbroken)
+                notes = [NO_DROPOUT] if words else []
                 rerun = partial(runs.rerun, several, words, more)
                 compare = _compare if runs.last is None or not runs.is_synchronous else _compare_first_steps
                 result = compare(runs, experiment.cells[0], made[0], several, workers, rerun)
@@ -453,6 +453,11 @@ def _usual_slots(unbroken: ExaminedRun) -> int:
     return runs_at_once(cores, float("inf") if memory is None else memory, used_cores, used_memory)
 
 
+def _left_out(unbroken: ExaminedRun) -> list[str]:
+    """Return the words of --record that leave out random layers where the program draws at random in training."""
+    return ["no-dropout"] if unbroken.draws else []
+
+
 def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str = "") -> Runs:
     """Make the runs of an experiment. `more` is added to their names."""
     job, name = runs.job, f"{one.name}{more}"
@@ -462,7 +467,7 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
         case Repetition():
             return (runs.run(f"again{more}", {}),)
         case WorkerComparison(workers):
-            words = ["no-dropout"] if unbroken.draws else []
+            words = _left_out(unbroken)
             made = [runs.shared(f"one-worker{more}", lambda: runs.run(f"one-worker{more}", runs.alone(), words=words))]
             if workers != workers_of(job):
                 made.append(runs.run(f"{workers}-workers{more}", with_workers(job, workers), words=words))
@@ -490,9 +495,8 @@ def _compare(
     rerun: Rerun,
 ) -> CellResult:
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
-    for run, number in ((alone, 1), (several, workers)):
-        if not run.has_succeeded:
-            return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.failure_text}", *ids)
+    if failed := _failed_comparison(alone, several, workers):
+        return not_reached(cell, failed, *ids)
     if not runs.is_synchronous:
         return judge(cell, runs.metric(alone), *ids)
     if one is None or len(several.tasks) < workers:
@@ -507,6 +511,14 @@ def _compare(
     return judge(cell, findings, *ids, notes=uncounted)
 
 
+def _failed_comparison(alone: ExaminedRun, several: ExaminedRun, workers: int) -> str:
+    """Return which of two runs that are to be compared has failed, and why, as a clause; "" if none has."""
+    for run, number in ((alone, 1), (several, workers)):
+        if not run.has_succeeded:
+            return f"with {number_of('worker', number)} the job fails: {run.failure_text}"
+    return ""
+
+
 def _draws_unsaved(runs: ExamRuns, unbroken: ExaminedRun) -> bool:
     """Return whether the program draws random numbers from a state that no checkpoint holds."""
     leader = runs.leader(unbroken)
@@ -518,9 +530,8 @@ def _compare_first_steps(
 ) -> CellResult:
     """Compare runs that were ended early, so that their rows are not those of whole epochs."""
     ids = (alone.run_id, several.run_id)
-    for run, number in ((alone, 1), (several, workers)):
-        if not run.has_succeeded:
-            return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.failure_text}", *ids)
+    if failed := _failed_comparison(alone, several, workers):
+        return not_reached(cell, failed, *ids)
     tasks = sorted(several.tasks, key=lambda one: one.task != runs.job.leader)
     found = verdict(runs.leader(alone), tasks, workers, runs.last or 0, rerun)
     if found.equality is Equality.NOT_COMPARABLE:
@@ -576,9 +587,8 @@ def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: Examined
         reference, continued = cut_off(reference, how.end), cut_off(continued, how.end)
     findings = list[ExamFinding]()
     if reference is not None and continued is not None:
-        findings = resumption(reference, continued)
-        if how.others is not None:
-            findings = resumption_by_others(reference, continued)
+        compare = resumption if how.others is None else resumption_by_others
+        findings = compare(reference, continued)
         findings = shared_backup(reference, findings, how.step)
     if not findings and exact is not None and how.end is None:  # the tables of a run that was ended early are shorter
         findings = _table_findings(runs, how, broken, last, exact)
@@ -594,7 +604,7 @@ def _table_findings(
     """Compare the tables and documents that the interrupted and continued runs left with those of an unbroken run."""
     tables = last.tables
     if last is not broken:
-        attempts = [*recordings(broken.run.recorded).values(), *recordings(last.run.recorded).values()]
+        attempts = [*broken.attempts.values(), *last.attempts.values()]
         tables = written_tables(attempts, broken.run.path.parent)
     findings = list(continued_tables(exact.tables, runs.tables, tables, compares_lost=how.others is None))
     if how.others is None:  # other workers sum in another order, so that they may have other numbers
@@ -627,9 +637,8 @@ def _break_result(
     recoveries = ledger_of(job, broken.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
-    torn = torn_file(one, recordings(broken.run.recorded))
+    torn = torn_file(one, broken.attempts)
     remedy = recovery_remedy(broken.result, baseline.last_step) if violated or differing else ""
-    found = survival_findings(broken.result, [*violated, *leaks], starts_anew, differing, torn, remedy)
-    findings = list(found)
+    findings = list(survival_findings(broken.result, [*violated, *leaks], starts_anew, differing, torn, remedy))
     result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
     return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

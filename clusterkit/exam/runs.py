@@ -44,12 +44,13 @@ class ExaminedRun(FinishedRun):
     """A finished run and the recordings of its tasks' last attempts.
 
     `missed_breaks` is the reason why an interruption or a fault did not take place; "" if nothing was missed. `tables`
-    are the tables that the run has written, as they were when it ended.
+    are the tables that the run has written, as they were when it ended. `attempts` are the recordings of all attempts.
     """
 
     tasks: Sequence[Recording] = ()
     missed_breaks: str = ""
     tables: Mapping[str, Table] = field(default_factory=dict)
+    attempts: Mapping[tuple[Task, int], Recording] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -182,7 +183,8 @@ class ExamRuns:
         self._durations[run_id] = time.monotonic() - began
         attempts = recordings(run.run.recorded)
         tables = written_tables(attempts.values(), run.run.path.parent)
-        return ExaminedRun(run.run, run.result, run.events, run.problems, by_task(attempts), tables=tables)
+        tasks = by_task(attempts)
+        return ExaminedRun(run.run, run.result, run.events, run.problems, tasks, tables=tables, attempts=attempts)
 
     def _is_recorded(self, run: RunDirectory) -> bool:
         """Return whether the tasks that train have recorded at least two steps, and the states after some of them."""

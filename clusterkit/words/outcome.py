@@ -179,20 +179,13 @@ class RunState(enum.StrEnum):
 
 
 class Reservation(enum.StrEnum):
-    """Why a run that succeeded is not what was asked for. `--allow` takes the values; `text` explains one to people."""
+    """Why a run that succeeded is not what was asked for. `--allow` takes the values."""
 
-    text: str
-
-    def __new__(cls, value: str, text: str) -> Self:
-        reservation = str.__new__(cls, value)
-        reservation._value_, reservation.text = value, text
-        return reservation
-
-    ALONE = "alone", "each task trained by itself, although it has peers"
-    UNFINISHED = "unfinished", "a worker failed or still trained when the first worker had ended"
-    NAN = "nan", "the last loss is NaN or infinite"
-    FAULTS = "faults", "a fault that was asked for was never injected"
-    VERIFY = "verify", "the first steps differ from those of one process"
+    ALONE = "alone"  # each task trained by itself, although it has peers
+    UNFINISHED = "unfinished"  # a worker failed or still trained when the first worker had ended
+    NAN = "nan"  # the last loss is NaN or infinite
+    FAULTS = "faults"  # a fault that was asked for was never injected
+    VERIFY = "verify"  # the first steps differ from those of one process
 
 
 @dataclass(frozen=True, slots=True)
