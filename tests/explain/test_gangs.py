@@ -82,6 +82,25 @@ def test_what_tensorflow_says(text: str, row: str) -> None:
     assert rows(TaskEvidence(ONE, text, exit=Exit(code=1))) == [row]
 
 
+MATRICES = SHAPES.replace("[4]", "[4,5]").replace("[]", "[4,4]")
+IN_A_CALL = "InvalidArgumentError: {{function_node __wrapped__Collective%s_device_CPU:0}} %s"
+
+
+@pytest.mark.parametrize(
+    ("operation", "shapes", "step", "row"),
+    [
+        ("ReduceV2", MATRICES, None, "models-differ"),
+        ("ReduceV2", MATRICES, 3, "calls-differ"),  # it trained, so that the models were built
+        ("ReduceV2", SHAPES, None, "calls-differ"),  # a metric's number beside something else
+        ("GatherV2", MATRICES, None, "gather-of-different-rows"),
+    ],
+)
+def test_a_mismatch_that_arrives_after_keras_has_built(operation: str, shapes: str, step: int | None, row: str) -> None:
+    """TensorFlow learns of it in the background: the next collective operation of `fit` raises it."""
+    text = f"{OWN.format(f'model.fit(data){chr(10)}{HIDDEN}')}{IN_A_CALL % (operation, shapes)}"
+    assert rows(TaskEvidence(ONE, text, exit=Exit(code=1), step=step)) == [row]
+
+
 @pytest.mark.parametrize(
     ("line", "row"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterkit.explain.frames import not_through, own_line, showing, through
-from clusterkit.explain.row import Condition, Evidence, Row, TaskEvidence, Words
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
 from clusterkit.text.spelling import listed
 
 GANG = ("--workers", "2")
@@ -60,6 +60,26 @@ def _waits_alone(evidence: Evidence) -> Words | None:
     words = {"means": f"{alone[0].task} {alone[0].doing}, while {others} waited for it in a collective operation."}
     call = re.match("waits in (evaluate|predict) ", waits[0].doing)
     return words | ({"advice": f"Call {call[1]} in all workers, and print the result in only one."} if call else {})
+
+
+def _while_the_model_is_built(evidence: Evidence) -> Words | None:
+    """Check whether the shapes of variables did not match when the workers built the model.
+
+    Keras says so only if the error arrives while it builds: TensorFlow learns of it in the background, and one of the
+    next operations of `fit` raises it. Such an error is one of the model, and not of the calls, if it arrives before
+    the first step, outside a graph, and both shapes are those of matrices: what `fit` adds up itself before its first
+    step are numbers. Rows that are gathered have the shape of a matrix as well, but their operation is named.
+    """
+    text = evidence.first.text
+    if "Unable to automatically build the model" in text:
+        return HOLDS
+    mismatch = re.search(SHAPES, text)
+    if mismatch is None or evidence.job is None or evidence.first.step is not None:
+        return None
+    in_fit = re.search(KERAS.format("fit"), text) and "Graph execution error" not in text
+    of_variables = "__wrapped__Collective" in text and "CollectiveGather" not in text
+    matrices = all(mismatch[shape].count(",") for shape in ("mine", "other"))
+    return HOLDS if in_fit and of_variables and matrices else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -158,7 +178,7 @@ ROWS: tuple[Row, ...] = (
         "the variables are created.",
         "Build the same layers in the same order in all workers. If the layers depend on chance, call "
         "tf.keras.utils.set_random_seed(1).",
-        through("Unable to automatically build the model"),
+        _while_the_model_is_built,
         example=GANG,
         over=("calls-differ", "shapes-differ", "variables-in-another-order"),
     ),
