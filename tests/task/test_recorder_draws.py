@@ -38,19 +38,20 @@ class RandomFlip(Layer):
     """One of the random layers."""
 
 
-def drawing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Output]:
+def drawing(monkeypatch: pytest.MonkeyPatch, name: str = "random_uniform") -> tuple[Any, Output]:
     """A patched operation, and the record that it is written to."""
     output = Output()
     monkeypatch.setattr(recorder_draws, "_draws", [recorder_draws.Draws(output, load)])
     module = ModuleType(recorder_draws.STATEFUL)
 
-    def random_uniform() -> float:
+    def operation() -> float:
         return 0.5
 
-    random_uniform.__module__ = module.__name__
-    vars(module)["random_uniform"] = random_uniform
+    operation.__name__ = name
+    operation.__module__ = module.__name__
+    vars(module)[name] = operation
     recorder_draws.watch(module, load)
-    return module.random_uniform, output
+    return vars(module)[name], output
 
 
 def called_from(file: str, draw: Any) -> Any:
@@ -76,6 +77,31 @@ def test_a_draw_in_the_data_is_recorded_once(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(2):
         called_from("tensorflow/python/data/ops/structured_function.py", lambda: RandomFlip().call(draw))
     assert output.lines == [("draw", "data", "RandomFlip random_flip", True)]
+
+
+IN_DATA = "tensorflow/python/data/ops/structured_function.py"
+
+
+@pytest.mark.parametrize(
+    "adapter", ["keras/src/trainers/data_adapters/array_data_adapter.py", "tf_keras/src/engine/data_adapter.py"]
+)
+def test_the_order_of_the_rows_of_fit_is_no_draw(adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keras shuffles the rows of arrays in a function of tf.data; the rows are recorded themselves."""
+    shuffle, output = drawing(monkeypatch, "random_shuffle")
+    assert called_from(adapter, lambda: called_from(IN_DATA, shuffle)) == 0.5
+    assert not output.lines
+    # A shuffle of the program's own, in a function that it maps over its data.
+    called_from(IN_DATA, shuffle)
+    assert len(output.lines) == 1
+
+
+def test_what_draws_in_the_data_of_a_model_is_not_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `fit` is among the callers of a function of its data."""
+    draw, output = drawing(monkeypatch)
+    RandomFlip().call(lambda: called_from(IN_DATA, draw))
+    ((_, where, name, _),) = output.lines
+    assert where == "data"
+    assert "RandomFlip" not in name
 
 
 @pytest.mark.parametrize("file", ["train.py", "keras/src/initializers/random_initializers.py", "init_ops_v2.py"])

@@ -30,6 +30,8 @@ STATEFUL = MODULES[0]  # its operations keep a state that no checkpoint contains
 # Parts of the names of files that draw the first values of variables, and of the one that traces functions of tf.data.
 INITIALIZERS = ("initializers", "init_ops")
 DATA = "structured_function.py"
+# Where Keras shuffles the rows of arrays. The rows of each step are recorded and compared themselves.
+ADAPTERS = ("/data_adapters/", "/engine/data_adapter.py")
 AUTOGRAPH = "__autograph_generated"
 DEEPEST = 200  # frames
 LIBRARIES = ("keras", "tf_keras")
@@ -54,7 +56,7 @@ class Draws:
             return
         if pending is not None:
             pending.append((self.name_of(frame, operation), is_stateful))
-        elif is_inside(frame, (DATA,)):
+        elif is_inside(frame, (DATA,)) and not ("shuffle" in operation and is_inside(frame, ADAPTERS)):
             self.record("data", self.name_of(frame, operation), is_stateful)
 
     def record(self, where: str, name: str, is_stateful: bool) -> None:
@@ -70,7 +72,8 @@ class Draws:
         """
         inner: FrameType | None = frame
         for _ in range(DEEPEST):
-            if inner is None:
+            # Outside of a function of tf.data, the layer is the model that trains on this data.
+            if inner is None or DATA in inner.f_code.co_filename:
                 break
             if (layer := layer_in(inner)) is not None:
                 return f"{type(layer).__name__} {layer.name}"
