@@ -180,14 +180,15 @@ class Examiner:
         """Return the experiments after the repetition, in order."""
         job, baseline, recorded = runs.job, runs.baseline, runs.recorded_steps()
         workers, exact = workers_of(job), runs.is_synchronous
-        cells = survival_cells(job, baseline, self.disk)
+        is_brief = self.quick and not self.chosen
+        cells = survival_cells(job, baseline, self.disk, early=self.quick)
         saves = Phase.SAVING in unbroken.phases()
-        if self.quick and not self.chosen:
+        if is_brief:
             cells = quick_cells(cells, job.leader, unbroken.phases, saves)
         sizes = [workers, *([2 * workers] if self.wide else [])]
         leader = runs.leader(unbroken)
         second_fit = None if leader is None else step_of_second_fit(leader)
-        resuming = resumptions(job, baseline, workers, recorded, pace, exact)
+        resuming = resumptions(job, baseline, workers, recorded, pace, exact, early=self.quick)
         if second_fit is not None:  # right after the first experiment, since it explains what others may find, too
             resuming.insert(1, second_fit_killed(job, second_fit, pace))
         return breadth_first(
@@ -318,7 +319,7 @@ class Examiner:
         """Return the command. Without a shell, it can be stored: it has no values of variables that may be secrets."""
         template = self.trials.template
         limited = () if template.job.limits.job else ("timeout",)  # the exam has set a timeout unless the user did
-        own = [f"--cell={cell}", *(["--wide"] if self.wide else [])]
+        own = [f"--cell={cell}", *["--quick"] * self.quick, *["--wide"] * self.wide]
         own += [f"--one-worker-args={shlex.join(self.alone_args)}"] if self.alone_args else []
         again = template.with_changes({"seed": self.report.seed}, "run_id", *limited)
         return again.command("exam", *own, shell=shell)

@@ -114,17 +114,24 @@ def comparisons(sizes: Sequence[int], pace: StepPace, last: int) -> list[Experim
 
 
 def resumptions(
-    job: JobSpec, baseline: Baseline, workers: int, recorded: Collection[int], pace: StepPace, is_exact: bool
+    job: JobSpec,
+    baseline: Baseline,
+    workers: int,
+    recorded: Collection[int],
+    pace: StepPace,
+    is_exact: bool,
+    early: bool = False,
 ) -> list[Experiment]:
     """Return the experiments of the chapter on resuming.
 
     The first is also the experiment on survival with a killed leader; it goes to the end of training. The others are
-    ended early, unless `is_exact` is False, since only the end of such jobs can be compared.
+    ended early, unless `is_exact` is False, since only the end of such jobs can be compared. With `early`, training is
+    interrupted after the first checkpoint instead of in the middle of training.
     """
-    middle, leader, last = middle_step(baseline), job.leader, baseline.last_step or 0
+    middle, leader, last = middle_step(baseline, early), job.leader, baseline.last_step or 0
     if middle is None:
         return []
-    killed = survival_cell(job, baseline, FaultAction.KILL, leader, "step")
+    killed = survival_cell(job, baseline, FaultAction.KILL, leader, "step", early)
     again = lost_steps(baseline, middle)
     found = [Experiment((KILLED, killed.cell), killed, seconds=pace.seconds(last + again, 2))]
     end = recorded_end(middle, recorded, last, pace) if is_exact else None
@@ -179,7 +186,7 @@ def shown_after(one: SurvivalCell, baseline: Baseline) -> int | None:
         return first_saved or 1
     if one.phase in _IN_A_SAVE:
         return first_saved
-    return middle_step(baseline) if one.phase in ("step", Phase.RESTORING) else None
+    return one.breaks[0].step if one.phase in ("step", Phase.RESTORING) and one.breaks else None
 
 
 def lost_steps(baseline: Baseline, step: int) -> int:

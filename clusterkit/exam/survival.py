@@ -53,6 +53,10 @@ _IN_PHASES = {
 }
 _LASTING_FAULTS = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
+# Of an early interruption: the least step of the checkpoint before it. After fewer steps, a learning rate or a momentum
+# that is not restored would hardly show.
+EARLIEST = 8
+
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
@@ -70,15 +74,18 @@ class SurvivalCell:
     fault: str = ""
 
 
-def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
-    """Return the cells of the chapter, most informative first. `disk` says whether a full disk can be simulated."""
+def survival_cells(job: JobSpec, baseline: Baseline, disk: bool, early: bool = False) -> list[SurvivalCell]:
+    """Return the cells of the chapter, most informative first. `disk` says whether a full disk can be simulated.
+
+    With `early`, training is interrupted after the first checkpoint instead of in the middle of training.
+    """
     cells = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
         if action is not FaultAction.PARTITION or is_virtual:
             for task in _victims(job):
                 for phase in [one for one in phases if one in _SERVER_PHASES or not job.is_server(task)]:
-                    cells.append(survival_cell(job, baseline, action, task, phase))
+                    cells.append(survival_cell(job, baseline, action, task, phase, early))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
         full = f"{FaultAction.DISK_FULL} for={DISK_SECONDS}s @ phase={Phase.SAVING_OPEN}"
@@ -94,14 +101,16 @@ def _victims(job: JobSpec) -> Iterator[Task]:
     yield from (kind[-1] for kind in (others, servers) if kind)
 
 
-def survival_cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
+def survival_cell(
+    job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str, early: bool = False
+) -> SurvivalCell:
     """Return the cell for a fault of one kind in one task and one phase.
 
     It has neither breaks nor a fault if the program has too few steps for it.
     """
     seconds = PARTITION_SECONDS if phase == "step" else PAUSE_SECONDS
     fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING_FAULTS else "")
-    middle, last = middle_step(baseline), baseline.last_step
+    middle, last = middle_step(baseline, early), baseline.last_step
     watched = job.leader if job.is_server(task) else task  # a server computes no steps
     breaks: tuple[Interruption, ...] = ()
     waiting = f"{fault} @ phase={phase}"
@@ -180,15 +189,19 @@ def why_unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
     return f"{one.task} never reaches the phase {one.phase}"
 
 
-def middle_step(baseline: Baseline) -> int | None:
-    """Return a step halfway between two checkpoints near the middle of training; None if there are too few steps."""
+def middle_step(baseline: Baseline, early: bool = False) -> int | None:
+    """Return a step halfway between two checkpoints near the middle of training; None if there are too few steps.
+
+    With `early`, they are the first two after some steps, so that a run needs fewer steps.
+    """
     last = baseline.last_step
     if not last or last < 2:
         return None
     saved = sorted(step for step in baseline.checkpoints if 0 < step < last)
     if not saved:
         return max(1, last // 2)
-    newest = min(saved, key=lambda step: abs(step - last / 2))
+    nearest = min(saved, key=lambda step: abs(step - last / 2))
+    newest = next((step for step in saved if step >= EARLIEST), nearest) if early else nearest
     following = next((step for step in [*saved, last] if step > newest), last)
     return min(last - 1, newest + max(1, (following - newest) // 2))
 

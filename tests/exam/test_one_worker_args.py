@@ -44,3 +44,15 @@ def test_they_follow_the_arguments_of_the_program(
     again = examiner.replay(Cell(Chapter.EQUALITY, "1-against-2"))
     assert ("'--one-worker-args=--batch 64'" in again) == bool(more)
     assert again.endswith("--epochs 2")
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_command_that_repeats_a_cell_interrupts_at_the_same_step(
+    quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quick exam interrupts earlier than a full one, and so does one cell of it."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
+    options = cast(Any, {"program": PROGRAM, "args": (), "workers": 2})
+    examiner, _ = make_examiner(GivenOptions(options), ExamSettings(quick=quick))
+    again = examiner.replay(Cell(Chapter.RESUME, "killed-between-checkpoints"))
+    assert ("--quick" in again.split()) == quick

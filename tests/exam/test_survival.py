@@ -56,6 +56,24 @@ def test_the_middle_is_between_two_checkpoints(last: int | None, saved: tuple[in
 
 
 @pytest.mark.parametrize(
+    ("last", "saved", "middle"),
+    [
+        (320, (64, 128, 192, 256, 320), 96),
+        (320, (), 160),
+        (100, (2, 4, 6, 8, 10, 12), 9),  # not after two steps
+        (7, (2, 4, 6), 5),
+        (10, (9,), 9),
+        (1, (), None),
+    ],
+)
+def test_an_early_interruption_is_between_the_first_checkpoints(
+    last: int, saved: tuple[int, ...], middle: int | None
+) -> None:
+    """After some steps, so that something can be lost."""
+    assert middle_step(Baseline(1.0, last, saved), early=True) == middle
+
+
+@pytest.mark.parametrize(
     ("saved", "middle", "other"),
     [
         ((20, 40, 60, 80), 50, 61),
