@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.check.findings import Location, Severity
@@ -46,7 +47,8 @@ class Case(NamedTuple):
     """A program that the rules check, and the program's job. In `sources`, the program's own file comes first.
 
     If `strict` is True, the rules ignore code that a run may not reach, such as code in branches. When a failure has
-    to be explained, `strict` is False, since the failed code may be in a branch.
+    to be explained, `strict` is False, since the failed code may be in a branch. `places` are the directories from
+    which the program imports its own modules.
     """
 
     sources: Sequence[Source]
@@ -54,6 +56,7 @@ class Case(NamedTuple):
     keras: int = 3  # the major version of `tf.keras`
     hiding_files: Sequence[HidingFile] = ()
     strict: bool = True
+    places: Sequence[Path] = ()
 
     @property
     def tasks(self) -> str:

@@ -13,8 +13,7 @@ from clusterkit.text.printable import printable
 class Severity(enum.StrEnum):
     """ERROR marks a line that makes every run of the job fail. WARNING marks a line with which a run may succeed.
 
-    `up` refuses only programs that are not valid Python. `up` starts programs with other errors, since the check does
-    not read the packages that a program imports, and cannot know the program's intention.
+    `up` does not start a program with an error unless --no-check is given.
     """
 
     ERROR = "error"

@@ -1,4 +1,4 @@
-"""Checks that a program is valid Python. A syntax error is the only finding that stops `up` from starting a program."""
+"""Checks that a program is valid Python. `up` never starts a program with a syntax error, not even with --no-check."""
 
 from __future__ import annotations
 

@@ -11,24 +11,25 @@ from contextlib import suppress
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import ProgramFile, follow, import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules.all_rules import RULES, SILENT, check
+from clusterkit.check.rules.all_rules import FAILING, GENERAL, RULES, SILENT, check
 from clusterkit.check.source import Source
 from clusterkit.check.unmentioned import MOST
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import ProgramKind
+from clusterkit.words.model import ProgramKind, Shape
 
 MOST_AT_START = 100_000  # bytes; larger programs are not checked before a run; checking this size takes about 0.5 s
 # Modules that Python loads before the program. A file with such a name does not hide the module.
 _ALWAYS_LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
-
-
+# What a program mentions that chooses Keras 2 by itself.
+_KERAS_2 = re.compile(rf"^tf_keras\b|^{LEGACY}$")
 _DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -38,17 +39,31 @@ class NotChecked(ClusterkitError):
     exit_code = 2
 
 
-def doubts_of(job: JobSpec) -> list[Finding]:
-    """Return the findings about mistakes with which a run of the job succeeds but does not train as intended.
+class Foreseen(NamedTuple):
+    """What is known of a program before a run.
 
-    If the program can't be checked, return an empty list: a run does not depend on this check.
+    `failures` are findings about lines at which every run of the job fails, and `doubts` about mistakes with which a
+    run succeeds but does not train as intended.
     """
+
+    failures: list[Finding]
+    doubts: list[Finding]
+
+
+def foresee(job: JobSpec) -> Foreseen:
+    """Check the program of a job before a run.
+
+    If the program can't be checked, nothing is foreseen: a run does not depend on this check.
+    """
+    rules = (*(FAILING if job.check else ()), *(SILENT if job.shape is not Shape.SINGLE else ()))
     with suppress(Exception):  # the files may contain anything
         file, root = program_of(job)
         followed = follow(file, root, packages=(), most=MOST_AT_START)
-        if not followed.left_out:
-            return _checked(job, root, followed.files, strict=True, rules=SILENT)
-    return []  # since some files were not read, findings might be wrong
+        if not followed.left_out:  # otherwise, some files were not read, and findings might be wrong
+            found = _checked(job, root, followed.files, strict=True, rules=rules)
+            failures = [one for one in found if one.severity is Severity.ERROR and one.id in FAILING]
+            return Foreseen(failures, [one for one in found if one.id in SILENT])
+    return Foreseen([], [])
 
 
 def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
@@ -74,7 +89,7 @@ def _checked(
     if not files or not is_text(files[0].path, files[0].text):
         raise NotChecked(f"{job.program} can't be read as Python. Only Python programs can be checked.")
     if not imports_tensorflow(files):
-        rules = {"undefined-name"}.intersection(rules)
+        rules = [one for one in rules if one in GENERAL]
     hides = list(_hiding_files(root)) if "hides-module" in rules else []
     read: list[Source] = []
     for text, _, path in files:
@@ -84,7 +99,7 @@ def _checked(
             if not read:
                 return [_unreadable(job, path, error)]
     with suppress(RecursionError):
-        return check(Case(read, job, _keras(job), hides, strict), rules)
+        return check(Case(read, job, _keras(job, read), hides, strict, import_roots(root)), rules)
     return []
 
 
@@ -124,9 +139,14 @@ def _packages() -> set[str]:
     return packages
 
 
-def _keras(job: JobSpec) -> int:
+def _keras(job: JobSpec, sources: Sequence[Source]) -> int:
+    """Return the major version of Keras whose models the program trains, as far as can be told."""
+    if job.keras:
+        return job.keras
     envs = [os.environ, job.setup.env, *(setup.env for setup in job.setups.values())]
-    return job.keras or (2 if any(env.get(LEGACY) in YES for env in envs) else 3)
+    if any(env.get(LEGACY) in YES for env in envs):
+        return 2
+    return 2 if any(source.mentions(_KERAS_2) for source in sources) else 3
 
 
 def _module(file: Path, roots: list[Path]) -> str:

@@ -112,11 +112,14 @@ class Source:
 
     def dotted(self, node: ast.AST | None) -> str:
         """Return a full name, such as `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
-        name = _ALIAS.sub("", self._imported_name(node))
+        name = _ALIAS.sub("", self.imported_name(node))
         return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
 
-    def _imported_name(self, node: ast.AST | None) -> str:
-        """Return the full name of an imported object, or of an attribute of such an object; empty for other nodes."""
+    def imported_name(self, node: ast.AST | None) -> str:
+        """Return the full name of an imported object, or of an attribute of such an object; empty for other nodes.
+
+        Unlike `dotted`, it leaves aliases of TensorFlow's own as they are, such as `tensorflow.compat.v2`.
+        """
         passed: dict[ast.AST | None, None] = {}
         while node not in self._names and node not in passed:
             passed[node] = None
@@ -249,8 +252,8 @@ class Source:
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_exit_block(self, statement: ast.stmt) -> bool:
-        """Return whether the statement may return, raise, exit or serve forever, so that code below is not reached."""
-        return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
+        """Return whether the statement may return, raise, exit or never end, so that code below is not reached."""
+        return any(isinstance(n, _LEAVES) or self._may_end(n) or _is_endless(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:
         """Return whether a node is a call that may end or block the process, perhaps in a function of this file."""
@@ -268,6 +271,11 @@ def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
     """Return a call's argument with this position or name; None if the call has no such argument."""
     named = (keyword.value for keyword in call.keywords if keyword.arg == name)
     return call.args[index] if index < len(call.args) else next(named, None)
+
+
+def _is_endless(node: ast.AST) -> bool:
+    """Return whether a node is a loop such as `while True:`."""
+    return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
 
 
 def _is_text(node: ast.AST) -> bool:

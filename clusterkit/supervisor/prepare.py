@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
+from clusterkit.check.findings import Finding
 from clusterkit.job import preflight
 from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
@@ -85,14 +86,25 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
-    return Prepared(job, run_id, resume, (*given.notes, *warnings), tuple(_doubts(job)) if must_parse else ())
+    return Prepared(job, run_id, resume, (*given.notes, *warnings), _foreseen(job) if must_parse else ())
 
 
-def _doubts(job: JobSpec) -> Iterator[str]:
-    if job.shape is not Shape.SINGLE and job.program.kind is not ProgramKind.COMMAND:
-        from clusterkit.check.reading import doubts_of  # imported here since other jobs don't need the rules
+def _foreseen(job: JobSpec) -> tuple[str, ...]:
+    """Return the doubts about a job's program. Raises BadJob if the program fails in every run."""
+    if job.program.kind is ProgramKind.COMMAND or not (job.check or job.shape is not Shape.SINGLE):
+        return ()
+    from clusterkit.check.reading import foresee  # imported here since other jobs don't need the rules
 
-        yield from (f"{one.location}: {one.what} {one.advice}" for one in doubts_of(job))
+    foreseen = foresee(job)
+    if foreseen.failures:
+        failures = sorted(foreseen.failures, key=lambda one: (one.location.file, one.location.line))
+        raise BadJob([*map(_told, failures), "With --no-check, it is started anyway."])
+    return tuple(map(_told, foreseen.doubts))
+
+
+def _told(finding: Finding) -> str:
+    """Return a finding as one line."""
+    return f"{finding.location}: {finding.what} {finding.advice}"
 
 
 def _preflight(job: JobSpec) -> Preflight:

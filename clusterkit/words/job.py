@@ -213,6 +213,7 @@ class JobSpec:
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
     keras: int | None = None  # the major version of Keras behind `tf.keras`; None: TensorFlow's default
+    check: bool = True  # True to refuse a program with a line at which every run fails
     patches: bool = True  # True to patch Keras where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
     hosts: HostRequest = field(default_factory=HostRequest)

@@ -177,6 +177,9 @@ class LibraryOptions(TypedDict, total=False):
             "[N|required|required:N]",
         ),
     ]
+    check: Annotated[
+        bool, Option("Refuse a program with a line at which every run fails, before anything starts.", field="check")
+    ]
     patches: Annotated[bool, Option("Patch Keras where it fails or is wrong on several workers.", field="patches")]
 
 

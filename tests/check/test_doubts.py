@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.check.reading import doubts_of
+from clusterkit.check.reading import foresee
 from clusterkit.check.rules.all_rules import RULES, SILENT
 from clusterkit.explain.rows import silent
 from clusterkit.words.job import JobSpec
@@ -71,12 +71,12 @@ def test_only_mistakes_with_which_runs_succeed_are_doubts(program: Callable[[str
     """Not those with which runs fail, which `up` explains when that happens; each has a row that explains it."""
     assert set(SILENT) < set(RULES)
     assert {row.id for row in silent.ROWS} == {*SILENT, "data-ran-out"}
-    (doubt,) = doubts_of(job(program(f"{SHUFFLED}prnt(1)\n")))
+    (doubt,) = foresee(job(program(f"{SHUFFLED}prnt(1)\n"))).doubts
     assert doubt.id == "unseeded-rows"
     assert f"{doubt.location}: {doubt.what}".startswith(WHAT)
     assert doubt.advice.startswith(FIX)
-    assert doubts_of(job(program(SEEDED))) == []
-    assert doubts_of(job(program(SHUFFLED), workers=1)) == []
+    assert foresee(job(program(SEEDED))).doubts == []
+    assert foresee(job(program(SHUFFLED), workers=1)).doubts == []
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -92,15 +92,15 @@ def test_whatever_is_in_a_program_there_is_an_answer(program: Callable[[str], Pa
         )
     path = program("")
     path.write_bytes(text.encode(errors="surrogateescape"))
-    assert len(doubts_of(job(path))) <= 1
+    assert len(foresee(job(path)).doubts) <= 1
 
 
 @pytest.mark.timeout(120)
 def test_long_chains_of_attributes_take_no_time(program: Callable[[str], Path]) -> None:
     """A file whose names have hundreds of parts is checked long before the deadline; a larger one is not checked."""
     chains = ("x" + ".y" * 900 + "\n") * 50
-    assert len(doubts_of(job(program(f"{chains}{SHUFFLED}")))) == 1
-    assert doubts_of(job(program(f"{chains * 2}{SHUFFLED}"))) == []
+    assert len(foresee(job(program(f"{chains}{SHUFFLED}"))).doubts) == 1
+    assert foresee(job(program(f"{chains * 2}{SHUFFLED}"))).doubts == []
 
 
 @pytest.mark.process

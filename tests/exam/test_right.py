@@ -18,7 +18,7 @@ from tests.support import CHILDREN, ROOT
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(400)]
 RIGHT = CHILDREN / "right"
 EQUALITY, KILLED, EXPORT = "equality/1-against-2", "resume/killed-between-checkpoints", "survival/interrupted/exporting"
-DRAWN = 2  # programs that `make test` examines
+DRAWN = 1  # programs that `make test` examines
 SECONDS = 360
 
 
@@ -93,7 +93,7 @@ def test_there_are_many_programs() -> None:
     assert Program("loops", "accumulated") in PROGRAMS
 
 
-def test_two_right_programs_are_not_accused(tmp_path: Path) -> None:
+def test_a_drawn_program_is_not_accused(tmp_path: Path) -> None:
     """Drawn by chance."""
     seed = random.randrange(2**32)
     drawn = random.Random(seed).sample(PROGRAMS, DRAWN)

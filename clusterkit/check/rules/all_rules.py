@@ -15,6 +15,7 @@ from clusterkit.check.rules.endless import endless_epoch
 from clusterkit.check.rules.forks import forks
 from clusterkit.check.rules.handlers import replaced_handler
 from clusterkit.check.rules.metrics import assigned_metric, metric_of_one_worker
+from clusterkit.check.rules.missing import missing_module, missing_name
 from clusterkit.check.rules.own_clusters import (
     SERVER,
     chief_without_a_chief,
@@ -258,6 +259,8 @@ RULES = {
     "shard-of-one-pipeline": shard_of_one_pipeline,
     "one-step-at-a-time": one_step_at_a_time,
     "undefined-name": undefined_name,
+    "missing-module": missing_module,
+    "missing-name": missing_name,
     "counting-schedule": counting_schedule,
     "handler-before-the-strategy": replaced_handler,
     "shared-backup": shared_backup,
@@ -273,13 +276,25 @@ SILENT = (
 )
 
 
+# The rules that may find a line at which every run of the job fails. `up` does not start a program with such a line.
+FAILING = (
+    *("strategy-too-late", "wrong-strategy", "dataset-creator", "coordinator-everywhere", "keras-3-fit"),
+    *("unscoped-layer", "undefined-name", "missing-module", "missing-name"),
+)
+# The rules that also apply to programs without TensorFlow.
+GENERAL = ("undefined-name", "missing-module")
+
+
 def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
     """Return the findings of the rules with these ids, by default of all rules."""
-    return [
+    found = [
         Finding(id_, hit.location, hit.what, hit.advice, hit.word, hit.severity)
         for id_ in rules
         for hit in RULES[id_](case)
     ]
+    # A rule that knows a name says more about its absence than that it is missing.
+    known = {one.location for one in found if one.id != "missing-name"}
+    return [one for one in found if one.id != "missing-name" or one.location not in known]
 
 
 def _keys_in_json(source: Source, value: ast.AST | None) -> set[str]:

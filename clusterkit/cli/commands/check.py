@@ -23,7 +23,7 @@ def check(as_json: bool, **values: object) -> None:
     """Find mistakes in PROGRAM when it is run as this job. The program is neither started nor imported.
 
     Takes the job options of `up`. The exit code is 1 if there is an error, that is, a line at which every run of the
-    job fails. `up` itself refuses only programs that are not valid Python.
+    job fails. `up` does not start a program with an error, except with --no-check.
     """
     from clusterkit.check.findings import Severity, as_text
     from clusterkit.check.findings import as_json as document

@@ -1,0 +1,142 @@
+"""The rules about modules that are not installed, and about names that TensorFlow, Keras and NumPy do not have.
+
+They apply where the tasks use clusterkit's own environment. What another interpreter, or another host, has installed is
+not looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+
+from clusterkit.check.case import Case, Hit
+from clusterkit.check.findings import Severity
+from clusterkit.check.installed import is_in, is_installed, missing_part, version_of
+from clusterkit.check.parsing import has_own_python
+from clusterkit.check.source import Source
+
+_PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras 2", "numpy": "NumPy"}
+# Code that tests what is installed, or which version, and errors that show it.
+_TESTS = re.compile(r"version|'hasattr'|'getattr'|'find_spec'|TYPE_CHECKING|PY2|PY3")
+_HANDLERS = re.compile(r"'(?:ImportError|ModuleNotFoundError|AttributeError|Exception|BaseException)'|suppress|raises")
+# A program that mentions these may find modules elsewhere, create them, or install them.
+_FINDERS = re.compile(
+    r"^(?:sys\.path|sys\.modules|sys\.meta_path|site|importlib|subprocess|imp|zipimport|runpy)(?:\.|$)"
+)
+_MAKERS = re.compile(r"\.py$|\bpip\b|\bgit clone\b|\bPYTHONPATH\b|^(?:system|popen|exec|eval|__import__|__path__)$")
+
+
+def missing_module(case: Case) -> Iterator[Hit]:
+    """Find imports of modules that are not installed, and that the program does not have either."""
+    if not _knows_environment(case) or any(_may_find_modules(source) for source in case.sources):
+        return
+    told = set[str]()
+    for source in case.sources:
+        for node, module in _imported_modules(source):
+            top = module.partition(".")[0]
+            if top in told or not case.applies(source, node) or _is_guarded(source, node):
+                continue
+            if not is_in(top, case.places) and not is_installed(top):
+                told.add(top)
+                what = (
+                    f"The tasks' interpreter, {sys.executable}, has no module {top}, so every run fails at this line."
+                )
+                advice = "Install what provides it in this environment, or choose another interpreter with --python."
+                yield Hit(source.location(node), what, advice, top, case.severity())
+
+
+def missing_name(case: Case) -> Iterator[Hit]:
+    """Find names that the installed TensorFlow, Keras or NumPy does not have, such as `tf.estimator`."""
+    if not _knows_environment(case) or any("modules" in _attributes(source) for source in case.sources):
+        return
+    packages = {package for package in _PACKAGES if not is_in(package, case.places)}  # not the program's own
+    set_here = {name for source in case.sources for name in _set_names(source)}
+    told = dict[str, Hit]()
+    for source in case.sources:
+        for node, name in _names_of(packages, source):
+            missing = missing_part(name, case.keras)
+            if not missing or missing in set_here or _is_guarded(source, node):
+                continue
+            hit = _hit(case, source, node, missing)
+            if missing not in told or (told[missing].severity, hit.severity) == (Severity.WARNING, Severity.ERROR):
+                told[missing] = hit
+    yield from told.values()
+
+
+def _hit(case: Case, source: Source, node: ast.AST, missing: str) -> Hit:
+    top, _, rest = missing.partition(".")
+    is_sure = case.strict and case.applies(source, node)
+    fate = "every run fails at this line" if is_sure else "a run that gets to this line fails"
+    name = " ".join(filter(None, (_PACKAGES[top], version_of(top))))
+    shown = f"tf.{rest}" if top == "tensorflow" else f"np.{rest}" if top == "numpy" else missing
+    advice = "Use what this version has instead, or another version with --python."
+    if top == "tensorflow" and not missing_part(f"tensorflow.compat.v1.{rest}"):
+        advice = f"It is a name of TensorFlow 1, which tf.compat.v1.{rest} still has."
+    return Hit(source.location(node), f"{name} has no {shown}, so {fate}.", advice, shown, case.severity(is_sure))
+
+
+def _knows_environment(case: Case) -> bool:
+    """Return whether the tasks run in clusterkit's own environment, so that its packages are theirs."""
+    job = case.job
+    paths = [setup.env.get("PYTHONPATH") for setup in job.every_setup.values()]
+    return not has_own_python(job) and not job.hosts.count and not any(paths)
+
+
+def _may_find_modules(source: Source) -> bool:
+    """Return whether a file may find, create or install modules in ways that can't be followed."""
+    names = (source.imported_name(node) for node in source.nodes)
+    return any(map(_FINDERS.search, names)) or source.mentions(_MAKERS)
+
+
+def _attributes(source: Source) -> set[str]:
+    return {node.attr for node in source.nodes if isinstance(node, ast.Attribute)}
+
+
+def _imported_modules(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    for node in source.nodes:
+        match node:
+            case ast.Import(names=aliases):
+                yield from ((node, alias.name) for alias in aliases)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield node, module
+
+
+def _names_of(packages: set[str], source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the full names of what a file imports from packages, or reads there, each with its node."""
+    for node in source.nodes:
+        found = list[str]()
+        match node:
+            case ast.Import(names=aliases):
+                found = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(module), names=aliases, level=0):
+                found = [module if alias.name == "*" else f"{module}.{alias.name}" for alias in aliases]
+            case ast.Attribute(ctx=ast.Load()):
+                found = [source.imported_name(node)]
+        yield from ((node, name) for name in found if name.partition(".")[0] in packages)
+
+
+def _set_names(source: Source) -> Iterator[str]:
+    """Yield the full names of imported objects to which a file assigns, as in `tf.contrib = other`."""
+    for node in source.nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield source.imported_name(node)
+
+
+def _is_guarded(source: Source, node: ast.AST) -> bool:
+    """Return whether the program expects that the name may be missing: it handles the error, or tests a version."""
+    for outer in source.enclosing(node):
+        match outer:
+            case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
+                if any(each.type is None or _HANDLERS.search(ast.dump(each.type)) for each in handlers):
+                    return True
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                if any(_HANDLERS.search(ast.dump(item.context_expr)) for item in items):
+                    return True
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+                if _TESTS.search(ast.dump(test)):
+                    return True
+            case ast.BoolOp() if _TESTS.search(ast.dump(outer)):
+                return True
+    return False
