@@ -42,6 +42,7 @@ def modules(text: str, **more: Any) -> list[Finding]:
         (f"from keras.utils import np_utils  {HERE}\n", 3, "Keras 3"),
         (f"{TF}tf.keras.layers.Dens(1)  {HERE}\n", 3, "has no tf.keras.layers.Dens,"),
         (f"from tensorflow.keras.wrappers import scikit_learn  {HERE}\n", 2, "has no tf.keras.wrappers,"),
+        (f"{TF}x = tf.keras.utils.PyDataset  {HERE}\n", 2, "Use what this version has instead"),
         (f"{NP}x = np.float(1)  {HERE}\n", 3, "has no np.float, so every run fails at this line"),
         (f"{NP}x = np.float_(1)  {HERE}\n", 3, "has no np.float_,"),
         (f"{TF}def f(x):\n    return tf.contrib.foo  {HERE}\n", 3, "a run that gets to this line fails"),

@@ -67,7 +67,7 @@ def test_tasks_without_peers_may_train_alone(up: Any, options: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ("none", WhyAlone.NEVER_CONNECTED),
+        pytest.param("none", WhyAlone.NEVER_CONNECTED, marks=pytest.mark.long),
         ("forgotten", WhyAlone.NO_SCOPE),
         ("scope", None),
         pytest.param("scope second", WhyAlone.ONE_FIT, marks=pytest.mark.long),

@@ -55,6 +55,7 @@ def test_workloads_train_on_every_row(up: Callable[..., Up], tmp_path: Path, wor
     assert len(rows) > 500
 
 
+@pytest.mark.long
 def test_the_starter_trains_on_every_row(up: Callable[..., Up], tmp_path: Path) -> None:
     """What `clusterkit init` writes."""
     program = ROOT / "clusterkit" / "starter" / "train.py"

@@ -11,6 +11,7 @@ pytest_plugins = ["pytester"]
 PROGRAM = repr(str(CHILDREN / "verified.py"))
 
 
+@pytest.mark.long
 @pytest.mark.tensorflow
 @pytest.mark.timeout(300)
 def test_a_job_that_differs_fails_its_test(session: pytest.Pytester) -> None:

@@ -23,6 +23,7 @@ pytestmark = [
 PROGRAM = CHILDREN / "keras_copies.py"
 
 
+@pytest.mark.long
 def test_copies_train_alike(up: Callable[..., Up], tmp_path: Path) -> None:
     """So does a step with functions of its own: one for XLA, and one that its test step calls, too."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}

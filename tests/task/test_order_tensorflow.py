@@ -31,7 +31,7 @@ def orders(
 @pytest.mark.parametrize(
     "kinds",
     [
-        pytest.param(LOOPS, id="loops"),
+        pytest.param(LOOPS, id="loops", marks=pytest.mark.long),
         pytest.param(FITS, id="fits", marks=pytest.mark.skipif(OLD_KERAS, reason="so old a Keras is refused")),
     ],
 )

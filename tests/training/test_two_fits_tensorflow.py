@@ -26,6 +26,7 @@ def trained(directory: Path, die_after: int = 0) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_two_fits_keep_their_checkpoints_apart(tmp_path: Path) -> None:
     """Both train their three epochs of four batches; killed in the second, the first one is not trained again."""
     batches, whole = trained(tmp_path / "whole")

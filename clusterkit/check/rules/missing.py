@@ -72,16 +72,20 @@ def _hit(case: Case, source: Source, node: ast.AST, missing: str) -> Hit:
     name = " ".join(filter(None, (_PACKAGES[top], version_of(top))))
     shown = f"tf.{rest}" if top == "tensorflow" else f"np.{rest}" if top == "numpy" else missing
     advice = "Use what this version has instead, or another version with --python."
-    if top == "tensorflow" and not missing_part(f"tensorflow.compat.v1.{rest}"):
+    is_of_tensorflow = top == "tensorflow" and not rest.startswith(("keras.", "compat."))
+    if is_of_tensorflow and not missing_part(f"tensorflow.compat.v1.{rest}"):
         advice = f"It is a name of TensorFlow 1, which tf.compat.v1.{rest} still has."
     return Hit(source.location(node), f"{name} has no {shown}, so {fate}.", advice, shown, case.severity(is_sure))
 
 
 def _knows_environment(case: Case) -> bool:
-    """Return whether the tasks run in clusterkit's own environment, so that its packages are theirs."""
+    """Return whether the tasks run in clusterkit's own environment, so that its packages are theirs.
+
+    A module that is loaded before the program may change the others.
+    """
     job = case.job
     paths = [setup.env.get("PYTHONPATH") for setup in job.every_setup.values()]
-    return not has_own_python(job) and not job.hosts.count and not any(paths)
+    return not has_own_python(job) and not job.hosts.count and not job.preload and not any(paths)
 
 
 def _may_find_modules(source: Source) -> bool:
