@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from clusterkit.check.findings import Location, Severity
 from clusterkit.check.source import Source
@@ -43,12 +42,35 @@ class Hit(NamedTuple):
     severity: Severity = Severity.WARNING
 
 
+class Environment(Protocol):
+    """What the interpreter of the tasks can import, beside the modules of the program itself."""
+
+    @property
+    def interpreter(self) -> str:
+        """The path of the interpreter."""
+
+    def has_module(self, name: str) -> bool:
+        """Return whether a top-level module can be imported, from the environment or as one of the program's own."""
+
+    def is_package(self, name: str) -> bool:
+        """Return whether the environment has this package, and the program has no module of the same name."""
+
+    def missing_part(self, name: str, keras: int) -> str:
+        """Return the first part of a full name that its package does not define; "" if it exists, or if nobody knows.
+
+        For `tensorflow.contrib.slim`, the result is `tensorflow.contrib`. `keras` is the major version of `tf.keras`.
+        """
+
+    def version(self, package: str) -> str:
+        """Return the version of a package; "" if it is unknown."""
+
+
 class Case(NamedTuple):
     """A program that the rules check, and the program's job. In `sources`, the program's own file comes first.
 
     If `strict` is True, the rules ignore code that a run may not reach, such as code in branches. When a failure has
-    to be explained, `strict` is False, since the failed code may be in a branch. `places` are the directories from
-    which the program imports its own modules.
+    to be explained, `strict` is False, since the failed code may be in a branch. `environment` is None if the packages
+    of the tasks' interpreter are unknown.
     """
 
     sources: Sequence[Source]
@@ -56,7 +78,7 @@ class Case(NamedTuple):
     keras: int = 3  # the major version of `tf.keras`
     hiding_files: Sequence[HidingFile] = ()
     strict: bool = True
-    places: Sequence[Path] = ()
+    environment: Environment | None = None
 
     @property
     def tasks(self) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -26,6 +28,32 @@ _REMOVED = ("__expired_attributes__", "__former_attrs__")
 _REMOVED_FILE = "_expired_attrs_2_0.py"
 # The builtins of which NumPy had aliases until version 1.24.
 _FORMER_ALIASES = frozenset({"object", "float", "int", "complex"})
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The environment of clusterkit's own interpreter. The program imports its own modules from `places`."""
+
+    places: Sequence[Path]
+
+    @property
+    def interpreter(self) -> str:
+        return sys.executable
+
+    def has_module(self, name: str) -> bool:
+        return is_in(name, self.places) or is_installed(name)
+
+    def is_package(self, name: str) -> bool:
+        return not is_in(name, self.places) and is_installed(name)
+
+    def missing_part(self, name: str, keras: int) -> str:
+        return missing_part(name, keras)
+
+    def version(self, package: str) -> str:
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
+        return ""
+
 
 Names = Mapping[str, str]  # maps each name to the module from which it is imported; "" if it is defined here
 
@@ -48,7 +76,7 @@ def is_installed(module: str) -> bool:
 def missing_part(name: str, keras: int = 3) -> str:
     """Return the first part of a full name that its package does not define; "" if it exists, or if nobody knows.
 
-    For `tensorflow.contrib.slim`, the result is `tensorflow.contrib`. `keras` is the major version of `tf.keras`.
+    `keras` is the major version of `tf.keras`.
     """
     top, *parts = name.split(".")
     if top == "numpy":
@@ -73,18 +101,11 @@ def missing_part(name: str, keras: int = 3) -> str:
     return ""
 
 
-def version_of(package: str) -> str:
-    """Return the version of an installed package; "" if it is unknown."""
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
-    return ""
-
-
 def _missing_in_numpy(parts: list[str]) -> str:
     place = _directory("numpy")
     if place is None or not parts:
         return ""
-    removed = set(_FORMER_ALIASES) if version_of("numpy").partition(".")[0] == "2" else set()
+    removed = set(_FORMER_ALIASES) if Installed(()).version("numpy").partition(".")[0] == "2" else set()
     for file in (place / "__init__.py", place / _REMOVED_FILE):
         removed |= _keys_of_removed(file)
     names = _names(place, may_be_dynamic=True) or {}

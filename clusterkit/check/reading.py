@@ -16,6 +16,7 @@ from typing import NamedTuple
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import ProgramFile, follow, import_roots, imports_tensorflow, program_files, program_of
+from clusterkit.check.installed import Installed
 from clusterkit.check.parsing import has_own_python, is_text, shown
 from clusterkit.check.rules.all_rules import FAILING, GENERAL, RULES, SILENT, check
 from clusterkit.check.source import Source
@@ -99,8 +100,20 @@ def _checked(
             if not read:
                 return [_unreadable(job, path, error)]
     with suppress(RecursionError):
-        return check(Case(read, job, _keras(job, read), hides, strict, import_roots(root)), rules)
+        return check(Case(read, job, _keras(job, read), hides, strict, environment_of(job, root)), rules)
     return []
+
+
+def environment_of(job: JobSpec, root: Path) -> Installed | None:
+    """Return what the tasks can import if they use clusterkit's own environment; otherwise None.
+
+    `root` is the directory from which the program imports its own modules. A module that is loaded before the program
+    may change the others.
+    """
+    paths = [setup.env.get("PYTHONPATH") for setup in job.every_setup.values()]
+    if has_own_python(job) or job.hosts.count or job.preload or any(paths):
+        return None
+    return Installed(import_roots(root))
 
 
 def _unreadable(job: JobSpec, path: Path, error: BaseException) -> Finding:

@@ -183,8 +183,9 @@ class Source:
         return None if many or None in inside else [text for texts in inside for text in texts or ()]
 
     def mentions(self, words: re.Pattern[str]) -> bool:
-        """Return whether a name or string in the file contains one of the words."""
-        texts = (getattr(node, field, "") for node in self.nodes for field in ("value", "id", "attr", "name", "module"))
+        """Return whether a name or string in the file contains one of the words. Docstrings are no code."""
+        nodes = (node for node in self.nodes if not _is_text(self._parents.get(node)))
+        texts = (getattr(node, field, "") for node in nodes for field in ("value", "id", "attr", "name", "module"))
         return any(isinstance(text, str) and words.search(text) for text in texts)
 
     def may_escape(self, node: ast.AST) -> bool:
@@ -253,16 +254,16 @@ class Source:
 
     def _may_exit_block(self, statement: ast.stmt) -> bool:
         """Return whether the statement may return, raise, exit or never end, so that code below is not reached."""
-        return any(isinstance(n, _LEAVES) or self._may_end(n) or _is_endless(n) for n in _walk(statement, _DEFERRED))
+        return any(isinstance(n, _LEAVES) or self.may_end(n) or _is_endless(n) for n in _walk(statement, _DEFERRED))
 
-    def _may_end(self, node: ast.AST) -> bool:
+    def may_end(self, node: ast.AST) -> bool:
         """Return whether a node is a call that may end or block the process, perhaps in a function of this file."""
         if not isinstance(node, ast.Call):
             return False
         name, own = last_part(node), self.value(node.func)
         if isinstance(own, _DEFERRED) and own not in self._ends:
             self._ends[own] = False
-            self._ends[own] = any(map(self._may_end, ast.walk(own)))
+            self._ends[own] = any(map(self.may_end, ast.walk(own)))
         ends = name in _EXITS or (name == "join" and not node.args and not node.keywords)
         return ends or (own is not None and self._ends.get(own, False))
 
@@ -278,7 +279,7 @@ def _is_endless(node: ast.AST) -> bool:
     return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
 
 
-def _is_text(node: ast.AST) -> bool:
+def _is_text(node: ast.AST | None) -> bool:
     """Return whether the statement is only a constant, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 

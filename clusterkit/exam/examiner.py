@@ -188,7 +188,7 @@ class Examiner:
         sizes = [workers, *([2 * workers] if self.wide else [])]
         leader = runs.leader(unbroken)
         second_fit = None if leader is None else step_of_second_fit(leader)
-        resuming = resumptions(job, baseline, workers, recorded, pace, exact, early=self.quick)
+        resuming = resumptions(job, baseline, recorded, pace, exact, early=self.quick)
         if second_fit is not None:  # right after the first experiment, since it explains what others may find, too
             resuming.insert(1, second_fit_killed(job, second_fit, pace))
         return breadth_first(

@@ -15,6 +15,7 @@ from clusterkit.chaos.model import Baseline
 from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.model import Cell, Chapter
 from clusterkit.exam.pace import StepPace, recorded_end
+from clusterkit.exam.runs import workers_of
 from clusterkit.exam.survival import (
     EXPORT,
     POWER,
@@ -116,7 +117,6 @@ def comparisons(sizes: Sequence[int], pace: StepPace, last: int) -> list[Experim
 def resumptions(
     job: JobSpec,
     baseline: Baseline,
-    workers: int,
     recorded: Collection[int],
     pace: StepPace,
     is_exact: bool,
@@ -142,6 +142,7 @@ def resumptions(
         end = recorded_end(saved, recorded, last, pace) if is_exact else None
         cost = pace.seconds(saved, 1) + pace.seconds((end or last) - saved + 1, 1)
         found.append(Experiment((STOPPED_LATER,), StopAndResume(Interruption(leader, saved)), end, cost))
+    workers = workers_of(job)
     if workers:
         others = workers - 1 or 2
         cell = Cell(Chapter.RESUME, f"continued-by-{number_of('worker', others).replace(' ', '-')}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding
+from clusterkit.check.reading import environment_of
 from clusterkit.check.rules.all_rules import RULES, check
 from clusterkit.check.source import Source
 from clusterkit.words.model import ProgramKind
@@ -30,7 +32,8 @@ def findings(
     texts = {"main.py": text, **(files or {})}
     names = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in texts}
     sources = [Source(name, names[name], source.encode(), name != "main.py") for name, source in texts.items()]
-    return check(Case(sources, job, options.get("keras", 3), hides, strict), rules)
+    environment = environment_of(job, Path("nowhere"))
+    return check(Case(sources, job, options.get("keras", 3), hides, strict, environment), rules)
 
 
 def told(text: str, **more: Any) -> list[str]:

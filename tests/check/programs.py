@@ -205,7 +205,8 @@ PROGRAMS = [
     ),
     Row(
         "unseeded-shuffle",
-        f"{GANG}data = tf.data.Dataset.range(9).shuffle(9)  # here\n",
+        f"{GANG}data = tf.data.Dataset.range(9).shuffle(9)  # here\n"
+        "rows = strategy.experimental_distribute_dataset(data)\n",
         (
             ("shuffle(9)", "shuffle(9, seed=3)"),
             ("shuffle(9)", "shuffle(9, 3)"),

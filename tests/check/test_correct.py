@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.check.checks import told
+from tests.check.look_alikes import PROGRAMS as LOOK_ALIKES
 
 GANG: dict[str, Any] = {"workers": 2}
 PS: dict[str, Any] = {"workers": 2, "ps": 1}
@@ -294,3 +295,19 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_correct_program_has_no_finding(job: dict[str, Any], text: str) -> None:
     """A false warning is worse than none."""
     assert told(text, **job) == []
+
+
+@pytest.mark.parametrize("patches", [True, False])
+@pytest.mark.parametrize("text", LOOK_ALIKES.values(), ids=LOOK_ALIKES)
+def test_what_only_looks_like_a_mistake_is_none(text: str, patches: bool) -> None:
+    """With and without the patches of Keras."""
+    assert told(text, patches=patches, **GANG) == []
+
+
+def test_a_docstring_is_no_code_for_tasks() -> None:
+    """Its words do not say that the program knows its task; nor do words that contain others."""
+    fit = "import tensorflow as tf\n" + FIT
+    for more in ('"""Ranks images: a task for one process."""\n', "x = tf.RaggedTensor\n", "multitask = 1\n"):
+        assert told(more + fit if more[0] == '"' else fit + more, workers=2) == ["no-strategy"]
+    for more in ("task_id = 1\n", "rank = 0\n", "local_rank = 0\n", "import jax\n", "x = {'task': 1}\n"):
+        assert told(fit + more, workers=2) == []

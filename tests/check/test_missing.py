@@ -10,8 +10,16 @@ import pytest
 
 from clusterkit.check import installed
 from clusterkit.check.findings import Finding, Severity
+from clusterkit.check.reading import findings_of
+from clusterkit.words.model import ProgramKind
 from tests.check.checks import HERE, findings, line_of
+from tests.histories import build_job
 
+SERVED = (
+    "resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()\n"
+    "if resolver.task_type in ('worker', 'ps'):\n    tf.distribute.Server(resolver.cluster_spec()).join()\n"
+    "strategy = tf.distribute.ParameterServerStrategy(resolver)\n"
+)
 NAMES, MODULES = ["missing-name"], ["missing-module"]
 TF = "import tensorflow as tf\n"
 V1 = "import tensorflow.compat.v1 as tf\n"
@@ -179,3 +187,24 @@ def test_what_tensorflow_has_is_not_missing() -> None:
     version = 3 if tf.keras.__version__.startswith("3") else 2
     for module, place in places.items():
         assert [name for name in dir(place) if installed.missing_part(f"{module}.{name}", version)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("import tf_keras as keras\n", 2),
+        ("from tf_keras import layers\n", 2),
+        ("import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\n", 2),
+        ("from tensorflow import keras\n", 3),
+    ],
+)
+def test_a_program_may_choose_its_keras(text: str, version: int, tmp_path: Path) -> None:
+    """fit on parameter servers fails in Keras 3 alone."""
+    (tmp_path / "train.py").write_text(
+        f"{text}import tensorflow as tf\n{SERVED}"
+        "with strategy.scope():\n    model = keras.Sequential([keras.layers.Dense(1)])\n    model.compile('sgd')\n"
+        "model.fit(rows, steps_per_epoch=4)\n"
+    )
+    options = {"program": str(tmp_path / "train.py"), "workers": 2, "ps": 1}
+    found = findings_of(build_job(options, ProgramKind.SCRIPT))
+    assert ("keras-3-fit" in [one.id for one in found]) == (version == 3)

@@ -53,7 +53,7 @@ def planned(is_exact: bool = True) -> list[Experiment]:
     return breadth_first(
         readings(renames=True, exports=False),
         comparisons([2], PACE, 320),
-        resumptions(GANG, BASELINE, 2, RECORDED, PACE, is_exact),
+        resumptions(GANG, BASELINE, RECORDED, PACE, is_exact),
         list(breaks(cells, BASELINE, RECORDED, PACE, is_exact)),
     )
 
@@ -189,4 +189,4 @@ def test_estimates_count_what_is_computed_again_and_how_long_faults_last() -> No
 
 def test_a_program_with_one_step_has_nothing_to_resume() -> None:
     """It can't be stopped between two."""
-    assert resumptions(GANG, Baseline(1.0, 1), 2, (0, 1), PACE, is_exact=True) == []
+    assert resumptions(GANG, Baseline(1.0, 1), (0, 1), PACE, is_exact=True) == []

@@ -58,7 +58,10 @@ SINGLE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneD
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *SINGLE}
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
-_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # words in cluster-aware code
+# Words in cluster-aware code. `multitask`, `linear_rank` of a matrix and `prank` are none.
+_CLUSTER_WORDS = re.compile(
+    r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|horovod|(?<![a-z])(?:task|role|(?:local|global|node|world)?_?rank)s?(?![a-rt-z])"
+)
 _SAVED = re.compile(r".*\.(?:keras|h5)")
 # Maps each callback that writes files to the name of its path argument. In Keras 2, these callbacks support several
 # workers.
@@ -174,7 +177,8 @@ def shared_file(case: Case) -> Iterator[Hit]:
 
 def no_strategy(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model in a program that does not mention strategies or other tasks."""
-    words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
+    others = r"(?<![a-z])(?:dtensor|jax|torch|byteps|mpi4py)"
+    words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|{others}")
     if case.is_distributed and not any(source.mentions(words) for source in case.sources):
         for source, fit in case.fits():
             what = f"The program creates no tf.distribute strategy, so each of the tasks ({case.tasks}) trains alone."

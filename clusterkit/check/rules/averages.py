@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
 from clusterkit.check.rules.replicas import (
@@ -21,6 +21,9 @@ from clusterkit.check.source import Source, argument
 _SCALE = "Scale the regularization losses: add tf.nn.scale_regularization_loss(sum(model.losses)) to the loss."
 _MEANS = {"tensorflow.reduce_mean", "tensorflow.math.reduce_mean", "keras.ops.mean"}
 _SUMS = {"tensorflow.reduce_sum", "tensorflow.math.reduce_sum", "keras.ops.sum"}
+# Methods whose first argument is differentiated, and functions that add up their arguments.
+_GRADIENTS = {"gradient", "jacobian", "minimize", "compute_gradients", "scale_loss"}
+_ADDERS = {"add", "add_n", "sum", "stack"}
 _FULL = re.compile(r"repeat|divide_no_nan")  # names in code that avoids empty shares or divisions by 0
 _LOSS = re.compile(r"keras\.losses\.[A-Z]\w+")
 _SCALES = re.compile(
@@ -117,11 +120,11 @@ def _is_scaled(node: ast.AST) -> bool:
 
 
 def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.Call | None:
-    """Return a call under a gradient tape that averages over rows, such as a mean or a reduced loss; otherwise None.
+    """Return a call that averages over rows, such as a mean or a reduced loss, and whose gradient the step computes.
 
     Keras 3 losses are ignored, since they divide their mean by the number of replicas.
     """
-    for each in _under_tape(step):
+    for each in _losses(source, step):
         node: ast.AST | None = each
         function = function_of(source, node.func) if isinstance(node, ast.Call) else None
         if function is not None:
@@ -130,6 +133,60 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef, keras: int) -> ast.C
         if isinstance(node, ast.Call) and (_is_mean(source, node) or (keras == 2 and _is_reduced(source, node))):
             return node
     return None
+
+
+def _losses(source: Source, step: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield the calls whose values are added up to what a step differentiates.
+
+    Other values that are computed under a tape, such as an accuracy or the mean with which data is centred, are left
+    out: what their average is over changes no gradient, or is not the loss.
+    """
+    inside = list(ast.walk(step))
+    todo = [call.args[0] for call in inside if isinstance(call, ast.Call) and call.args and _name(call) in _GRADIENTS]
+    if not todo or not any(True for _ in _under_tape(step)):
+        yield from _under_tape(step)  # something else differentiates what is computed here
+        return
+    seen = set[ast.AST]()
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        match node:
+            case ast.Name(id=name):
+                todo += _values_in(inside, name)
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+                todo += [left, right]
+            case ast.UnaryOp(operand=operand):
+                todo.append(operand)
+            case ast.IfExp(body=first, orelse=second):
+                todo += [first, second]
+            case ast.Call(args=[*args]) if _name(node) in _ADDERS:
+                todo += args
+                todo += [part for arg in args if isinstance(arg, ast.List | ast.Tuple) for part in arg.elts]
+            case ast.Call(func=func):
+                yield node
+                # A method of a loss, or a function such as `get_scaled_loss(loss)`, passes its argument on.
+                if function_of(source, func) is None and _name(node).endswith("scaled_loss"):
+                    todo += node.args
+
+
+def _values_in(nodes: Iterable[ast.AST], name: str) -> Iterator[ast.expr]:
+    """Yield what these nodes assign or add to a name."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=value) if any(_is_named(each, name) for each in targets):
+                yield value
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if _is_named(target, name):
+                yield value
+            case ast.AugAssign(target=target, value=value) if _is_named(target, name):
+                yield value
+            case ast.NamedExpr(target=target, value=value) if target.id == name:
+                yield value
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _regularization(source: Source, step: ast.FunctionDef) -> ast.AST | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,16 +11,18 @@ from clusterkit.check.case import Case, Hit
 from clusterkit.check.rules.replicas import function_of
 from clusterkit.check.source import DISTRIBUTES, Source, argument
 
-_ENDS = {"take", "as_numpy_iterator"}
+_ENDS = {"take", "take_while", "as_numpy_iterator", "apply"}
+_STOPS = re.compile(r"^stop_training$")  # with which a callback ends `fit` within an epoch
 
 
 def endless_epoch(case: Case) -> Iterator[Hit]:
     """Find infinite datasets in calls of `fit` without a number of steps, and in loops without an exit."""
+    stops = any(source.mentions(_STOPS) for source in case.sources)
     for source in case.sources:
         for node in source.nodes:
             match node:
                 case ast.Call(func=ast.Attribute(attr="fit"), keywords=keywords):
-                    counted = any(keyword.arg in ("steps_per_epoch", None) for keyword in keywords)
+                    counted = stops or any(keyword.arg in ("steps_per_epoch", None) for keyword in keywords)
                     data = None if counted else argument(node, 0, "x")
                     advice = (
                         "Pass steps_per_epoch=rows // batch_size to fit, or make the data finite: remove repeat() or "
@@ -27,7 +30,8 @@ def endless_epoch(case: Case) -> Iterator[Hit]:
                     )
                 case ast.For(iter=data, body=body):
                     inside = [each for statement in body for each in ast.walk(statement)]
-                    if any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside):
+                    leaves = (isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
+                    if any(leaves) or any(map(source.may_end, inside)):
                         continue
                     advice = (
                         "End the loop after the steps of an epoch, with break or take(steps), or make the data finite: "

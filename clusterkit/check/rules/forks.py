@@ -12,7 +12,10 @@ from clusterkit.check.source import Source
 
 _STARTS = {"multiprocessing.Process", "multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor"}
 _TAKERS = ("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit")
+_IMPORTS = re.compile(r"\bimport (?:tensorflow|keras)\b|\bfrom (?:tensorflow|keras)\b")
 _OTHERWISE = re.compile("spawn|forkserver|get_context")  # words in code that starts processes without a fork
+# TensorFlow's functions that need none of its threads: they read, write and encode files of records.
+_PLAIN = re.compile(r"\btf\.(?:io\.(?:TFRecord\w+|gfile\b)|train\.(?:\w*Example|Features?|\w+List)\b)")
 _USES = re.compile(r"\b(?:tf|tensorflow|keras)\.|\.(?:predict|fit|evaluate)\(|\bmodel\(")
 
 
@@ -44,4 +47,15 @@ def _runs_tensorflow(source: Source, target: ast.AST | None) -> bool:
         else [target]
     )
     functions = [function for each in given if (function := function_of(source, each)) is not None]
-    return any(_USES.search(ast.unparse(each)) for function in functions for each in reached(source, function))
+    texts = [ast.unparse(each) for function in functions for each in reached(source, function)]
+    # A process that imports TensorFlow itself, in a program that does not, has the threads.
+    if any(_IMPORTS.search(text) for text in texts) and not _imports_tensorflow(source):
+        return False
+    return any(_USES.search(_PLAIN.sub("", text)) for text in texts)
+
+
+def _imports_tensorflow(source: Source) -> bool:
+    """Return whether the file imports TensorFlow outside of functions."""
+    module = source.nodes[0]
+    body = module.body if isinstance(module, ast.Module) else []
+    return any(isinstance(node, ast.Import | ast.ImportFrom) and _IMPORTS.search(ast.unparse(node)) for node in body)

@@ -47,6 +47,7 @@ def assigned_metric(case: Case) -> Iterator[Hit]:
             method
             for each in classes
             if not _METRICS.isdisjoint(map(source.dotted, each.bases))
+            if not _aggregates(each)
             for method in each.body
             if isinstance(method, ast.FunctionDef) and method.name == "update_state"
         ):
@@ -65,3 +66,9 @@ def assigned_metric(case: Case) -> Iterator[Hit]:
                                 "result() divide by the count."
                             )
                             yield Hit(source.location(call), what, advice)
+
+
+def _aggregates(metric: ast.ClassDef) -> bool:
+    """Return whether a class says how the strategy combines the replicas' values of its variables."""
+    calls = (node for node in ast.walk(metric) if isinstance(node, ast.Call))
+    return any(keyword.arg == "aggregation" for call in calls for keyword in call.keywords)

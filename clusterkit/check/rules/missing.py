@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 
-from clusterkit.check.case import Case, Hit
+from clusterkit.check.case import Case, Environment, Hit
 from clusterkit.check.findings import Severity
-from clusterkit.check.installed import is_in, is_installed, missing_part, version_of
-from clusterkit.check.parsing import has_own_python
 from clusterkit.check.source import Source
 
 _PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras 2", "numpy": "NumPy"}
@@ -30,7 +27,8 @@ _MAKERS = re.compile(r"\.py$|\bpip\b|\bgit clone\b|\bPYTHONPATH\b|^(?:system|pop
 
 def missing_module(case: Case) -> Iterator[Hit]:
     """Find imports of modules that are not installed, and that the program does not have either."""
-    if not _knows_environment(case) or any(_may_find_modules(source) for source in case.sources):
+    environment = case.environment
+    if environment is None or any(_may_find_modules(source) for source in case.sources):
         return
     told = set[str]()
     for source in case.sources:
@@ -38,54 +36,45 @@ def missing_module(case: Case) -> Iterator[Hit]:
             top = module.partition(".")[0]
             if top in told or not case.applies(source, node) or _is_guarded(source, node):
                 continue
-            if not is_in(top, case.places) and not is_installed(top):
+            if not environment.has_module(top):
                 told.add(top)
-                what = (
-                    f"The tasks' interpreter, {sys.executable}, has no module {top}, so every run fails at this line."
-                )
+                python = environment.interpreter
+                what = f"The tasks' interpreter, {python}, has no module {top}, so every run fails at this line."
                 advice = "Install what provides it in this environment, or choose another interpreter with --python."
                 yield Hit(source.location(node), what, advice, top, case.severity())
 
 
 def missing_name(case: Case) -> Iterator[Hit]:
     """Find names that the installed TensorFlow, Keras or NumPy does not have, such as `tf.estimator`."""
-    if not _knows_environment(case) or any("modules" in _attributes(source) for source in case.sources):
+    environment = case.environment
+    if environment is None or any("modules" in _attributes(source) for source in case.sources):
         return
-    packages = {package for package in _PACKAGES if not is_in(package, case.places)}  # not the program's own
+    packages = set(filter(environment.is_package, _PACKAGES))
     set_here = {name for source in case.sources for name in _set_names(source)}
     told = dict[str, Hit]()
     for source in case.sources:
         for node, name in _names_of(packages, source):
-            missing = missing_part(name, case.keras)
+            missing = environment.missing_part(name, case.keras)
             if not missing or missing in set_here or _is_guarded(source, node):
                 continue
-            hit = _hit(case, source, node, missing)
+            is_sure = case.strict and case.applies(source, node)
+            hit = Hit(source.location(node), *_sentences(environment, missing, is_sure), case.severity(is_sure))
             if missing not in told or (told[missing].severity, hit.severity) == (Severity.WARNING, Severity.ERROR):
                 told[missing] = hit
     yield from told.values()
 
 
-def _hit(case: Case, source: Source, node: ast.AST, missing: str) -> Hit:
+def _sentences(environment: Environment, missing: str, is_sure: bool) -> tuple[str, str, str]:
+    """Return what is said of a missing name, the advice, and the name as people write it."""
     top, _, rest = missing.partition(".")
-    is_sure = case.strict and case.applies(source, node)
     fate = "every run fails at this line" if is_sure else "a run that gets to this line fails"
-    name = " ".join(filter(None, (_PACKAGES[top], version_of(top))))
-    shown = f"tf.{rest}" if top == "tensorflow" else f"np.{rest}" if top == "numpy" else missing
+    package = " ".join(filter(None, (_PACKAGES[top], environment.version(top))))
+    name = f"tf.{rest}" if top == "tensorflow" else f"np.{rest}" if top == "numpy" else missing
     advice = "Use what this version has instead, or another version with --python."
     is_of_tensorflow = top == "tensorflow" and not rest.startswith(("keras.", "compat."))
-    if is_of_tensorflow and not missing_part(f"tensorflow.compat.v1.{rest}"):
+    if is_of_tensorflow and not environment.missing_part(f"tensorflow.compat.v1.{rest}", 3):
         advice = f"It is a name of TensorFlow 1, which tf.compat.v1.{rest} still has."
-    return Hit(source.location(node), f"{name} has no {shown}, so {fate}.", advice, shown, case.severity(is_sure))
-
-
-def _knows_environment(case: Case) -> bool:
-    """Return whether the tasks run in clusterkit's own environment, so that its packages are theirs.
-
-    A module that is loaded before the program may change the others.
-    """
-    job = case.job
-    paths = [setup.env.get("PYTHONPATH") for setup in job.every_setup.values()]
-    return not has_own_python(job) and not job.hosts.count and not job.preload and not any(paths)
+    return f"{package} has no {name}, so {fate}.", advice, name
 
 
 def _may_find_modules(source: Source) -> bool:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from clusterkit.check.case import MULTI_WORKER, PARAMETER_SERVER, Case, Hit
+from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.rules.replicas import MIRRORED, function_of, is_gang, reached
 from clusterkit.check.source import Source, argument
 from clusterkit.text.spelling import listed
@@ -14,6 +14,8 @@ from clusterkit.words.job import JobSpec, Network, TfConfig
 from clusterkit.words.model import Shape, TaskType, number_of
 
 SERVER = "tensorflow.distribute.Server"
+# What reads TF_CONFIG when it is created.
+_READERS = {MULTI_WORKER, OUR_STRATEGY, "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"}
 _CLUSTER = "tensorflow.train.ClusterSpec"
 _CLUSTER_1 = "tensorflow.compat.v1.train.ClusterSpec"
 _ADDRESS = re.compile(r'(?:^|")([\w.-]{1,253}:\d{1,5})(?=$|")')  # an address: a whole string, or quoted in JSON
@@ -211,10 +213,24 @@ def _trains(source: Source, statements: list[ast.stmt]) -> bool:
 
 
 def writes_tf_config(source: Source, node: ast.AST) -> bool:
-    """Return whether the node sets the variable TF_CONFIG."""
+    """Return whether the node sets the variable TF_CONFIG for a strategy that is created afterwards."""
     match node:
         case ast.Assign(targets=[ast.Subscript(value=owner, slice=ast.Constant(value="TF_CONFIG"))]):
-            return source.dotted(owner) == "os.environ"
+            if source.dotted(owner) != "os.environ":
+                return False
+            before = source.nodes_before(node)
+            is_late = any(source.dotted(call.func) in _READERS for call in before if isinstance(call, ast.Call))
+            return not is_late and not any(map(_removes_tf_config, source.nodes))
+    return False
+
+
+def _removes_tf_config(node: ast.AST) -> bool:
+    """Return whether the node removes the variable TF_CONFIG from the environment."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="TF_CONFIG"), ctx=ast.Del()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="pop") | ast.Attribute(attr="unsetenv"), args=[ast.Constant(value), *_]):
+            return value == "TF_CONFIG"
     return False
 
 

@@ -16,6 +16,8 @@ _DISTRIBUTES = re.compile(r"experimental_(?:distribute|make_numpy)|_from_functio
 _DIVIDES = re.compile(r"(?i)auto_?shard|_from_function|input_pipeline|num_input")  # words in code that divides the data
 # Words in code that selects one task's part of the rows, in a program or in a function that creates a dataset.
 _PART = re.compile(r"(?i)^(?:shard|skip)$|input_pipeline|num_input|task_i|worker_i|rank")
+_COUNTS = re.compile(r"(?i)rows|examples|samples|images|records|(?:train|data(?:set)?)_(?:size|len)|num_train")
+_SPLITS = {"numpy.array_split", "numpy.split", "tensorflow.split"}
 _SHARDS = re.compile(r"(?i)shard|input_pipeline|num_input|task_i|rank|skip\(")
 _ROWS = re.compile(r"\.from_tensor_slices\(|RecordDataset\(|TextLineDataset\(|list_files\(|tfds\.load\(")
 
@@ -83,6 +85,8 @@ def undivided_function(case: Case) -> Iterator[Hit]:
     """
     if is_gang(case):
         yield from _without_sharding(case)
+    if any(_slices(source) or source.mentions(_PART) for source in case.sources):
+        return  # the rows may have been divided before
     for source, call, function in _dataset_functions(case) if is_gang(case) else ():
         text = "\n".join(map(ast.unparse, reached(source, function)))
         if _ROWS.search(text) and not _SHARDS.search(text):
@@ -93,6 +97,13 @@ def undivided_function(case: Case) -> Iterator[Hit]:
                 f"dataset.shard({context}.num_input_pipelines, {context}.input_pipeline_id)."
             )
             yield Hit(source.location(call), what, advice)
+
+
+def _slices(source: Source) -> bool:
+    """Return whether a file takes every n-th row of something, or splits it, as in `x[index::workers]`."""
+    steps = (node.step for node in source.nodes if isinstance(node, ast.Slice))
+    is_split = any(source.dotted(node) in _SPLITS for node in source.nodes if isinstance(node, ast.Attribute))
+    return is_split or any(not isinstance(step, ast.Constant | ast.UnaryOp | None) for step in steps)
 
 
 def _without_sharding(case: Case) -> Iterator[Hit]:
@@ -160,7 +171,8 @@ def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
     if isinstance(steps, ast.BinOp) and isinstance(steps.op, ast.Div | ast.FloorDiv):
         return ast.unparse(steps.right) == ast.unparse(one)
     count, batch = _number(source, steps) or 0, _number(source, one) or 0
-    numbers = {_number(source, node) for node in source.nodes if isinstance(node, ast.Name | ast.Constant)}
+    names = (node for node in source.nodes if isinstance(node, ast.Name) and _COUNTS.search(node.id))
+    numbers = {_number(source, node) for node in names}
     return bool(count and batch) and any(
         number and number >= 2 * batch and number == count * batch for number in numbers
     )

@@ -24,7 +24,11 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
     """Find datasets that are shuffled without a seed, if --no-patches disables the seed that all tasks share."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
     for source in case.sources if is_gang and not case.names(_SEEDS) else ():
+        trained = {each for rows in _training_rows(case, source) for each in source.chain(rows)}
         for name, call in source.calls():
+            in_function = any(isinstance(each, ast.FunctionDef) for each in source.enclosing(call))
+            if call not in trained and not in_function:
+                continue  # as far as can be told, no strategy sees this dataset
             is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
             seeded = any(keyword.arg in ("seed", None) for keyword in call.keywords)
             if is_method and not seeded and not _SHUFFLES_LISTS.search(name) and case.applies(source, call):
