@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterkit.check.case import Case, Hit
@@ -65,10 +65,11 @@ def steps_of_one_replica(case: Case) -> Iterator[Hit]:
     if replicas is None:
         return
     for source in case.sources:
-        sizes = [*_global_batches(source)]
+        sizes = _sizes_of_one(source)
+        rows = _row_counts(source) if sizes else set()
         for _, call in source.calls() if sizes else ():
             steps = argument(call, 99, "steps_per_epoch") if getattr(call.func, "attr", "") == "fit" else None
-            size = next((size for size in sizes if _counts(source, steps, size.one)), None)
+            size = None if steps is None else _divisor(source, steps, sizes, rows)
             if size is not None:
                 what = (
                     f"This is the number of steps for one {replicas.noun}. With {replicas.text}, a batch has "
@@ -141,14 +142,18 @@ def undivided_batch(case: Case) -> Iterator[Hit]:
 class _GlobalBatch(NamedTuple):
     """A product that is a global batch size.
 
-    `name` is a name or an expression for the product, and `one` is the factor that is the batch size of one replica.
+    `name` is a name or an expression for the product, and `one` is the factor that is the batch size of one replica, as
+    it is written; `number` is its value, if it is known.
     """
 
     name: str
-    one: ast.expr
+    one: str
+    number: int | None
 
 
-def _global_batches(source: Source) -> Iterator[_GlobalBatch]:
+def _sizes_of_one(source: Source) -> list[_GlobalBatch]:
+    """Return the file's global batch sizes, each factor once."""
+    found: dict[str, _GlobalBatch] = {}
     for node in source.nodes:
         match node:
             case ast.Assign(targets=[ast.Name() as name], value=ast.BinOp(left=left, op=ast.Mult(), right=right)):
@@ -158,24 +163,35 @@ def _global_batches(source: Source) -> Iterator[_GlobalBatch]:
             case _:
                 continue
         for one, factor in ((left, right), (right, left)):
-            if REPLICAS.search(ast.unparse(factor)) and not REPLICAS.search(ast.unparse(one)):
-                yield _GlobalBatch(name.id if isinstance(name, ast.Name) else f"({ast.unparse(name)})", one)
+            text = ast.unparse(one)
+            if REPLICAS.search(ast.unparse(factor)) and not REPLICAS.search(text) and text not in found:
+                product = name.id if isinstance(name, ast.Name) else f"({ast.unparse(name)})"
+                found[text] = _GlobalBatch(product, text, _number(source, one))
+    return list(found.values())
 
 
-def _counts(source: Source, steps: ast.AST | None, one: ast.expr) -> bool:
-    """Return whether `steps` is the result of dividing a number of rows by the batch size `one`."""
+def _row_counts(source: Source) -> set[int]:
+    """Return the numbers that the file's names for numbers of rows have."""
+    names = {node.id: node for node in source.nodes if isinstance(node, ast.Name) and _COUNTS.search(node.id)}
+    return {number for node in names.values() if (number := _number(source, node)) is not None}
+
+
+def _divisor(source: Source, steps: ast.AST, sizes: Sequence[_GlobalBatch], rows: set[int]) -> _GlobalBatch | None:
+    """Return the size if `steps` is the result of dividing a number of rows by the batch size of one replica."""
+    value: ast.AST | None = steps
     for _ in range(4):
-        steps = source.value(steps)
-        if isinstance(steps, ast.Call) and len(steps.args) == 1:  # int(...), math.ceil(...)
-            steps = steps.args[0]
-    if isinstance(steps, ast.BinOp) and isinstance(steps.op, ast.Div | ast.FloorDiv):
-        return ast.unparse(steps.right) == ast.unparse(one)
-    count, batch = _number(source, steps) or 0, _number(source, one) or 0
-    names = (node for node in source.nodes if isinstance(node, ast.Name) and _COUNTS.search(node.id))
-    numbers = {_number(source, node) for node in names}
-    return bool(count and batch) and any(
-        number and number >= 2 * batch and number == count * batch for number in numbers
-    )
+        value = source.value(value)
+        if isinstance(value, ast.Call) and len(value.args) == 1:  # int(...), math.ceil(...)
+            value = value.args[0]
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div | ast.FloorDiv):
+        divisor = ast.unparse(value.right)
+        return next((size for size in sizes if size.one == divisor), None)
+    count = _number(source, value) or 0
+    for size in sizes:
+        product = count * (size.number or 0)
+        if product and count >= 2 and product in rows:
+            return size
+    return None
 
 
 def _number(source: Source, node: ast.AST | None) -> int | None:
