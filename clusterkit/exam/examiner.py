@@ -14,6 +14,7 @@ from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.clipping import cut_off, last_common
+from clusterkit.exam.coordinator import continuation
 from clusterkit.exam.equality import Rerun, compared
 from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import (
@@ -362,7 +363,7 @@ class Examiner:
             return judge(
                 cell, [ExamFinding("not-recovered", f"The second time it failed: {again.failure_text}.")], *ids
             )
-        runs.allow_variation(again)
+        runs.allow_variation(unbroken, again)
         first, second = runs.leader(unbroken), runs.leader(again)
         notes = () if first is None else tuple(first.notes)
         if not runs.is_synchronous:
@@ -476,14 +477,17 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
             return made
         case StopAndResume(interruption, workers) as stop:
             stopped = f"{stop.stopped}{more}"
-            broken = runs.shared(stopped, lambda: runs.run(stopped, {}, interruption))
+            deferred = runs.words_of_resuming
+            broken = runs.shared(stopped, lambda: runs.run(stopped, {}, interruption, words=deferred))
             if broken.has_succeeded or broken.missed_breaks:
                 return (broken,)
             changes = {} if workers is None else with_workers(job, workers)
-            return broken, runs.run(f"{name}-resumed", {**changes, "resume": broken.run_id}, last=one.last)
+            changes = {**changes, "resume": broken.run_id}
+            return broken, runs.run(f"{name}-resumed", changes, words=deferred, last=one.last)
         case SurvivalCell(breaks=interruptions, fault=fault):
             restarts = runs.restarts(len(interruptions) + bool(fault) + SPARE_RESTARTS)
-            return (runs.run(name, restarts, *interruptions, fault=fault, last=one.last),)
+            deferred = runs.words_of_resuming if KILLED in one.cells else ()
+            return (runs.run(name, restarts, *interruptions, fault=fault, words=deferred, last=one.last),)
 
 
 def _compare(
@@ -590,12 +594,26 @@ def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: Examined
         compare = resumption if how.others is None else resumption_by_others
         findings = compare(reference, continued)
         findings = shared_backup(reference, findings, how.step)
+    if not runs.is_synchronous:
+        findings = _coordinator_findings(runs, how, broken, last)
     if not findings and exact is not None and how.end is None:  # the tables of a run that was ended early are shorter
         findings = _table_findings(runs, how, broken, last, exact)
     if not findings and how.compares and (reference is None or continued is None or how.others is not None):
         findings = list(runs.metric(last, how.end))
     note = "" if reference is None else chance_note(reference)
     return judge(how.cell, findings, *ids, notes=[note] if note else [])
+
+
+def _coordinator_findings(
+    runs: ExamRuns, how: _Resumption, broken: ExaminedRun, last: ExaminedRun
+) -> list[ExamFinding]:
+    """Compare what a coordinator continued with what it had saved, if it was interrupted once."""
+    leader = runs.job.leader
+    attempts = [broken.attempts.get((leader, 1)), last.attempts.get((leader, 2 if last is broken else 1))]
+    before, after = attempts
+    if before is None or after is None or any(number > 2 for task, number in last.attempts if task == leader):
+        return []
+    return continuation(runs.scheduled if how.others is None else None, before, after)
 
 
 def _table_findings(

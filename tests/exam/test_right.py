@@ -53,7 +53,7 @@ def names_in(file: str) -> list[str]:
     return found
 
 
-PROGRAMS = tuple(Program(file, name) for file in ("fits", "loops") for name in names_in(file))
+PROGRAMS = tuple(Program(file, name) for file in ("fits", "loops", "served") for name in names_in(file))
 
 
 def examined(home: Path, *args: str, seconds: float = SECONDS) -> dict[str, Any]:
@@ -78,7 +78,8 @@ def assert_nobody_is_accused(report: dict[str, Any]) -> None:
 def assert_is_right(program: Program, home: Path) -> None:
     """Assert that the exam finds nothing, and that it has compared what comes after a restart."""
     chosen = [f"--cell={cell}" for cell in (EQUALITY, KILLED, EXPORT)]
-    report = examined(home, *chosen, str(RIGHT / f"{program.file}.py"), program.name)
+    servers = ["--ps=1"] if program.file == "served" else []
+    report = examined(home, *servers, *chosen, str(RIGHT / f"{program.file}.py"), program.name)
     assert_nobody_is_accused(report)
     grades = {one["cell"]: one["grade"] for one in report["cells"]}
     expected = "not reached" if program in UNREPORTED else "passed"
@@ -91,6 +92,7 @@ def test_there_are_many_programs() -> None:
     assert Program("fits", "optimizer_lion") in PROGRAMS
     assert Program("fits", "best_model_kept") in PROGRAMS
     assert Program("loops", "accumulated") in PROGRAMS
+    assert Program("served", "saved_while_it_trains") in PROGRAMS
 
 
 def test_two_right_programs_are_not_accused(tmp_path: Path) -> None:
@@ -156,14 +158,14 @@ def test_a_batch_that_grows_is_compared_where_one_worker_gets_arguments(tmp_path
 
 # The workloads with the options of their jobs and arguments that make them short, but longer than a checkpoint.
 WORKLOADS: dict[str, tuple[list[str], list[str]]] = {
-    "ps_train.py": (["--ps=1"], ["--steps=200"]),
+    "ps_train.py": (["--ps=1"], ["--steps=200", "--checkpoint-every=40"]),
     "ps_fit.py": (["--ps=1", "--keras=2"], ["--epochs=2", "--steps=60"]),
-    "news_text.py": (["--ps=2"], ["--steps=200"]),
-    "mwms_train.py": ([], ["--steps=60"]),
+    "news_text.py": (["--ps=2"], ["--steps=200", "--checkpoint-every=40"]),
+    "mwms_train.py": ([], ["--steps=60", "--checkpoint-every=20"]),
     "mwms_fit.py": ([], ["--epochs=4"]),
-    "mnist_cnn.py": ([], ["--epochs=2", "--steps-per-epoch=20"]),
-    "cifar10_cnn.py": ([], ["--steps=24"]),
-    "tfrecords.py": ([], ["--steps=60", "--records=400"]),
+    "mnist_cnn.py": ([], ["--epochs=2", "--steps-per-epoch=20", "--checkpoint-every=10"]),
+    "cifar10_cnn.py": ([], ["--steps=24", "--checkpoint-every=8"]),
+    "tfrecords.py": ([], ["--steps=60", "--records=400", "--checkpoint-every=20"]),
     "imdb_text.py": ([], ["--epochs=1", "--steps=40"]),
 }
 

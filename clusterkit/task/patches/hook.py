@@ -153,7 +153,10 @@ PROBES = {
         ),
         **dict.fromkeys((STRATEGIES, "tensorflow.python.eager.backprop"), ("recorder/rows", "watch")),
         **dict.fromkeys(
-            (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"),
+            (
+                *(*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS),
+                *("clusterkit.training.progress", "clusterkit.training.checkpointer"),
+            ),
             ("recorder/recorder", "watch"),
         ),
     },

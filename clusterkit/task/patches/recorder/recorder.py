@@ -53,6 +53,7 @@ class Recorder:
         self.base = 0  # the difference between the step and the optimizer's count, which is constant during a `fit`
         self.batch = -1  # the last batch of the current epoch
         self.coordinates = False  # True if the program has a coordinator, so that other tasks compute the steps
+        self.coordination: Any = None  # what has been recorded of the coordinator's functions and saves
         self.variables: list[Any] = []  # the current variables, kept alive until the end of the record
         self.is_done = False
 
@@ -274,6 +275,8 @@ class Recorder:
                 self.output.note("The end is not recorded: the coordinator has ended by an exception.")
                 return
             self.step = max([0, *self.registry.iterations()]) or self.step
+            if self.coordination is not None:
+                self.coordination.end()
         elif not self.has_begun:
             self.output.note("No steps were seen. The program may report them: clusterkit.training.report(step).")
             for step, rows in self.rows.take(0, 1):
@@ -335,6 +338,10 @@ def watch(module: Any, load: Any) -> None:
         },
     }
     hook.watch(module, {path: guarded(call) for path, call in after.items()})
+    if hasattr(module, "_CoordinatedClosureQueue"):
+        load("task/patches/recorder/coordination").watch(module, load, recorder)
+    if hasattr(module, "CheckpointMismatch"):
+        load("task/patches/recorder/coordination").watch_checkpointer(module, load)
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: recorder.report(step)))
     for path in CALLS:
