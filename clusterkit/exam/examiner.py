@@ -601,7 +601,8 @@ def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: Examined
     if not findings and how.compares and (reference is None or continued is None or how.others is not None):
         findings = list(runs.metric(last, how.end))
     note = "" if reference is None else chance_note(reference)
-    return judge(how.cell, findings, *ids, notes=[note] if note else [])
+    result = judge(how.cell, findings, *ids, notes=[note] if note else [])
+    return replace(result, until=how.end)
 
 
 def _coordinator_findings(
@@ -659,4 +660,10 @@ def _break_result(
     remedy = recovery_remedy(broken.result, baseline.last_step) if violated or differing else ""
     findings = list(survival_findings(broken.result, [*violated, *leaks], starts_anew, differing, torn, remedy))
     result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
-    return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)
+    starts_over = any(recovery.last_step and recovery.lost == recovery.last_step for recovery in recoveries)
+    return replace(
+        result,
+        seconds=max(seconds, default=None),
+        lost=sum(lost) if lost else None,
+        starts_over=starts_over and not starts_anew,
+    )
