@@ -119,6 +119,13 @@ def test_a_convolution_before_a_normalization_is_not_accused(tmp_path: Path) -> 
 
 
 @pytest.mark.long
+def test_keras_2_continues_shuffled_data_where_it_was(tmp_path: Path) -> None:
+    """In the order of the epoch in which it was interrupted."""
+    report = examined(tmp_path, "--keras=2", f"--cell={KILLED}", str(RIGHT / "fits.py"), "dropped_out")
+    assert {one["grade"] for one in report["cells"]} == {"passed"}, json.dumps(report, indent=1)
+
+
+@pytest.mark.long
 def test_a_layer_that_draws_is_equal_in_fit_and_named_in_a_loop(tmp_path: Path) -> None:
     """In a step of fit it draws what one process draws. In a loop the cell can't be compared, which is no failure."""
     chosen = f"--cell={EQUALITY}"
