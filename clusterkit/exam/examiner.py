@@ -16,7 +16,7 @@ from clusterkit.chaos.trial import Trials
 from clusterkit.exam.clipping import cut_off, last_common
 from clusterkit.exam.coordinator import continuation
 from clusterkit.exam.equality import Rerun, compared
-from clusterkit.exam.leftovers import written_tables
+from clusterkit.exam.leftovers import shared_path, written_tables
 from clusterkit.exam.model import (
     NOT_COMPARABLE,
     Cell,
@@ -78,6 +78,7 @@ from clusterkit.store.cleaning import find_leaks
 from clusterkit.store.examined import note_cells
 from clusterkit.system.memory import available_memory
 from clusterkit.text.durations import compact
+from clusterkit.text.printable import printable
 from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.model import number_of
@@ -101,6 +102,8 @@ NO_DROPOUT = "dropout and random layers were switched off, since several workers
 HANGS = (
     "without memory the task hangs instead of failing, as Python may: https://github.com/python/cpython/issues/140746"
 )
+# What runs side by side write into one table could be told apart neither from each other nor from a mistake.
+ONE_AT_A_TIME = "The program writes {}, which is not in its run's directory: one run is made at a time."
 ALONE = "-alone"  # is added to the names of runs that are repeated while no other run is made
 DISTURBED = "runs of this program disturb each other side by side; it was run alone, and so are the runs after it"
 
@@ -155,6 +158,10 @@ class Examiner:
         possible, unreached = _possible(plan, lambda one, cell: self._why_not(runs, unbroken, one, cell))
         experiments = [repetition, *possible]
         slots = self.parallel or _usual_slots(unbroken)
+        path = shared_path(unbroken.tables)
+        if path and slots > 1:
+            slots = 1
+            self.announce(ONE_AT_A_TIME.format(printable(path)))
         self._announce(runs, experiments, pace, slots)
         yield from self._carry_out(runs, unbroken, experiments, unreached, slots)
         known = {str(cell) for one in (repetition, *plan) for cell in one.cells}
