@@ -130,6 +130,7 @@ PROBES = {
         "sys": ("recorder/seeds", "keep_states"),
         "os": ("recorder/files", "watch"),
         "io": ("recorder/tables", "watch_os"),
+        "tensorflow.python.lib.io.file_io": ("recorder/tables", "watch_gfile"),
         "random": ("recorder/seeds", "seed"),
         "numpy.random": ("recorder/seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder/seeds", "seed_generators"),
