@@ -74,6 +74,8 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
     is called: it restores the metrics and returns the logs for that batch.
     """
     train: Callable[[Any], Any] = model.train_function
+    # Keras 2's TensorBoard writes the graph of this function after the first batch, and fails if it was never called.
+    graph = getattr(model, "train_tf_function", None)
     left = batches
 
     def skip(iterator: Any) -> Mapping[str, Any]:
@@ -84,10 +86,14 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
         if left:
             return {}
         model.train_function = train
+        if graph is not None:
+            model.train_tf_function = graph
         build_metrics(model, batch)
         return restore()
 
     model.train_function = skip
+    if graph is not None:
+        model.train_tf_function = None
 
 
 def build_metrics(model: Any, batch: Any) -> None:
