@@ -118,6 +118,9 @@ class Recording:
     # Maps steps to the numbers by which the program reports them, if these are others.
     reported: dict[int, int] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
+    # The variables before the first step of a program without an optimizer, whose steps are those that it reports.
+    initial: VariableState | None = None
+    rates: dict[str, float] = field(default_factory=dict)  # numbers of the program that are called learning rates
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
 
@@ -237,8 +240,9 @@ def _effect_of_nudges(a: VariableState, nudged: VariableState | None, scales: Ma
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
     """Return a variable's values before the first step: zeros if an optimizer's variable did not exist yet."""
-    if recording.begin is not None and name in recording.begin.variables:
-        return recording.begin.variables[name].values
+    begun = recording.begin or recording.initial
+    if begun is not None and name in begun.variables:
+        return begun.variables[name].values
     return np.zeros_like(now.values) if now.kind == "optimizer" else None
 
 

@@ -79,6 +79,10 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.precision = line["name"][:50]
         case "rows" if _is_step(step) and isinstance(rows := line.get("rows"), list):
             recording.rows[step] = recording.rows.get(step, ()) + tuple(map(str, rows))
+        case "initial" if variables := _variables(line, directory):
+            recording.initial = VariableState(0, variables)
+        case "rates":
+            recording.rates |= _numbers(line.get("values"))
         case "callbacks":
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):

@@ -173,8 +173,24 @@ WORKLOADS: dict[str, tuple[list[str], list[str]]] = {
     "mnist_cnn.py": ([], ["--epochs=2", "--steps-per-epoch=20", "--checkpoint-every=10"]),
     "cifar10_cnn.py": ([], ["--steps=24", "--checkpoint-every=8"]),
     "tfrecords.py": ([], ["--steps=60", "--records=400", "--checkpoint-every=20"]),
-    "imdb_text.py": ([], ["--epochs=1", "--steps=40"]),
+    "imdb_text.py": ([], ["--epochs=3", "--steps=14"]),
 }
+
+
+@pytest.mark.long
+def test_a_workload_is_not_accused(tmp_path: Path) -> None:
+    """One that is drawn by chance, in the cells that tell the most. A whole exam of each takes most of an hour."""
+    seed = random.randrange(2**32)
+    name = random.Random(seed).choice(sorted(WORKLOADS))
+    print("seed", seed, name)
+    options, args = WORKLOADS[name]
+    leader = "chief:0" if any(option.startswith("--ps") for option in options) else "worker:0"
+    killed = f"survival/kill/{leader}/step"
+    chosen = [f"--cell={cell}" for cell in (EQUALITY, KILLED, killed)]
+    report = examined(tmp_path, *options, *chosen, str(ROOT / "workloads" / name), *args)
+    assert_nobody_is_accused(report)
+    grades = {one["cell"]: one["grade"] for one in report["cells"]}
+    assert grades[KILLED] == grades[killed] == "passed", json.dumps(report, indent=1)
 
 
 @pytest.mark.soak  # each takes the six minutes of a whole exam
