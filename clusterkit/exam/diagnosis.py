@@ -42,8 +42,8 @@ _RATE_LATER = (
 _STEP_SIZE = "Look for what multiplies the step of the optimizer by the number of workers, such as a learning rate."
 _LOCAL = (
     "Look at what is computed from a worker's own rows alone: a norm to clip by (clip after the gradients are added up "
-    "by tf.distribute.get_replica_context().all_reduce), a mean, a random draw; or at what each worker adds whole, as "
-    "the losses of regularizers (model.losses)."
+    "by tf.distribute.get_replica_context().all_reduce), a mean (divide the sum of all workers by the count of all), a "
+    "random draw; or at what each worker adds whole, as the losses of regularizers (model.losses)."
 )
 _MULTIPLIED = "Look for what depends on the number of workers, such as num_replicas_in_sync in a loss or a rate."
 
@@ -56,7 +56,7 @@ class RateDifference:
     """
 
     name: str
-    step: int
+    step: int  # 0 for a number of the program, which was seen before its first step
     mine: float
     theirs: float
     same: int | None = None
@@ -165,7 +165,7 @@ def _other_rate(
     text = f"The learning rate is {rate.theirs:.6g} with {workers} workers and {rate.mine:.6g} with 1"
     if one.rows and all(each.rows for each in several):  # else nobody knows: rows that differ are told before this
         text += ", although both train on the same rows in each step"
-    text += f" ({rate.name}, after step {rate.step})"
+    text += f" ({rate.name}, after step {rate.step})" if rate.step else f" ({rate.name} in the program)"
     if rate.same is not None:
         text += f", and was equal after step {rate.same}"
     factor, weights = rate.factor, [each for each in large if each.kind == "weight"]
@@ -199,8 +199,11 @@ def _scaled(
     # Sums of squares grow with the gradients alone; without them, the learning rate may be what is multiplied.
     squares = [each for each in large if each.kind == "optimizer" and not _is_multiple(each, factor)]
     is_unsure = not squares and not _has_rates(one, several[0])
+    own = _own_rate(factor, one, several[0]) if is_unsure else None
+    if own is not None and all(weights):
+        return _other_rate(own, large, one, several, where)
     seen = f"The {'updates' if is_unsure else 'gradients'} {times}"
-    other = ", or the learning rate, which was not seen, depends on the workers" if is_unsure else ""
+    other = _other_cause(one, several[0]) if is_unsure else ""
     if abs(factor / workers - 1) < CONSTANT:
         cause = "as when the loss is summed over the workers, or divided by the local batch instead of the global one"
         remedy = _SUMMED_IN_FIT if one.logs else _SUMMED
@@ -210,6 +213,24 @@ def _scaled(
         remedy = _AVERAGED_IN_FIT if one.logs else _AVERAGED
         return ExamFinding("averaged-twice", f"{seen}, {cause}{other} ({where}).", remedy)
     return ExamFinding("differs", f"{seen} ({where}).", _MULTIPLIED)
+
+
+def _other_cause(one: Recording, several: Recording) -> str:
+    """Say what else may multiply the updates, or what was seen of it: a learning rate that no optimizer has."""
+    equal = (name for name, rate in one.rates.items() if several.rates.get(name) == rate)
+    name = next(equal, None)
+    if name is None:
+        return ", or the learning rate, which was not seen, depends on the workers"
+    return f"; {name} in the program is {one.rates[name]:.6g} with both"
+
+
+def _own_rate(factor: float, one: Recording, several: Recording) -> RateDifference | None:
+    """Return a learning rate that the program has as a number of its own, and that differs by this factor."""
+    for name, mine in one.rates.items():
+        theirs = several.rates.get(name, mine)
+        if mine and abs(theirs / mine / factor - 1) < CONSTANT:
+            return RateDifference(name, 0, mine, theirs)
+    return None
 
 
 def factor_of(large: Sequence[Difference], workers: int) -> float | None:

@@ -14,8 +14,9 @@ from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.schedule import SPARE_RESTARTS
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.clipping import cut_off, last_common
+from clusterkit.exam.coordinator import continuation
 from clusterkit.exam.equality import Rerun, compared
-from clusterkit.exam.leftovers import written_tables
+from clusterkit.exam.leftovers import shared_path, written_tables
 from clusterkit.exam.model import (
     NOT_COMPARABLE,
     Cell,
@@ -77,6 +78,7 @@ from clusterkit.store.cleaning import find_leaks
 from clusterkit.store.examined import note_cells
 from clusterkit.system.memory import available_memory
 from clusterkit.text.durations import compact
+from clusterkit.text.printable import printable
 from clusterkit.words.examined import ExaminedCell
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.model import number_of
@@ -100,6 +102,8 @@ NO_DROPOUT = "dropout and random layers were switched off, since several workers
 HANGS = (
     "without memory the task hangs instead of failing, as Python may: https://github.com/python/cpython/issues/140746"
 )
+# What runs side by side write into one table could be told apart neither from each other nor from a mistake.
+ONE_AT_A_TIME = "The program writes {}, which is not in its run's directory: one run is made at a time."
 ALONE = "-alone"  # is added to the names of runs that are repeated while no other run is made
 DISTURBED = "runs of this program disturb each other side by side; it was run alone, and so are the runs after it"
 
@@ -154,6 +158,10 @@ class Examiner:
         possible, unreached = _possible(plan, lambda one, cell: self._why_not(runs, unbroken, one, cell))
         experiments = [repetition, *possible]
         slots = self.parallel or _usual_slots(unbroken)
+        path = shared_path(unbroken.tables)
+        if path and slots > 1:
+            slots = 1
+            self.announce(ONE_AT_A_TIME.format(printable(path)))
         self._announce(runs, experiments, pace, slots)
         yield from self._carry_out(runs, unbroken, experiments, unreached, slots)
         known = {str(cell) for one in (repetition, *plan) for cell in one.cells}
@@ -363,7 +371,7 @@ class Examiner:
             return judge(
                 cell, [ExamFinding("not-recovered", f"The second time it failed: {again.failure_text}.")], *ids
             )
-        runs.allow_variation(again)
+        runs.allow_variation(unbroken, again)
         first, second = runs.leader(unbroken), runs.leader(again)
         notes = () if first is None else tuple(first.notes)
         if not runs.is_synchronous:
@@ -477,14 +485,17 @@ def _make_runs(runs: ExamRuns, one: Experiment, unbroken: ExaminedRun, more: str
             return made
         case StopAndResume(interruption, workers) as stop:
             stopped = f"{stop.stopped}{more}"
-            broken = runs.shared(stopped, lambda: runs.run(stopped, {}, interruption))
+            deferred = runs.words_of_resuming
+            broken = runs.shared(stopped, lambda: runs.run(stopped, {}, interruption, words=deferred))
             if broken.has_succeeded or broken.missed_breaks:
                 return (broken,)
             changes = {} if workers is None else with_workers(job, workers)
-            return broken, runs.run(f"{name}-resumed", {**changes, "resume": broken.run_id}, last=one.last)
+            changes = {**changes, "resume": broken.run_id}
+            return broken, runs.run(f"{name}-resumed", changes, words=deferred, last=one.last)
         case SurvivalCell(breaks=interruptions, fault=fault):
             restarts = runs.restarts(len(interruptions) + bool(fault) + SPARE_RESTARTS)
-            return (runs.run(name, restarts, *interruptions, fault=fault, last=one.last),)
+            deferred = runs.words_of_resuming if KILLED in one.cells else ()
+            return (runs.run(name, restarts, *interruptions, fault=fault, words=deferred, last=one.last),)
 
 
 def _compare(
@@ -591,12 +602,27 @@ def _resume_result(runs: ExamRuns, how: _Resumption, made: Runs, exact: Examined
         compare = resumption if how.others is None else resumption_by_others
         findings = compare(reference, continued)
         findings = shared_backup(reference, findings, how.step)
+    if not runs.is_synchronous:
+        findings = _coordinator_findings(runs, how, broken, last)
     if not findings and exact is not None and how.end is None:  # the tables of a run that was ended early are shorter
         findings = _table_findings(runs, how, broken, last, exact)
     if not findings and how.compares and (reference is None or continued is None or how.others is not None):
         findings = list(runs.metric(last, how.end))
     note = "" if reference is None else chance_note(reference)
-    return judge(how.cell, findings, *ids, notes=[note] if note else [])
+    result = judge(how.cell, findings, *ids, notes=[note] if note else [])
+    return replace(result, until=how.end)
+
+
+def _coordinator_findings(
+    runs: ExamRuns, how: _Resumption, broken: ExaminedRun, last: ExaminedRun
+) -> list[ExamFinding]:
+    """Compare what a coordinator continued with what it had saved, if it was interrupted once."""
+    leader = runs.job.leader
+    attempts = [broken.attempts.get((leader, 1)), last.attempts.get((leader, 2 if last is broken else 1))]
+    before, after = attempts
+    if before is None or after is None or any(number > 2 for task, number in last.attempts if task == leader):
+        return []
+    return continuation(runs.scheduled if how.others is None else None, before, after)
 
 
 def _table_findings(
@@ -642,4 +668,10 @@ def _break_result(
     remedy = recovery_remedy(broken.result, baseline.last_step) if violated or differing else ""
     findings = list(survival_findings(broken.result, [*violated, *leaks], starts_anew, differing, torn, remedy))
     result = judge(one.cell, findings or old_checkpoint_findings(broken.events, recoveries), broken.run_id)
-    return replace(result, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)
+    starts_over = any(recovery.last_step and recovery.lost == recovery.last_step for recovery in recoveries)
+    return replace(
+        result,
+        seconds=max(seconds, default=None),
+        lost=sum(lost) if lost else None,
+        starts_over=starts_over and not starts_anew,
+    )

@@ -16,9 +16,8 @@ LARGEST = 1 << 22  # bytes; longer tables are not compared
 def written_tables(attempts: Iterable[Recording], runs: Path) -> dict[str, Table]:
     """Return the tables that the attempts of a run have written, or those of a run and of the one that continued it.
 
-    `runs` is the directory of all runs, whose part of a name is left
-    out, since each run has files of its own there. If the attempts have only appended to a file, rows that were there
-    before the first attempt are left out.
+    `runs` is the directory of all runs, whose part of a name is left out, since each run has files of its own there. If
+    the attempts have only appended to a file, rows that were there before the first attempt are left out.
     """
     begins: dict[str, int] = {}
     writers = defaultdict[str, set[Task]](set)
@@ -33,6 +32,14 @@ def written_tables(attempts: Iterable[Recording], runs: Path) -> dict[str, Table
         if table.rows or table.numbers:
             tables[_name_without_run(path, runs)] = table
     return tables
+
+
+def shared_path(tables: Iterable[str]) -> str:
+    """Return the path of a table that all runs write, since it is in no run's directory; "" if there is none.
+
+    `tables` are the names that `written_tables` returns.
+    """
+    return next((name for name in sorted(tables) if Path(name).is_absolute()), "")
 
 
 def _name_without_run(path: str, runs: Path) -> str:

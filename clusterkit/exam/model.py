@@ -66,7 +66,9 @@ class CellResult:
 
     `runs` contains the ids of the cell's runs. `reason` explains why the cell was not reached or was skipped. `seconds`
     is the duration of the longest recovery, and `lost` is the number of steps that had to be computed again. `duration`
-    is the number of seconds that the runs took, without those that belong to an earlier cell, too.
+    is the number of seconds that the runs took, without those that belong to an earlier cell, too. `until` is the step
+    after which the last run was ended, so that later ones were not compared; None stands for the program's own end.
+    `starts_over` is True if an attempt after a failure began with step 0.
     """
 
     cell: Cell
@@ -78,6 +80,8 @@ class CellResult:
     seconds: float | None = None
     lost: int | None = None
     duration: float = 0.0
+    until: int | None = None
+    starts_over: bool = False
 
 
 def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
@@ -113,7 +117,8 @@ class Report:
     """The results of an exam so far. If the program could not be examined, `invalid_reason` says why.
 
     `budget` is the time in seconds after which no more cells are examined. `chapters` are the chapters that apply to
-    the job. `asked` are the chapters, and `asked_cells` the cells, without which the exam does not pass.
+    the job. `asked` are the chapters, and `asked_cells` the cells, without which the exam does not pass. `chosen` are
+    the only chapters to examine; empty stands for all.
     `is_interrupted` is True if a signal has ended the exam.
     """
 
@@ -125,6 +130,7 @@ class Report:
     chapters: tuple[Chapter, ...] = tuple(Chapter)
     asked: tuple[Chapter, ...] = tuple(Chapter)
     asked_cells: tuple[str, ...] = ()
+    chosen: tuple[Chapter, ...] = ()
     is_interrupted: bool = False
     setting: Setting | None = None
     durations: dict[str, float] = field(default_factory=dict)  # the seconds of each run that no cell counts yet
@@ -142,10 +148,10 @@ class Report:
         reached = {one.cell.chapter for one in self.results if one.grade in (Grade.PASSED, Grade.FAILED)}
         return [chapter for chapter in Chapter if chapter in (*self.chapters, *self.asked) and chapter not in reached]
 
-    def is_first(self, result: CellResult) -> bool:
-        """Return True if no earlier result in the chapter has the same reason, or if the result has no reason."""
+    def first_alike(self, result: CellResult) -> CellResult:
+        """Return the first result in the chapter with the same reason; the result itself if it has no reason."""
         alike = (one for one in self.results_of(result.cell.chapter) if one.reason == result.reason)
-        return not result.reason or next(alike, result) is result
+        return next(alike, result) if result.reason else result
 
     def passed(self, chapter: Chapter) -> bool:
         """Return whether at least one cell of the chapter has passed, and no cell of the chapter has failed."""
@@ -180,8 +186,11 @@ class Report:
 
     @property
     def is_whole(self) -> bool:
-        """True if the exam has passed, was not interrupted, and has seen every chapter that applies to the job."""
-        return self.ok and not self.is_interrupted and not self.unseen()
+        """True if the exam has passed, was not interrupted, and has seen every chapter that it was to examine."""
+        return self.ok and not self.is_interrupted and not self._unseen_of_chosen()
+
+    def _unseen_of_chosen(self) -> list[Chapter]:
+        return [chapter for chapter in self.unseen() if not self.chosen or chapter in self.chosen]
 
     @property
     def why(self) -> str:
@@ -247,9 +256,13 @@ class Report:
         text = f"{passed} of {number_of('cell', len(self.results))} passed" + (f", {failed} failed" if failed else "")
         text += f"; {', '.join(missing)}" if missing else ""
         text = f"Interrupted: {text}" if self.is_interrupted else text
-        unseen = self.unseen()
+        unseen = self._unseen_of_chosen()
         if unseen:
             text += f". Nothing of {listed(unseen)} was examined"
+        if self.asked_cells:
+            return f"{text}. Only {number_of('cell', len(self.asked_cells))} had to be examined."
+        if self.chosen:
+            return f"{text}. Only {listed(self.chosen)} had to be examined."
         if Chapter.EQUALITY not in (*self.chapters, *self.asked):
             text += ". Only one worker trains, so equality was not examined"
         return f"{text}."

@@ -17,6 +17,8 @@ from clusterkit.words.model import Task
 # The words for --record with which a task changes its weights by rounding errors, and with which it takes over the
 # variables of another run after each recorded step, as in `follow=RUN/worker-0.1`.
 NUDGE, FOLLOW = "nudge", "follow="
+# The word with which a coordinator hands out the functions that it has scheduled only when the program waits for them.
+DEFERRED = "deferred"
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
 Values = npt.NDArray[Any]
 CONSTANT = 0.05  # how much an update may deviate from a multiple of another update, relative to the update's norm
@@ -63,6 +65,18 @@ class Draw:
         return self.is_stateful or self.in_data
 
 
+@dataclass(frozen=True, slots=True)
+class CoordinatorSave:
+    """What a coordinator held when it began to save.
+
+    By then it had scheduled `scheduled` functions, of which `pending` had not ended.
+    """
+
+    scheduled: int
+    pending: int
+    state: VariableState
+
+
 @dataclass(slots=True)
 class Recording:
     """The recording of an attempt. `begin` is the state before the attempt's first step.
@@ -93,10 +107,20 @@ class Recording:
     # The backup directory that a second `fit` shares with the first one, and the step at which the second one begins.
     shared_backup: tuple[str, int] | None = None
     notes: list[str] = field(default_factory=list)
+    # Of a coordinator: its variables before the first function that it scheduled, how many functions it scheduled in
+    # all, and its saves. `changed_after_save` maps the number of functions scheduled before a save, if some of them
+    # ended later, to the name of a variable that these have changed.
+    first: VariableState | None = None
+    scheduled: int | None = None
+    saves: list[CoordinatorSave] = field(default_factory=list)
+    changed_after_save: dict[int, str] = field(default_factory=dict)
     followed: set[int] = field(default_factory=set)  # the steps after which the task took over another run's variables
     # Maps steps to the numbers by which the program reports them, if these are others.
     reported: dict[int, int] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)  # the loss that `fit` logs after each of some steps
+    # The variables before the first step of a program without an optimizer, whose steps are those that it reports.
+    initial: VariableState | None = None
+    rates: dict[str, float] = field(default_factory=dict)  # numbers of the program that are called learning rates
     place: str = ""  # the line of the program at which the first step was made, such as `train.py, line 12`
     precision: str = ""  # the type of Keras's computations if it is not float32, such as "float16"
 
@@ -216,8 +240,9 @@ def _effect_of_nudges(a: VariableState, nudged: VariableState | None, scales: Ma
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
     """Return a variable's values before the first step: zeros if an optimizer's variable did not exist yet."""
-    if recording.begin is not None and name in recording.begin.variables:
-        return recording.begin.variables[name].values
+    begun = recording.begin or recording.initial
+    if begun is not None and name in begun.variables:
+        return begun.variables[name].values
     return np.zeros_like(now.values) if now.kind == "optimizer" else None
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from clusterkit.exam.recording import KINDS, Draw, Recording, Variable, VariableState
+from clusterkit.exam.recording import KINDS, CoordinatorSave, Draw, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes; longer lines of a recording are skipped
@@ -79,6 +79,10 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
             recording.precision = line["name"][:50]
         case "rows" if _is_step(step) and isinstance(rows := line.get("rows"), list):
             recording.rows[step] = recording.rows.get(step, ()) + tuple(map(str, rows))
+        case "initial" if variables := _variables(line, directory):
+            recording.initial = VariableState(0, variables)
+        case "rates":
+            recording.rates |= _numbers(line.get("values"))
         case "callbacks":
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
@@ -88,6 +92,8 @@ def _read_line(recording: Recording, line: Mapping[str, Any], directory: Path) -
         # With Keras on JAX, recorded states contain no variables, so the states are skipped.
         case "state" if _is_step(step) and (variables := _variables(line, directory)):
             _keep_state(recording, line.get("moment"), VariableState(step, variables))
+        case "first" | "save" | "scheduled" | "changed-after-save":
+            _read_line_of_coordinator(recording, line, directory)
         case _:
             _read_line_of_files(recording, line)
 
@@ -100,6 +106,21 @@ def _keep_state(recording: Recording, moment: object, state: VariableState) -> N
             recording.end = state
         case _:
             recording.states[state.step] = state
+
+
+def _read_line_of_coordinator(recording: Recording, line: Mapping[str, Any], directory: Path) -> None:
+    """Read a line about the functions that a coordinator has scheduled, or about what it has saved."""
+    scheduled: object = line.get("scheduled")
+    match line.get("kind"):
+        case "first" if variables := _variables(line, directory):
+            recording.first = VariableState(0, variables)
+        case "save" if _is_step(scheduled) and _is_step(pending := line.get("pending")):
+            if variables := _variables(line, directory):
+                recording.saves.append(CoordinatorSave(scheduled, pending, VariableState(scheduled, variables)))
+        case "scheduled" if _is_step(number := line.get("number")):
+            recording.scheduled = number
+        case "changed-after-save" if _is_step(scheduled) and isinstance(name := line.get("name"), str):
+            recording.changed_after_save[scheduled] = name[:200]
 
 
 def _read_line_of_files(recording: Recording, line: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from clusterkit.text.printable import printable
 from clusterkit.words.model import number_of
 
 # Maps a kind of variable to the code, a part of the text, and the remedy of a finding. Findings are in this order.
-_LOST_STATE: Mapping[str, tuple[str, str, str]] = {
+LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (
         "optimizer",
@@ -26,7 +26,7 @@ _LOST_STATE: Mapping[str, tuple[str, str, str]] = {
     "random": ("random-state", "the random state is", "Save the generators and seed generators with the model."),
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
-EXACT = tuple(_LOST_STATE)  # the kinds of variables that must be bitwise equal
+EXACT = tuple(LOST_STATE)  # the kinds of variables that must be bitwise equal
 _BACKUP = (
     "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model with the seeds of its "
     "layers, the optimizer, the epoch and the position in the data."
@@ -151,7 +151,7 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
     reads the same number of rows per step, the size of the global batch has changed, so the number of steps is not
     compared either.
     """
-    others = {_LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
+    others = {LOST_STATE[kind][0] for kind in ("random", "learning-rate")}
     findings = []
     if not _begins_with_a_part(unbroken, continued):
         findings = [one for one in _state_findings(unbroken, continued) if one.code not in others]
@@ -179,7 +179,7 @@ def _later_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
         return
     expected, actual = unbroken.states[step], continued.states[step]
     for kind, name in _kinds_beyond_rounding(unbroken, continued, expected, actual).items():
-        code, what, remedy = _LOST_STATE[kind]
+        code, what, remedy = LOST_STATE[kind]
         shown = unbroken.shown(step)
         yield ExamFinding(
             code, f"After step {shown} of the continued run, {what} not what the unbroken run had: {name}.", remedy
@@ -213,7 +213,7 @@ def _state_findings(unbroken: Recording, continued: Recording) -> Iterator[ExamF
             continue
         if kind == "learning-rate" and "counter" in kinds:
             continue  # it follows the counter
-        code, what, _ = _LOST_STATE[kind]
+        code, what, _ = LOST_STATE[kind]
         remedy = _remedy_of(kind, name, unbroken)
         if kind == "weight" and _has_equal_weights(expected, begun):
             what, remedy = "some of the weights are", f"Save {name}, too: {_EVERY}"
@@ -230,7 +230,7 @@ def _from_step_0(
         text = "The program counted its steps from 0, and its weights are not those with which the unbroken run began"
         if continued.read:  # else nobody saw that it restored anything: it may begin with other weights each time
             text += ": it restored weights, and not the optimizer"
-        yield ExamFinding("counter", f"{text}.", _LOST_STATE["optimizer"][2])
+        yield ExamFinding("counter", f"{text}.", LOST_STATE["optimizer"][2])
         return
     if _skips_steps(unbroken, continued):
         return
@@ -245,7 +245,7 @@ def _remedy_of(kind: str, name: str, unbroken: Recording) -> str:
     """Return the remedy if a variable of a kind was not saved. `Backup` saves the seeds of layers, such as dropout."""
     if kind == "random" and unbroken.logs and name.endswith("seed_generator_state"):
         return _BACKUP
-    return _LOST_STATE[kind][2]
+    return LOST_STATE[kind][2]
 
 
 def _skips_steps(unbroken: Recording, continued: Recording) -> bool:

@@ -17,7 +17,7 @@ from clusterkit.exam.equality import draws
 from clusterkit.exam.leftovers import written_tables
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.pace import FirstRun, shortened
-from clusterkit.exam.recording import NUDGE, Recording, following
+from clusterkit.exam.recording import DEFERRED, NUDGE, Recording, following
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.exam.tables import Table
 from clusterkit.job.options import Options
@@ -111,6 +111,8 @@ class ExamRuns:
         self._unbroken: Timed = ()  # the events of an uninterrupted run
         self._shared: dict[str, Future[ExaminedRun]] = {}  # the runs that `shared` has started, by name
         self._lock = threading.Lock()
+        # How many functions the coordinator schedules without an interruption; None if there is no such number.
+        self.scheduled: int | None = None
         self._spread = 0.0  # the difference between the metrics of two uninterrupted runs
 
     @property
@@ -121,6 +123,11 @@ class ExamRuns:
     def is_synchronous(self) -> bool:
         """Whether two runs can end with equal values. Asynchronous training with parameter servers prevents this."""
         return self.job.shape is not Shape.PARAMETER_SERVER
+
+    @property
+    def words_of_resuming(self) -> Sequence[str]:
+        """The words of --record in runs of which the exam compares what a program continues with what it had saved."""
+        return () if self.is_synchronous else (DEFERRED,)
 
     def first(self, changes: Options, allowance: float) -> ExaminedRun:
         """Run the job without an interruption. From its first step on, it may train for `allowance` seconds.
@@ -236,9 +243,12 @@ class ExamRuns:
         """Return the baseline of a run that is ended after the step `last`; None stands for the program's own end."""
         return self.baseline if last is None else shortened(self.baseline, self._unbroken, last)
 
-    def allow_variation(self, again: ExaminedRun) -> None:
-        """Use a second uninterrupted run to determine how much metrics may differ."""
+    def allow_variation(self, unbroken: ExaminedRun, again: ExaminedRun) -> None:
+        """Use a second uninterrupted run to determine how much metrics may differ, and what is the same in each run."""
         self._spread = _metric_distance(self.baseline, again) or 0.0
+        first, second = self.leader(unbroken), self.leader(again)
+        if first is not None and second is not None and first.scheduled == second.scheduled:
+            self.scheduled = first.scheduled
 
     def leader(self, examined: ExaminedRun) -> Recording | None:
         """Return the recording of the leader or, if there is no such recording, that of the first task.

@@ -101,6 +101,7 @@ def make_examiner(options: GivenOptions, settings: ExamSettings) -> tuple[Examin
         chapters=applicable,
         asked=tuple(chosen if settings.require is None else settings.require),
         asked_cells=tuple(dict.fromkeys(settings.cells)),
+        chosen=() if chosen == applicable else tuple(dict.fromkeys(chosen)),
         setting=_setting(asked.with_changes({"seed": seed}, "run_id"), settings.flags),
     )
     examiner = Examiner(

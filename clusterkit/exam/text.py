@@ -39,10 +39,11 @@ def cell_lines(report: Report, result: CellResult, replay: Replay) -> list[str]:
     omitted if an earlier cell of the chapter has the same reason.
     """
     head = f"  {MARKS[result.grade]} {result.cell}"
-    is_first = report.is_first(result)
+    first = report.first_alike(result)
+    is_first = first is result
     took = [shown(result.duration)] if result.duration else []
-    grade = [] if is_first else [f"{result.grade} for the same reason"]
-    lines = [f"{head:<50} {', '.join([*took, *recovery_of(result), *grade])}".rstrip()]
+    grade = [] if is_first else [f"{result.grade}, as {first.cell}"]
+    lines = [f"{head:<50} {', '.join([*took, *recovery_of(result), *_end_of(report, result), *grade])}".rstrip()]
     if result.reason and is_first:
         # Such a reason says itself what was not possible: a comparison, although the cell's runs were.
         grade_text = "" if result.reason.startswith(NOT_COMPARABLE) else f"{result.grade}: "
@@ -85,8 +86,19 @@ def mark_of(report: Report) -> str:
 
 def recovery_of(result: CellResult) -> list[str]:
     """Return phrases about a cell's recovery, such as `recovered in 1.0 s` and `5 steps again`."""
-    took = [] if result.seconds is None else [f"recovered in {shown(result.seconds)}"]
+    how = "started over from step 0" if result.starts_over else "recovered"
+    took = [] if result.seconds is None else [f"{how} in {shown(result.seconds)}"]
     return [*took, f"{number_of('step', result.lost)} again"] if result.lost else took
+
+
+def _end_of(report: Report, result: CellResult) -> list[str]:
+    """Say where a cell that has passed ended, if another cell of its chapter failed: what that one saw may come later.
+
+    A cell that fails says itself at which step.
+    """
+    has_failed = report.count(Grade.FAILED, result.cell.chapter) > 0
+    is_part = result.grade is Grade.PASSED and result.until is not None
+    return [f"compared until step {result.until}"] if is_part and has_failed else []
 
 
 def summary(report: Report) -> str:
@@ -149,6 +161,8 @@ def _cell_document(report: Report, result: CellResult, replay: Replay) -> dict[s
         "duration_seconds": round(result.duration, 3),
         "recovery_seconds": result.seconds,
         "steps_trained_again": result.lost,
+        "starts_over": result.starts_over,
+        "compared_until_step": result.until,
         "runs": list(result.runs),
         "logs": [report.logs[run] for run in result.runs if run in report.logs and result.grade is Grade.FAILED],
         "command": replay(result.cell),

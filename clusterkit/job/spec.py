@@ -29,7 +29,8 @@ LONGEST_COMMAND = 30_000  # characters; the maximum length of a hook, since the 
 
 # The entries of --record, which task/patches/recorder/recorder.py reads.
 _RECORDED = re.compile(
-    r"\d+|no-dropout|nudge|follow=[\w.-]+/[a-z]+-\d+\.\d+|phases|(?:stop|until)=\d+|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+"
+    r"\d+|no-dropout|nudge|deferred|follow=[\w.-]+/[a-z]+-\d+\.\d+|phases|(?:stop|until)=\d+|"
+    r"hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+"
 )
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide which other options are valid. If one is invalid, reports about the others would mislead.

@@ -74,6 +74,8 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
     is called: it restores the metrics and returns the logs for that batch.
     """
     train: Callable[[Any], Any] = model.train_function
+    # Keras 2's TensorBoard writes the graph of this function after the first batch, and fails if it was never called.
+    graph = getattr(model, "train_tf_function", None)
     left = batches
 
     def skip(iterator: Any) -> Mapping[str, Any]:
@@ -84,10 +86,14 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
         if left:
             return {}
         model.train_function = train
+        if graph is not None:
+            model.train_tf_function = graph
         build_metrics(model, batch)
         return restore()
 
     model.train_function = skip
+    if graph is not None:
+        model.train_tf_function = None
 
 
 def build_metrics(model: Any, batch: Any) -> None:
@@ -139,22 +145,25 @@ def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -
 
 
 class DataOrder:
-    """Makes Keras 3's `fit` read the data in the same order after a restart.
+    """Makes the `fit` of Keras 2 and 3 read the data in the same order after a restart.
 
     A dataset's shuffle draws from its seed for each new iterator, even if the iterator is not read, and Keras creates
     one or two iterators per epoch. This class counts the iterators. A resumed `fit` first creates as many iterators as
-    the interrupted `fit` had created before that epoch.
+    the interrupted `fit` had created before that epoch. Keras 2 creates one more before the first epoch, also when it
+    resumes, so that one does not count.
     """
 
     def __init__(self) -> None:
         self._iterators_made = 0
         self._iterators_due = 0
         self._epochs_due = 0
-        self._data: Any = None  # the TFEpochIterator of this `fit`
+        self._data: Any = None  # the TFEpochIterator of this `fit`, or the DataHandler of Keras 2
         self._batches = BatchOrder()
 
     def begin(self) -> None:
         """Count iterators from now on, until `end`. Call this in `on_train_begin`."""
+        if (handler := _handlers()) is not None:
+            self._count_epochs_of_keras_2(handler)
         if (kind := _iterators()) is None:
             return
         self._batches.begin()
@@ -163,12 +172,28 @@ class DataOrder:
         def _get_iterator(data: Any) -> Any:
             if self._data is None:
                 self._data = data
-                self._skip_permutations(data, plain(data))
+                self._skip(data.data_adapter, plain(data))
             self._iterators_made += data is self._data
             return plain(data)
 
         _get_iterator.__wrapped__ = plain  # type: ignore[attr-defined]
         kind._get_iterator = _get_iterator
+
+    def _count_epochs_of_keras_2(self, kind: Any) -> None:
+        plain = getattr(kind.enumerate_epochs, "__wrapped__", kind.enumerate_epochs)
+
+        def enumerate_epochs(handler: Any) -> Any:
+            if self._data is not None:  # an evaluation during this `fit`
+                yield from plain(handler)
+                return
+            self._data = handler
+            self._skip(handler._adapter, handler._dataset)
+            for epoch, iterator in plain(handler):
+                self._iterators_made += bool(handler._adapter.should_recreate_iterator())
+                yield epoch, iterator
+
+        enumerate_epochs.__wrapped__ = plain  # type: ignore[attr-defined]
+        kind.enumerate_epochs = enumerate_epochs
 
     def resume(self, iterators: int, epochs: int, batches: Mapping[str, Any] | None = None) -> None:
         """Skip the iterators and epochs of the earlier attempt. Call this in `on_train_begin`."""
@@ -186,15 +211,21 @@ class DataOrder:
     def end(self) -> None:
         if (kind := _iterators()) is not None:
             kind._get_iterator = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
+        if (handler := _handlers()) is not None:
+            handler.enumerate_epochs = getattr(handler.enumerate_epochs, "__wrapped__", handler.enumerate_epochs)
         self._batches.end()
 
-    def _skip_permutations(self, data: Any, dataset: Any) -> None:
-        permutations = getattr(data.data_adapter, "permutations", None)  # set by task/patches/order.py for arrays
+    def _skip(self, adapter: Any, dataset: Any) -> None:
+        permutations = getattr(adapter, "permutations", None)  # set by task/patches/order.py for arrays
         if permutations is not None and self._epochs_due:
             permutations.assign_add(self._epochs_due)
         for _ in range(self._iterators_due):
             iter(dataset)
         self._iterators_made = self._iterators_due
+
+
+def _handlers() -> Any:
+    return getattr(sys.modules.get("tf_keras.src.engine.data_adapter"), "DataHandler", None)
 
 
 def _iterators() -> Any:

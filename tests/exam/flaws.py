@@ -312,6 +312,16 @@ FLAWS = (
         (('begun + STEPS if FLAW == "steps_are_added_after_a_restart" else STEPS', "STEPS"),),
     ),
     Flaw(
+        "served", "momentum_not_saved", RESUME, "optimizer",
+        "Save the optimizer: tf.train.Checkpoint(model=model, optimizer=optimizer)",
+        (('del saved["optimizer"]', "pass"),),
+    ),
+    Flaw(
+        "served", "saved_before_join", RESUME, "saved-before-join",
+        "Call coordinator.join() before the checkpoint is saved",
+        (('if FLAW == "saved_before_join":', "if False:"), ('if FLAW != "saved_before_join":', "if True:")),
+    ),
+    Flaw(
         "saves", "saved_by_all_workers", EQUALITY, "shared-file",
         "Let worker:0 alone write it",
         (('(leads or FLAW == "saved_by_all_workers")', "leads"),),

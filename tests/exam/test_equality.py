@@ -230,6 +230,36 @@ def test_slots_prove_a_gradient_if_they_are_squares(slots: dict[str, tuple[str, 
     assert found.text.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("rates", "code", "said"),
+    [
+        (({"rate": 0.1}, {"rate": 0.2}), "rate-differs", "The learning rate is 0.2 with 2 workers and 0.1 with 1"),
+        (({"rate": 0.1, "lr": 1.0}, {"rate": 0.1, "lr": 2.0}), "rate-differs", "(lr in the program)"),
+        (({"rate": 0.1}, {"rate": 0.1}), "loss-summed", "; rate in the program is 0.1 with both (kernel differs"),
+        (({}, {"rate": 0.1}), "loss-summed", "or the learning rate, which was not seen, depends on the workers"),
+        (({"rate": 0.1}, {"rate": 0.3}), "loss-summed", "The updates are 2 times too large"),  # it is of something else
+        (({"rate": 0.0}, {"rate": 0.2}), "loss-summed", "The updates are 2 times too large"),
+    ],
+)
+def test_a_rate_of_the_program_is_named_if_the_updates_follow_it(
+    rates: tuple[dict[str, float], dict[str, float]], code: str, said: str
+) -> None:
+    """A loop without an optimizer has its learning rate in a variable of Python."""
+    one, first, second = (recording(index, trained(factor)) for index, factor in ((0, 1.0), (0, 2.0), (1, 2.0)))
+    one.rates, first.rates = rates
+    (found,) = equality(one, [first, second])
+    assert (found.code, said in found.text) == (code, True), found
+
+
+def test_the_first_values_may_be_those_of_a_program_without_an_optimizer() -> None:
+    """Without them there would be no update, and so no factor."""
+    one, *workers = (recording(index, trained(factor)) for index, factor in ((0, 1.0), (0, 2.0), (1, 2.0)))
+    for each in (one, *workers):
+        each.begin, each.initial = None, each.begin
+    (found,) = equality(one, workers)
+    assert found.code == "loss-summed"
+
+
 def test_larger_steps_with_equal_slots_are_not_told_as_larger_gradients() -> None:
     """An optimizer such as Adam would show the gradients in its slots."""
     slots = {"m": ("optimizer", GRADIENT), **rate_of(0.1)}

@@ -13,18 +13,20 @@ from typing import Any
 import pytest
 
 from tests.environment import clean_environment
-from tests.exam.flaws import FLAWS, RIGHT, Flaw, mended
+from tests.exam.flaws import FLAWS, RESUME, RIGHT, Flaw, mended
 from tests.support import CHILDREN
 
 pytestmark = pytest.mark.timeout(700)  # longer than two commands may take, which the other tests slow down
 FLAWED = CHILDREN / "flawed"
 
 
-def examined(home: Path, path: Path, *args: str, cells: tuple[str, ...]) -> dict[str, Any]:
+def examined(
+    home: Path, path: Path, *args: str, cells: tuple[str, ...], options: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Examine a program on two workers, and return the exam as JSON."""
     chosen = [f"--cell={cell}" for cell in cells]
     servers = ["--ps=1"] if path.stem == "served" else []
-    command = ["exam", "--json", "--seed=7", "--workers=2", *servers, *chosen, str(path), *args]
+    command = ["exam", "--json", "--seed=7", "--workers=2", *servers, *options, *chosen, str(path), *args]
     done = subprocess.run(
         [sys.executable, "-m", "clusterkit", *command],
         env=clean_environment(home),
@@ -115,3 +117,16 @@ def test_nothing_is_found_without_a_flaw(program: str, tmp_path: Path) -> None:
     report = examined(tmp_path, FLAWED / f"{program}.py", cells=RIGHT[program])
     assert report["exit_code"] == 0, json.dumps(report, indent=1)
     assert {one["grade"] for one in report["cells"]} == {"passed"}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.long
+def test_a_table_in_the_working_directory_is_that_of_one_run(tmp_path: Path) -> None:
+    """Runs side by side would mix their rows in it, so that twice the same row says nothing: they come one by one."""
+    text = (FLAWED / "loop.py").read_text()
+    before = 'log = os.path.join(training.checkpoint_dir(), os.pardir, "log.csv")'
+    assert before in text
+    program = tmp_path / "loop.py"
+    program.write_text(text.replace(before, f'log = "{tmp_path}/log.csv"'))
+    report = examined(tmp_path, program, "rows_logged_twice", options=("--parallel=2",), cells=(RESUME,))
+    assert [one["code"] for one in findings(report, RESUME)] == ["rows-twice"], json.dumps(report, indent=1)

@@ -70,6 +70,27 @@ def test_everything_that_was_recorded(tmp_path: Path) -> None:
     assert recording.last_step == 8
 
 
+def test_what_a_coordinator_saved(tmp_path: Path) -> None:
+    """A save whose file is gone, since later ones are kept, is skipped; so is a line that nobody would write."""
+    lines = [
+        {**state(tmp_path, 0, "first"), "kind": "first"},
+        {**state(tmp_path, 1, ""), "kind": "save", "scheduled": 20, "pending": 3},
+        {"kind": "save", "scheduled": 10, "pending": 0, "file": "worker-1.2.gone.npz", "variables": []},
+        {**state(tmp_path, 2, ""), "kind": "save", "scheduled": -1, "pending": "x"},
+        {"kind": "changed-after-save", "scheduled": 20, "name": "kernel"},
+        {"kind": "changed-after-save", "scheduled": [], "name": "kernel"},
+        {"kind": "scheduled", "number": 60},
+        {"kind": "scheduled", "number": None},
+    ]
+    write(tmp_path, *lines)
+    recording = recordings(tmp_path)[KEY]
+    assert recording.first is not None
+    assert [(save.scheduled, save.pending) for save in recording.saves] == [(20, 3)]
+    assert recording.saves[0].state.variables["kernel"].values.tolist() == [0.0, 1.0, 2.0]
+    assert recording.changed_after_save == {20: "kernel"}
+    assert recording.scheduled == 60
+
+
 def test_steps_that_were_recounted_are_dropped(tmp_path: Path) -> None:
     """Those that had been counted by reports, before an optimizer counted its first step."""
     early = [{"kind": "rows", "step": step, "rows": [f"row {step}"]} for step in (1, 2)]

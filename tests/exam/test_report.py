@@ -129,6 +129,41 @@ def test_a_job_of_one_worker() -> None:
     assert report.why == "equality was not seen: only one worker trains."
 
 
+def test_an_exam_of_some_chapters_passes_as_such() -> None:
+    """Its check mark is for these alone, and the line says so."""
+    report = report_of((REPEAT, PASSED), (RESUME, PASSED), asked=[RESUME])
+    report.chosen = (RESUME,)
+    assert (report.exit_code, mark_of(report)) == (0, "✔")
+    assert report.verdict() == "2 of 2 cells passed. Only resume had to be examined."
+    report.chosen = (RESUME, SURVIVAL)
+    assert (report.exit_code, mark_of(report)) == (0, "–")
+    assert "Nothing of survival was examined. Only resume and survival had" in report.verdict()
+    report.chosen, report.asked_cells = (RESUME,), ("resume/kill/worker:1/step",)
+    assert (report.exit_code, mark_of(report)) == (0, "✔")
+    assert report.verdict() == "2 of 2 cells passed. Only 1 cell had to be examined."
+
+
+def test_a_cell_that_ended_early_says_where_beside_one_that_failed() -> None:
+    """The other one may have failed by what came later."""
+    report = Report("exam-1", 7)
+    early = [CellResult(Cell(RESUME, name), PASSED, until=24) for name in ("one", "two")]
+    first = report.add(early[0])
+    assert cell_lines(report, first, replay)[0].endswith("resume/one")
+    report.add(judge(Cell(RESUME, "killed"), [ExamFinding("epoch", "5 steps too many.")]))
+    second = report.add(early[1])
+    assert cell_lines(report, second, replay)[0].endswith("compared until step 24")
+    assert document(report, replay)["cells"][2]["compared_until_step"] == 24
+
+
+def test_a_job_that_starts_over_has_not_recovered_where_it_was() -> None:
+    """It saves nothing, so that nothing was lost that it had kept."""
+    report = Report("exam-1", 7)
+    result = report.add(CellResult(Cell(SURVIVAL, "kill"), PASSED, seconds=3.5, lost=20, starts_over=True))
+    (line,) = cell_lines(report, result, replay)
+    assert line.endswith("started over from step 0 in 3.5 s, 20 steps again")
+    assert document(report, replay)["cells"][0]["starts_over"] is True
+
+
 def test_an_exam_that_has_seen_nothing_says_so() -> None:
     """Even if nothing was required."""
     report = report_of((RESUME, NOT_REACHED), asked=())
@@ -175,7 +210,8 @@ def test_a_reason_is_given_once_in_a_chapter() -> None:
     results = [report.add(not_reached(cell, NO_CHECKPOINT)) for cell in cells]
     lines = [cell_lines(report, result, replay) for result in results]
     assert [len(each) for each in lines] == [2, 1, 2, 1]
-    assert lines[1][0].endswith("not reached for the same reason")
+    assert lines[1][0].endswith(f"not reached, as {cells[0]}")
+    assert lines[3][0].endswith(f"not reached, as {cells[2]}")
 
 
 def test_faults_in_phases_that_a_program_has_not_are_a_line_for_each_reason() -> None:

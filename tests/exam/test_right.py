@@ -51,7 +51,7 @@ def names_in(file: str) -> list[str]:
     return found
 
 
-PROGRAMS = tuple(Program(file, name) for file in ("fits", "loops") for name in names_in(file))
+PROGRAMS = tuple(Program(file, name) for file in ("fits", "loops", "served") for name in names_in(file))
 
 
 def examined(home: Path, *args: str, seconds: float = SECONDS) -> dict[str, Any]:
@@ -76,7 +76,8 @@ def assert_nobody_is_accused(report: dict[str, Any]) -> None:
 def assert_is_right(program: Program, home: Path) -> None:
     """Assert that the exam finds nothing, and that it has compared what comes after a restart."""
     chosen = [f"--cell={cell}" for cell in (EQUALITY, KILLED, EXPORT)]
-    report = examined(home, *chosen, str(RIGHT / f"{program.file}.py"), program.name)
+    servers = ["--ps=1"] if program.file == "served" else []
+    report = examined(home, *servers, *chosen, str(RIGHT / f"{program.file}.py"), program.name)
     assert_nobody_is_accused(report)
     grades = {one["cell"]: one["grade"] for one in report["cells"]}
     expected = "not reached" if program in UNREPORTED else "passed"
@@ -89,6 +90,7 @@ def test_there_are_many_programs() -> None:
     assert Program("fits", "optimizer_lion") in PROGRAMS
     assert Program("fits", "best_model_kept") in PROGRAMS
     assert Program("loops", "accumulated") in PROGRAMS
+    assert Program("served", "saved_while_it_trains") in PROGRAMS
 
 
 @pytest.mark.table
@@ -102,6 +104,13 @@ def test_a_right_program_is_not_accused(program: Program, tmp_path: Path) -> Non
 def test_a_convolution_before_a_normalization_is_not_accused(tmp_path: Path) -> None:
     """Its bias has no gradient but rounding, along which Adam takes whole steps."""
     report = examined(tmp_path, f"--cell={EQUALITY}", str(RIGHT / "fits.py"), "normalized_convolution")
+    assert {one["grade"] for one in report["cells"]} == {"passed"}, json.dumps(report, indent=1)
+
+
+@pytest.mark.long
+def test_keras_2_continues_shuffled_data_where_it_was(tmp_path: Path) -> None:
+    """In the order of the epoch in which it was interrupted."""
+    report = examined(tmp_path, "--keras=2", f"--cell={KILLED}", str(RIGHT / "fits.py"), "dropped_out")
     assert {one["grade"] for one in report["cells"]} == {"passed"}, json.dumps(report, indent=1)
 
 
@@ -145,16 +154,32 @@ def test_a_batch_that_grows_is_compared_where_one_worker_gets_arguments(tmp_path
 
 # The workloads with the options of their jobs and arguments that make them short, but longer than a checkpoint.
 WORKLOADS: dict[str, tuple[list[str], list[str]]] = {
-    "ps_train.py": (["--ps=1"], ["--steps=200"]),
+    "ps_train.py": (["--ps=1"], ["--steps=200", "--checkpoint-every=40"]),
     "ps_fit.py": (["--ps=1", "--keras=2"], ["--epochs=2", "--steps=60"]),
-    "news_text.py": (["--ps=2"], ["--steps=200"]),
-    "mwms_train.py": ([], ["--steps=60"]),
+    "news_text.py": (["--ps=2"], ["--steps=200", "--checkpoint-every=40"]),
+    "mwms_train.py": ([], ["--steps=60", "--checkpoint-every=20"]),
     "mwms_fit.py": ([], ["--epochs=4"]),
-    "mnist_cnn.py": ([], ["--epochs=2", "--steps-per-epoch=20"]),
-    "cifar10_cnn.py": ([], ["--steps=24"]),
-    "tfrecords.py": ([], ["--steps=60", "--records=400"]),
-    "imdb_text.py": ([], ["--epochs=1", "--steps=40"]),
+    "mnist_cnn.py": ([], ["--epochs=2", "--steps-per-epoch=20", "--checkpoint-every=10"]),
+    "cifar10_cnn.py": ([], ["--steps=24", "--checkpoint-every=8"]),
+    "tfrecords.py": ([], ["--steps=60", "--records=400", "--checkpoint-every=20"]),
+    "imdb_text.py": ([], ["--epochs=3", "--steps=14"]),
 }
+
+
+@pytest.mark.long
+def test_a_workload_is_not_accused(tmp_path: Path) -> None:
+    """One that is drawn by chance, in the cells that tell the most. A whole exam of each takes most of an hour."""
+    seed = random.randrange(2**32)
+    name = random.Random(seed).choice(sorted(WORKLOADS))
+    print("seed", seed, name)
+    options, args = WORKLOADS[name]
+    leader = "chief:0" if any(option.startswith("--ps") for option in options) else "worker:0"
+    killed = f"survival/kill/{leader}/step"
+    chosen = [f"--cell={cell}" for cell in (EQUALITY, KILLED, killed)]
+    report = examined(tmp_path, *options, *chosen, str(ROOT / "workloads" / name), *args)
+    assert_nobody_is_accused(report)
+    grades = {one["cell"]: one["grade"] for one in report["cells"]}
+    assert grades[KILLED] == grades[killed] == "passed", json.dumps(report, indent=1)
 
 
 @pytest.mark.soak  # each takes the six minutes of a whole exam

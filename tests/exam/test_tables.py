@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.exam.leftovers import written_tables
+from clusterkit.exam.leftovers import shared_path, written_tables
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.tables import (
     Table,
@@ -178,3 +178,16 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     assert written_tables([Recording(FIRST, 1, tables={str(path): (0, False)})], tmp_path) == {}
+
+
+def test_a_table_outside_of_the_run_is_that_of_all_runs(tmp_path: Path) -> None:
+    """Runs side by side would mix in it; each run has the others for itself."""
+    runs = tmp_path / "runs"
+    own, common = runs / "exam-1-again" / "log.csv", tmp_path / "common.csv"
+    own.parent.mkdir(parents=True)
+    for path in (own, common):
+        path.write_text("0,0.5\n1,0.25\n")
+    found = written_tables([Recording(FIRST, 1, tables={str(own): (0, False)})], runs)
+    assert shared_path(found) == ""
+    found = written_tables([Recording(FIRST, 1, tables={str(own): (0, False), str(common): (0, True)})], runs)
+    assert shared_path(found) == str(common)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from clusterkit.task.patches import hook
+from clusterkit.task.patches.recorder import tables as patch
 from clusterkit.task.patches.recorder.tables import MOST, Tables
 
 
@@ -60,3 +65,38 @@ def test_a_program_may_write_any_number_of_tables(output: Output, tmp_path: Path
     for number in range(3 * MOST):
         tables.opening(str(tmp_path / f"{number}.csv"), os.O_WRONLY)
     assert len(output.lines) == MOST
+
+
+def test_tables_that_tensorflow_writes_are_recorded(
+    output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens a file with the first write. Files on other machines, and clusterkit's own, are left out."""
+    monkeypatch.setattr(patch, "_tables", [Tables(output)])
+
+    class FileIO:
+        """As TensorFlow's."""
+
+        def __init__(self, name: Path | str, mode: str) -> None:
+            self.name, self.mode, self._writable_file = name, mode, None
+
+        def _prewrite_check(self) -> None:
+            self._writable_file = self._writable_file or object()  # type: ignore[assignment]
+
+    module: Any = SimpleNamespace(FileIO=FileIO, rename_v2=lambda src, dst, overwrite=False: None)
+    phases = SimpleNamespace(is_off=False, own=nullcontext)
+    guarded = SimpleNamespace(output=SimpleNamespace(guarded=lambda what, call: call()))
+    loaded = {
+        "task/patches/hook": hook,
+        "task/patches/recorder/output": guarded,
+        "task/patches/phases": SimpleNamespace(phases=phases),
+    }
+    patch.watch_gfile(module, loaded.__getitem__)
+    (tmp_path / "log.csv").write_text("1,2\n")
+    for name, mode in ((tmp_path / "log.csv", "a"), ("gs://bucket/log.csv", "w"), (tmp_path / "model.bin", "wb")):
+        file = module.FileIO(name, mode)
+        file._prewrite_check()
+        file._prewrite_check()
+    module.rename_v2(str(tmp_path / "best.json.new"), str(tmp_path / "best.json"), overwrite=True)
+    phases.is_off = True
+    module.FileIO(tmp_path / "own.json", "w")._prewrite_check()
+    assert output.lines == [("log.csv", 4, True), ("best.json", 0, False)]

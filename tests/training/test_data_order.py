@@ -102,3 +102,61 @@ def test_a_keras_without_such_iterators_is_left_alone(monkeypatch: pytest.Monkey
     order.begin()
     assert order.iterators_before(in_epoch=False) == 0
     order.end()
+
+
+class Handler:
+    """Keras 2's: it makes an iterator first, and then another one for each epoch if the data asks for it."""
+
+    def __init__(self, data: Data, first: int = 0, epochs: int = 4, *, recreates: bool = True) -> None:
+        self._dataset, self._adapter = data, data.data_adapter
+        self._adapter.should_recreate_iterator = lambda: recreates
+        self._epochs = range(first, epochs)
+
+    def enumerate_epochs(self) -> Iterator[tuple[int, int]]:
+        """Yield what is read in each epoch."""
+        iterator = iter(self._dataset)
+        for epoch in self._epochs:
+            if self._adapter.should_recreate_iterator():
+                iterator = iter(self._dataset)
+            yield epoch, next(iterator, 0)
+
+
+@pytest.fixture
+def handler(monkeypatch: pytest.MonkeyPatch) -> type[Handler]:
+    """A class of Keras 2."""
+    kind = type("DataHandler", (Handler,), {"enumerate_epochs": Handler.enumerate_epochs})
+    monkeypatch.setitem(sys.modules, "tf_keras.src.engine.data_adapter", SimpleNamespace(DataHandler=kind))
+    return kind
+
+
+def test_a_resumed_fit_of_keras_2_reads_what_the_unbroken_one_reads(handler: type[Handler]) -> None:
+    """From an epoch's beginning and from its middle; the data of a validation counts by itself."""
+    order = DataOrder()
+    order.begin()
+    epochs = handler(Data()).enumerate_epochs()
+    assert [next(epochs), next(epochs)] == [(0, 2), (1, 3)]
+    assert list(handler(Data(), epochs=1).enumerate_epochs()) == [(0, 2)]
+    between = order.iterators_before(in_epoch=False)
+    assert next(epochs) == (2, 4)
+    within = order.iterators_before(in_epoch=True)
+    order.end()
+    for made in (between, within):
+        later = DataOrder()
+        later.begin()
+        later.resume(made, epochs=2)
+        assert list(handler(Data(), first=2).enumerate_epochs()) == [(2, 4), (3, 5)]
+        assert later.iterators_before(in_epoch=False) == 4
+        later.end()
+
+
+def test_arrays_of_keras_2_have_one_iterator(handler: type[Handler]) -> None:
+    """Their order is that of permutations, of which each epoch draws one."""
+    advanced: list[int] = []
+    order = DataOrder()
+    order.begin()
+    order.resume(0, epochs=2)
+    data = Data(SimpleNamespace(assign_add=advanced.append))
+    list(handler(data, first=2, recreates=False).enumerate_epochs())
+    assert (advanced, data.made, order.iterators_before(in_epoch=False)) == ([2], 1, 0)
+    order.end()
+    assert handler.enumerate_epochs is Handler.enumerate_epochs

@@ -30,6 +30,7 @@ class Keras2(Keras3):
     """The attributes of Keras 2's `fit` that resuming uses."""
 
     _training_state: Any = None
+    train_tf_function: Any = None
 
     def __init__(self, at_once: int = 1) -> None:
         super().__init__()
@@ -74,3 +75,14 @@ def test_batches_are_left_out(kind: type[Keras3], at_once: int, trained: list[in
     while len(model.trained) < 4:
         assert model.train_function(batches) == {"loss": 1.0}
     assert model.trained == trained
+
+
+def test_keras_2_shows_no_graph_of_a_function_that_was_not_called() -> None:
+    """Its TensorBoard writes the graph after the first batch, and would fail."""
+    model, batches = Keras2(), iter(range(100))
+    graph = model.train_tf_function = object()
+    resumption.skip_batches(model, 2, lambda: {"loss": 2.0})
+    model.train_function(batches)
+    assert model.train_tf_function is None
+    model.train_function(batches)
+    assert model.train_tf_function is graph

@@ -130,6 +130,7 @@ PROBES = {
         "sys": ("recorder/seeds", "keep_states"),
         "os": ("recorder/files", "watch"),
         "io": ("recorder/tables", "watch_os"),
+        "tensorflow.python.lib.io.file_io": ("recorder/tables", "watch_gfile"),
         "random": ("recorder/seeds", "seed"),
         "numpy.random": ("recorder/seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder/seeds", "seed_generators"),
@@ -153,7 +154,10 @@ PROBES = {
         ),
         **dict.fromkeys((STRATEGIES, "tensorflow.python.eager.backprop"), ("recorder/rows", "watch")),
         **dict.fromkeys(
-            (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"),
+            (
+                *(*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS),
+                *("clusterkit.training.progress", "clusterkit.training.checkpointer"),
+            ),
             ("recorder/recorder", "watch"),
         ),
     },

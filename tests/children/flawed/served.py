@@ -19,6 +19,8 @@ y = x @ made.normal(size=(4, 1)).astype("float32")
 with strategy.scope():
     weight = tf.Variable(tf.zeros((4, 1)))
     done = tf.Variable(0, dtype=tf.int64)
+    optimizer = tf.keras.optimizers.SGD(0.03, momentum=0.5)
+    optimizer.build([weight])
 
 
 def batches():
@@ -30,13 +32,16 @@ def step(rows):
     def replica(inputs, wanted):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((inputs @ weight - wanted) ** 2)
-        weight.assign_sub(0.05 * tape.gradient(loss, weight))
+        optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
 
     strategy.run(replica, args=next(rows))
     done.assign_add(1)
 
 
-checkpoints = training.Checkpointer(weight=weight, done=done)
+saved = {"weight": weight, "done": done, "optimizer": optimizer}
+if FLAW == "momentum_not_saved":
+    del saved["optimizer"]
+checkpoints = training.Checkpointer(**saved)
 begun = 0 if FLAW == "nothing_is_restored" else checkpoints.restore()
 if FLAW == "weights_begin_anew":
     weight.assign(tf.zeros((4, 1)) + 30)
@@ -45,8 +50,11 @@ last = begun + STEPS if FLAW == "steps_are_added_after_a_restart" else STEPS
 for number in range(begun + EVERY, last + 1, EVERY):
     for _ in range(EVERY):
         coordinator.schedule(step, args=(rows,))
+    if FLAW == "saved_before_join":
+        checkpoints.save(number)
     coordinator.join()
     training.report(step=number, loss=float(tf.reduce_mean((x @ weight.numpy() - y) ** 2)))
-    checkpoints.save(number)
+    if FLAW != "saved_before_join":
+        checkpoints.save(number)
 checkpoints.wait()
 print("done", os.path.basename(__file__))

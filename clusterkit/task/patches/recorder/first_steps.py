@@ -31,6 +31,13 @@ class FirstSteps:
         _, place = self.load("task/patches/refusals").library_call(sys._getframe(1))
         self.output.write("place", place=place.rstrip(","))
 
+    def record_rates(self) -> None:
+        """Record the learning rates that the program has as numbers of its own."""
+        is_library = self.load("task/patches/refusals")._is_of_a_library
+        values = self.load("task/patches/recorder/rates").rates_in(sys._getframe(1), is_library)
+        if values:
+            self.output.write("rates", values=values)
+
     def record_precision(self) -> None:
         """Record the type in which Keras computes, if it is less exact than float32, which explains differences."""
         for module in filter(None, (sys.modules.get(name) for name in ("keras", "tf_keras"))):

@@ -139,14 +139,27 @@ class RecordOutput:
             self.note(f"Only {MOST_STATES} states are recorded: that of step {step} and later ones are left out.")
             return
         self.states += 1
-        file = f"{self.name}.{'end' if moment == 'end' else step}.npz"
+        self.write_values("state", "end" if moment == "end" else str(step), values, moment=moment, step=step)
+
+    def write_values(
+        self, kind: str, place: str, values: Sequence[tuple[Mapping[str, object], Any]], **fields: object
+    ) -> None:
+        """Write variables with their values to a file, and a line that names it. `place` tells the files apart."""
+        if not self.is_open:
+            return
+        file = f"{self.name}.{place}.npz"
         path = os.path.join(self.directory, file)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         with open(f"{path}.part", "wb") as part:
             sys.modules["numpy"].savez(part, **{str(place): value for place, (_, value) in enumerate(values)})
         os.replace(f"{path}.part", path)
         variables = [dict(about) for about, _ in values]
-        self.write("state", moment=moment, step=step, file=file, variables=variables)
+        self.write(kind, **fields, file=file, variables=variables)
+
+    def remove_values(self, place: str) -> None:
+        """Remove a file that `write_values` has written. Its line is then ignored."""
+        with suppress(OSError):
+            os.remove(os.path.join(self.directory, f"{self.name}.{place}.npz"))
 
 
 output = RecordOutput(os.environ)

@@ -19,6 +19,7 @@ from typing import Any
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds; the length of a pause after a step, in which the exam can kill the task
 NUDGE = "nudge"  # the word in CLUSTERKIT_RECORD_STEPS with which weights are nudged: see `Recorder.nudge`
+EARLIER = 3  # the number of kept states, one of which is that before the first step if no optimizer counts it
 TRIES = 20  # the number of calls before which all variables are read, in case the call makes the first step
 
 
@@ -47,12 +48,14 @@ class Recorder:
         self.early_rows: list[list[str]] = []  # the rows of the steps that were counted by reports
         self.named = 0  # the newest step of which the record says by which number the program reports it
         self.tries = TRIES
+        self.earlier: list[Any] = []  # the variables before the last calls, while there is no optimizer
         self.depth = 0  # the number of nested calls of patched TensorFlow functions in the main thread
         self.fits = False  # True while `fit` runs; its callbacks then count the steps
         self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
         self.base = 0  # the difference between the step and the optimizer's count, which is constant during a `fit`
         self.batch = -1  # the last batch of the current epoch
         self.coordinates = False  # True if the program has a coordinator, so that other tasks compute the steps
+        self.coordination: Any = None  # what has been recorded of the coordinator's functions and saves
         self.variables: list[Any] = []  # the current variables, kept alive until the end of the record
         self.is_done = False
 
@@ -72,10 +75,13 @@ class Recorder:
     def observe(self) -> tuple[list[int], Any]:
         """Return the optimizers' counts and, if the next call may make the first step, the variables."""
         counts = self.registry.iterations()
-        if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
+        if self.has_begun or 0 not in self.due or self.tries <= 0:
             return counts, None
         self.tries -= 1
         values = self.registry.snapshot(lambda text: None)
+        if not counts:
+            self.earlier = [*self.earlier, values][-EARLIER:]
+            return counts, None
         self.nudge()
         return counts, values
 
@@ -161,6 +167,7 @@ class Recorder:
     def begin(self) -> None:
         """At the first step, register `end` again, so that it runs at exit before TensorFlow's own exit handlers."""
         self.has_begun = True
+        self.output.guarded("The program's learning rates are not recorded", self.first_steps.record_rates)
         if self.stop is not None:
             self.output.guarded("The line of the first step is not recorded", self.first_steps.record_place)
         self.keep()
@@ -176,6 +183,16 @@ class Recorder:
         if self.output.is_open:
             self.output.write_state(moment, self.step, self.registry.snapshot(self.output.note))
             self.keep()
+
+    def record_initial(self) -> None:
+        """Record the variables before the first step, which only a report has shown: those before their last change."""
+        now = self.state.weights_of(self.registry.snapshot(self.output.note))
+        for values in reversed(self.earlier):
+            before = self.state.weights_of(values)
+            if before.keys() == now.keys() and any(before[name].tobytes() != now[name].tobytes() for name in now):
+                self.output.write_values("initial", "initial", values)
+                break
+        self.earlier = []
 
     def record_callbacks(self, callbacks: Any) -> None:
         if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
@@ -238,6 +255,8 @@ class Recorder:
             self.step = int(step)  # if there is an optimizer, `join` and `record_end` set its count instead
         elif not self.fits and not any(self.registry.iterations()):
             self.by_reports = True
+            if not self.has_begun:
+                self.output.guarded("The variables before the first step are not recorded", self.record_initial)
             self.advance(int(step))
         if self.step > self.named and self.step != self.reported:
             self.named = self.step
@@ -274,6 +293,8 @@ class Recorder:
                 self.output.note("The end is not recorded: the coordinator has ended by an exception.")
                 return
             self.step = max([0, *self.registry.iterations()]) or self.step
+            if self.coordination is not None:
+                self.coordination.end()
         elif not self.has_begun:
             self.output.note("No steps were seen. The program may report them: clusterkit.training.report(step).")
             for step, rows in self.rows.take(0, 1):
@@ -335,6 +356,10 @@ def watch(module: Any, load: Any) -> None:
         },
     }
     hook.watch(module, {path: guarded(call) for path, call in after.items()})
+    if hasattr(module, "_CoordinatedClosureQueue"):
+        load("task/patches/recorder/coordination").watch(module, load, recorder)
+    if hasattr(module, "CheckpointMismatch"):
+        load("task/patches/recorder/coordination").watch_checkpointer(module, load)
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: recorder.report(step)))
     for path in CALLS:

@@ -140,6 +140,11 @@ class Registry:
             yield id(leaf_of(getattr(optimizer, "_iterations", None))), "counter"
 
 
+def weights_of(values: Iterable[Value]) -> dict[str, Any]:
+    """Return the values of the weights in a snapshot, by name."""
+    return {str(about["name"]): value for about, value in values if about["kind"] == "weight"}
+
+
 def alive(references: Iterable[Callable[[], Any]]) -> list[Any]:
     """Return the objects of these weak references that still exist."""
     return [one for get in references if (one := get()) is not None]
