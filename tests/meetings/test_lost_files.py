@@ -115,8 +115,16 @@ def test_all_commands_read_how_a_run_ended_in_its_journal(
     assert json.loads(_cli("ps", "x", "--json").stdout)["state"] == name
     assert json.loads(_cli("ls", "--json").stdout)[0]["state"] == name
     assert json.loads(_cli("down", "x", "--json").stdout)["state"] == name
-    explained = _cli("explain", "x").stdout
-    assert explained.startswith(f"The run x {'was lost' if name == 'lost' else name}")
+    ended = f"The run x {'was lost' if name == 'lost' else name}"
+    assert _cli("explain", "x").stdout.startswith(ended)
+    assert _cli("wait", "x").stdout == f"{ended} (exit code {result.exit_code}).\n"
+
+
+def test_a_suspended_run_was_suspended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It did not suspend anything itself."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
+    _left(tmp_path, RunResult(RunState.SUSPENDED, 75, "preempted"))
+    assert _cli("wait", "x").stdout == "The run x was suspended (exit code 75).\n"
 
 
 @pytest.mark.parametrize("part", ["tasks", "journal.jsonl", "result.json"])

@@ -132,13 +132,14 @@ def wait(run: str | None, as_json: bool) -> None:
     result = result_of(chosen)
     code = 1 if result is None else result.exit_code
     state = "lost" if result is None else result.word
+    ended = "was lost" if result is None else result.ended
     if as_json:
         missed = [] if result is None else wire.encode(result.not_injected)
         held = [] if result is None else wire.encode(result.reservations)
         about = {"run_id": chosen.run_id, "state": state, "exit_code": code}
         echo_json({**about, "reservations": held, "not_injected": missed})
     else:
-        echo(f"The run {chosen.run_id} {'was lost' if state == 'lost' else state} (exit code {code}).")
+        echo(f"The run {chosen.run_id} {ended} (exit code {code}).")
         if result is not None and result.reservations:
             echo(printable(f"{result.reason}."))
         for one in () if result is None else result.not_injected:
