@@ -44,8 +44,9 @@ def test_ctrl_z_pauses_a_run_of_a_warm_server(warm: Warm, home: Path, tmp_path: 
     program = tmp_path / "steps.py"
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "clusterkit", "up", "--run-id", "x", "--workers", "2", *STALLS, str(program)]
-    with program_on_terminal(home, SHELLS["bash"], columns=200, PS1="$ ", **warm.env) as shell:
-        shell.press(shlex.join(command).encode() + b"\n")
+    variables = [f"{name}={value}" for name, value in warm.env.items()]
+    with program_on_terminal(home, SHELLS["bash"], columns=200, PS1="$ ") as shell:
+        shell.press(shlex.join(["env", *variables, *command]).encode() + b"\n")
         wait_until(lambda: steps(run) > 3, 60, "the first steps")
         shell.read_until(lambda text: f"by {server}" in text)
         shell.press(b"\x1a")
