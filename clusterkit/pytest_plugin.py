@@ -258,8 +258,8 @@ def _not_equal(started: list[Cluster]) -> list[str]:
 
 
 def _other_reservations(started: list[Cluster]) -> list[str]:
-    """Return a text for each job that succeeded although a worker had not finished, or the loss is not a number."""
-    others = Reservation.UNFINISHED, Reservation.NAN
+    """Return a text for each job that succeeded for which a test has to say that it means this."""
+    others = Reservation.UNFINISHED, Reservation.NAN, Reservation.UNSAVED
     return [
         f"{result.reason}. The run: {result.directory}. A test that means this has allow={[*map(str, others)]}."
         for result in _held_against(started, *others)

@@ -246,4 +246,6 @@ def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
 
 def _tasks_of(run: RunDirectory) -> tuple[Task, ...]:
     info = run.info()
-    return info.job.tasks if info else ()
+    if info is None:  # job.json is missing or damaged
+        return tuple(sorted({task for task, _, _ in run.logs()}))
+    return info.job.tasks

@@ -39,7 +39,7 @@ class RunSnapshot:
     @property
     def state(self) -> str:
         """The run's state in one word."""
-        result = None if self.live else self.run.result()
+        result = None if self.live else self.run.result() or self.status.result
         return run_state(self.live, self.status.phase, result)
 
     @property

@@ -112,7 +112,9 @@ class RunStatus:
 
     def __init__(self, tasks: Iterable[Task], endpoints: Mapping[Task, str] | None, faults: Faults) -> None:
         known = endpoints or {}
+        self._faults = faults
         self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of_task(task)) for task in tasks}
+        self._has_job = bool(self.tasks)
         self.began_at: float | None = None  # wall time
         self.clock_start = 0.0  # when the run began, on the clock of the events
         self.phase = RunPhase.STARTING
@@ -173,6 +175,8 @@ class RunStatus:
     def current(self, task: Task, attempt: int) -> TaskStatus | None:
         """Return the task's status; None if the attempt is older than the task's newest attempt."""
         status = self.tasks.get(task)
+        if status is None and not self._has_job:  # job.json is missing or damaged, so the events name the tasks
+            status = self.tasks[task] = TaskStatus(task, faults=self._faults.of_task(task))
         return None if status is None or attempt < status.attempt else status
 
     def resume(self) -> None:

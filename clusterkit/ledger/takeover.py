@@ -37,12 +37,12 @@ def history_of(ledger: Ledger) -> RunHistory:
 def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | None:
     """Return the result of a run whose supervisor was lost; None if the run did not begin.
 
-    If the supervisor had decided a final result, return that. Otherwise, attempts that were still running count as
+    If the supervisor had decided a result, return that. Otherwise, attempts that were still running count as
     ended `later` seconds after the last event.
     """
     history = history_of(ledger)
-    if history.began is None or history.final is not None:
-        return history.final
+    if history.began is None or history.result is not None:
+        return history.result
     history.last_event_at += later
     attempts = sorted([*history.finished.values(), *history.lost_attempts()], key=lambda one: (one.task, one.attempt))
     steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]

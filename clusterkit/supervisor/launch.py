@@ -168,8 +168,7 @@ def _run(
         result = explained(loop.run(), job, directory, observer.account())
         if not result.final:
             backend.suspend()
-        observer.write_result(result)
-    return result
+        return observer.write_result(result)
 
 
 def _start_companions(

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,7 @@ from clusterkit.words import wire
 from clusterkit.words.account import Account
 from clusterkit.words.actions import Answer, Finish, Record
 from clusterkit.words.events import Began, Continued, Crashed, Event, Happened, Placed, StorageFailed, Ticked
-from clusterkit.words.outcome import RunResult
+from clusterkit.words.outcome import NOT_AS_ASKED, Reservation, RunResult, RunState
 
 if TYPE_CHECKING:
     from clusterkit.hooks.runner import HookRunner
@@ -138,11 +139,15 @@ class Observer:
         """Return a function that shows a line without recording it, or None if the user wants no such lines."""
         return self._console.say if self._level <= Level.INFO else None
 
-    def write_result(self, result: RunResult) -> None:
+    def write_result(self, result: RunResult) -> RunResult:
+        """Write the result; return it. A success whose result can't be written has a reservation."""
         try:
             self.directory.write_result(result, self.account())
         except OSError as error:
             self._console.say(f"result.json could not be written: {error.strerror}.", bad=True)
+            if result.state is RunState.SUCCEEDED and Reservation.UNSAVED not in self._job.allow:
+                return _unsaved(result)
+        return result
 
     def account(self) -> Account:
         return self._ledger.account()
@@ -160,6 +165,17 @@ class Observer:
         if not self._storage_has_failed:  # report only the first failure
             self._storage_has_failed = True
             self._inbox.put(StorageFailed(f"{error}. The run directory is {self.directory.path}"))
+
+
+def _unsaved(result: RunResult) -> RunResult:
+    """Return the result of a success that is lost for everybody who does not read the console."""
+    link = "and" if result.reservations else "but"
+    return replace(
+        result,
+        exit_code=NOT_AS_ASKED,
+        reason=f"{result.reason}, {link} its result could not be saved",
+        reservations=(*result.reservations, Reservation.UNSAVED),
+    )
 
 
 class Journal:

@@ -26,23 +26,24 @@ class Meter:
 
     def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
         """Return the CPU use (in percent of one core) and memory use (RSS, in bytes) of each task with a process."""
-        self._find_processes(set(pids.values()))
-        found = {task: self._use(pid) for task, pid in pids.items()}
+        roots = {pid: procfs.usage(pid) for pid in pids.values()}
+        self._find_processes(roots)
+        found = {task: self._use(pid, roots[pid]) for task, pid in pids.items()}
         return {task: use for task, use in found.items() if use is not None}
 
-    def _find_processes(self, roots: set[int]) -> None:
+    def _find_processes(self, roots: Mapping[int, procfs.Usage | None]) -> None:
         before, self._newest = self._newest, procfs.newest_pid()
-        kept = (root for root in roots & self._trees.keys() if procfs.start_of(root) == self._trees[root].get(root))
-        self._trees = {root: self._trees[root] for root in kept}
+        starts = {root: used.start for root, used in roots.items() if used is not None}
+        self._trees = {root: tree for root, tree in self._trees.items() if starts.get(root) == tree.get(root)}
         if before is None or self._newest is None or not 0 <= self._newest - before <= MOST_NEW * len(roots):
             self._trees.clear()  # pids have begun again from the smallest, or there are too many new ones
         else:
             for pid in range(before + 1, self._newest + 1):
                 self._add(pid)
-        for root in roots - self._trees.keys():
-            processes = (root, *procfs.descendants(root))
-            starts = {pid: procfs.start_of(pid) for pid in processes}
-            self._trees[root] = {pid: start for pid, start in starts.items() if start is not None}
+        for root in starts.keys() - self._trees.keys():
+            found = {pid: procfs.start_of(pid) for pid in procfs.descendants(root)}
+            below = {pid: start for pid, start in found.items() if start is not None}
+            self._trees[root] = {root: starts[root], **below}
 
     def _add(self, pid: int) -> None:
         """Add a new process to the tree of its parent. The pids of threads look the same, but belong to a process."""
@@ -54,13 +55,12 @@ class Meter:
         if start is not None:
             tree[pid] = start
 
-    def _use(self, root: int) -> tuple[float, int] | None:
-        seen = procfs.stat(root)
-        if seen is None or seen[2] != root:  # the pid has been reused: a task would lead its own session
+    def _use(self, root: int, first: procfs.Usage | None) -> tuple[float, int] | None:
+        if first is None or first.session != root:  # the pid has been reused: a task would lead its own session
             return None
         uses = []
-        for pid, start in list(self._trees.get(root, {}).items()):
-            used = procfs.usage(pid)
+        for pid, start in list(self._trees[root].items()):
+            used = first if pid == root else procfs.usage(pid)
             if used is None or used.start != start:
                 del self._trees[root][pid]
                 continue

@@ -17,7 +17,7 @@ from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
 from clusterkit.words.account import Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import CRASHED, SIGKILL, RunResult, RunState, diverged, signal_name
+from clusterkit.words.outcome import CRASHED, SIGKILL, Reservation, RunResult, RunState, diverged, signal_name
 
 FEW = 2  # the maximum number of causes that a sentence names
 REPORT_IT = "Read crash.txt in the run directory. Unless the machine lacked something, please report it."
@@ -205,6 +205,9 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")
         return Guidance(text, "Give the fault a trigger that this run reaches.")
+    if Reservation.UNSAVED in result.reservations:
+        text = "result.json could not be written: the run directory was removed, or the disk is full."
+        return Guidance(text, "Keep the run directory until the run has ended, and some space on its disk.")
     show = (f"clusterkit show {run_id}",)
     kept = "" if result.checkpoint is None else printable(f" The last checkpoint is {result.checkpoint}.")
     if not report.recoveries:

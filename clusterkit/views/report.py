@@ -76,13 +76,22 @@ def report(
     if not kept:
         gone = f"  The directory of this run was removed, with its logs and checkpoints: {run.path}"
         lines.append([(gone, (_BOLD,))])
-    elif result.state is RunState.SUSPENDED:
+    elif not result.final:
         lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
     elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     if kept:
-        lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
+        lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}{_except(run)}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
+
+
+def _except(run: RunPaths) -> str:
+    """Return, as the end of a sentence, which of the run's files were removed."""
+    if not isinstance(run, RunDirectory):
+        return ""
+    parts = (run.all_tasks, run.journal, run.result_file)
+    removed = [path.name for path in parts if not path.exists()]
+    return f", except what was removed: {', '.join(removed)}" if removed else ""
 
 
 def _reservations(result: RunResult, columns: int) -> Iterator[_Line]:

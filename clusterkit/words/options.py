@@ -166,7 +166,7 @@ class LibraryOptions(TypedDict, total=False):
         Option(
             "Exit with code 0, not 3, although tasks train alone, a worker has not finished, the loss is NaN …",
             "allow",
-            "alone|unfinished|nan|faults|verify",
+            "alone|unfinished|nan|faults|verify|unsaved",
         ),
     ]
     verify: Annotated[

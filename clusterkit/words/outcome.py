@@ -186,6 +186,7 @@ class Reservation(enum.StrEnum):
     NAN = "nan"  # the last loss is NaN or infinite
     FAULTS = "faults"  # a fault that was asked for was never injected
     VERIFY = "verify"  # the first steps differ from those of one process
+    UNSAVED = "unsaved"  # the result could not be written, as when the run directory was removed
 
 
 @dataclass(frozen=True, slots=True)

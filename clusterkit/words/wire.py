@@ -29,8 +29,13 @@ def encode(value: Any) -> Any:
         return value
     if kind in _TEXTS:
         return str(value)
-    if (names := _fields(kind)) is not None:
-        return {name: encode(getattr(value, name)) for name in names}
+    names = _fields(kind)
+    if names is not None:
+        fields = {}
+        for name in names:
+            field = getattr(value, name)
+            fields[name] = field if type(field) in _PLAIN else encode(field)  # most fields are plain
+        return fields
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):

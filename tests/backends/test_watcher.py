@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import queue
 import random
+import struct
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -222,3 +225,42 @@ def test_the_watcher_sleeps_also_in_a_hurry_when_nothing_is_reported(
     before = len(seen)
     threading.Event().wait(0.5)
     assert len(seen) == before
+
+
+def test_what_is_read_in_one_turn_is_posted_at_its_end(tmp_path: Path) -> None:
+    """One directly after the other, so that the loop wakes once for the steps of all tasks."""
+    tasks = [task("worker:0"), task("worker:1")]
+    posted, unread = Posted(), list[int]()
+
+    def post(event: Happened) -> None:
+        unread.append(sum(map(waiting, pipes)))
+        posted.put(event)
+
+    one = Watcher(post, lambda child: False)
+    one._rest = one._longest_rest = FOR_GOOD
+    pipes = list[int]()
+    for member in tasks:
+        path = tmp_path / str(member)
+        os.mkfifo(path)
+        one.listen(member, PurePosixPath(path))
+        one._channels[member].rest = FOR_GOOD
+        pipes.append(os.open(path, os.O_WRONLY))
+    try:
+        for pipe in pipes:
+            os.write(pipe, f"{step(1)}\n".encode())
+        assert all(isinstance(posted.get(timeout=10), Progressed) for _ in tasks)
+        unread.clear()
+        for pipe in pipes:
+            os.write(pipe, b'{"kind":"ready","attempt":1}\n')
+        one._poller.do(lambda: one._resting.update(dict.fromkeys(one._resting, 0.0)))
+        assert [posted.get(timeout=10) for _ in tasks] == [Ready(member, 1) for member in tasks]
+        assert unread == [0, 0]
+    finally:
+        one.stop()
+        for pipe in pipes:
+            os.close(pipe)
+
+
+def waiting(pipe: int) -> int:
+    """How many bytes nobody has read yet."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]  # type: ignore[no-any-return]

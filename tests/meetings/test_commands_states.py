@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ from clusterkit.store.directory import InUse, RunDirectory, RunInfo
 from clusterkit.store.removals import Removals
 from clusterkit.supervisor.prepare import _resume
 from clusterkit.supervisor.takeover import RunOver, take_over
+from clusterkit.system import procfs
+from clusterkit.warm.choice import marks
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.errors import ClusterkitError
@@ -26,11 +29,14 @@ from clusterkit.words.events import Verb
 from clusterkit.words.job import Limits, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from tests.histories import SIGKILL, History, job, task
+from tests.support import wait_until
 
 # removed    its files are gone, and a record says so
 # kept       it can be continued, so it is kept, and how to remove it is said
 # live       it is live, so it is left alone, and that is said
 # skipped    it is left alone without a word
+# spared     its processes live on
+# reaped     processes that it left behind are ended, and nothing else is touched
 # gone       no supervisor could act on it: the command fails
 # begins     a supervisor takes it over where it was (`--continue`), or begins another one from it (`--resume`)
 # waits      no task was ended, since none runs; how to continue it and how to remove it is said
@@ -45,6 +51,7 @@ TABLE = """
 rm           live      live      live      live        kept       kept     removed
 rm--force    live      live      live      live        removed    removed  removed
 prune        skipped   skipped   skipped   skipped     kept       kept     removed
+reap         spared    spared    spared    spared      reaped     reaped   reaped
 page         live      live      live      live        kept       kept     removed
 --continue   live      live      live      live        begins     begins   over
 --resume     live      live      live      live        begins     begins   begins
@@ -138,6 +145,24 @@ def _prune(run: RunDirectory) -> str:
     return "kept" if "Kept 1 run" in answer.stderr else "skipped" if answer.output == "" else answer.output
 
 
+def _reap(run: RunDirectory) -> str:
+    """With a process that has the marks of the run's tasks."""
+    process = subprocess.Popen(["sleep", "60"], env={**os.environ, **marks(run, "worker:1")})
+    try:
+        wait_until(lambda: procfs.environ(process.pid).get("CLUSTERKIT_TASK") == "worker:1", 10, "its marks")
+        before = sorted(run.path.rglob("*"))
+        answer = _cli("reap")
+        assert answer.exit_code == 0
+        assert sorted(run.path.rglob("*")) == before
+        if answer.output == "Nothing was left behind.\n":
+            return "spared" if process.poll() is None else "killed"
+        assert process.wait(10) == -SIGKILL
+        return "reaped" if answer.output == "Ended 1 process of the run x.\n" else answer.output
+    finally:
+        process.kill()
+        process.wait()
+
+
 def _page(run: RunDirectory) -> str:
     try:
         remove(run, "the dashboard")
@@ -178,6 +203,7 @@ ON_FILES: dict[str, Callable[[RunDirectory], str]] = {
     "rm": _rm,
     "rm--force": lambda run: _rm(run, "--force"),
     "prune": _prune,
+    "reap": _reap,
     "page": _page,
     "--continue": _continue,
     "--resume": _resume_from,

@@ -63,7 +63,8 @@ def test_what_a_process_uses_is_what_psutil_says() -> None:
         wait_until(lambda: other.status() == psutil.STATUS_SLEEPING and other.cpu_times().user > 0.01, 20, "it waits")
         seen = procfs.usage(child.pid)
         assert seen is not None
-        cpu, memory, age, start = seen
+        cpu, memory, age, start, session = seen
+        assert session == os.getsid(child.pid)
         assert start == procfs.start_of(child.pid)
         assert cpu == pytest.approx(other.cpu_times().user + other.cpu_times().system)
         assert memory == pytest.approx(other.memory_info().rss, rel=0.1)

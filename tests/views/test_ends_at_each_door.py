@@ -15,6 +15,7 @@ from clusterkit.ledger.status import RunPhase
 from clusterkit.ledger.takeover import lost_result
 from clusterkit.page.markdown import run_markdown
 from clusterkit.store.paths import Paths
+from clusterkit.supervisor.loop import _unsaved
 from clusterkit.views.guidance import end_guidance
 from clusterkit.views.listing import run_state
 from clusterkit.views.situations import ending
@@ -151,6 +152,11 @@ ROWS = {
         without_its_fault, 3, "succeeded", "!",
         f"The run succeeded after 10 s: {END}, but a fault that was asked for was never injected.",
         "Give the fault a trigger that this run reaches.",
+    ),
+    "its result is not there": Row(
+        lambda: _unsaved(succeeded(trained())), 3, "succeeded", "!",
+        f"The run succeeded after 10 s: {END}, but its result could not be saved.",
+        "Keep the run directory until the run has ended",
     ),
     "failed": Row(
         failed, 1, "failed", "✘", "The run failed after 11 s: worker:1 failed: ValueError: bad (attempt 1).",

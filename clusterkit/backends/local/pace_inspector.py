@@ -22,6 +22,9 @@ GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are spread evenly, so samp
 THREADS = 8  # the maximum number of threads sampled per task: those that used the CPU most
 READ_WITHIN = 0.02  # seconds; the limit for reading a task's times
 TRIES = 3  # the maximum number of readings of a task's times, if a reading takes longer
+# How much CPU time may be missing before all threads are read: seconds (/proc rounds to ticks), and a share of the use.
+MISSING, MISSING_SHARE = 0.03, 0.02
+RARE = 0.01  # threads that used less than this share of what the busiest thread used are not sampled
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # maps (pid, thread id) to nanoseconds: running, waiting for a CPU
 
@@ -33,6 +36,8 @@ class PacedAttempt:
     attempt: int
     pid: int
     times: Times = field(default_factory=dict)
+    total: float = 0.0  # the CPU seconds of all threads at the last reading
+    active: frozenset[tuple[int, int]] = frozenset()  # the threads that used the CPU lately
     measured_at: float | None = None
     descendants: tuple[int, ...] = ()  # pids of the descendants of `pid` at the last search
     searched_at: float = -SEARCH_EVERY
@@ -45,7 +50,8 @@ class PacedAttempt:
 class PaceInspector:
     """Runs each inspection of the tasks in a thread. An attempt's CPU time is known from the second inspection on.
 
-    A TensorFlow task has a hundred threads, so only threads that used the CPU since the last inspection are sampled.
+    A TensorFlow task has a hundred threads, most of which sleep. So only those that used the CPU lately are sampled,
+    and the times of the others are read only if the time of the whole process shows that some of them have run.
     """
 
     def __init__(self, post: Callable[[Inspected | Crashed], None]) -> None:
@@ -111,9 +117,10 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
     if seen is None or seen[2] != subject.pid:
         return None
     previous, since = subject.times, subject.measured_at
-    if time.monotonic() - subject.searched_at >= SEARCH_EVERY:
+    searches = time.monotonic() - subject.searched_at >= SEARCH_EVERY
+    if searches:
         subject.descendants, subject.searched_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
-    subject.times, now = _times(subject)
+    subject.times, now = _times(subject, reads_all=searches)
     subject.measured_at = now
     # Newly found processes are not counted, since part of their usage may be older than the last inspection.
     known = {process for process, _ in previous} or {subject.pid}
@@ -122,7 +129,13 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
         for thread, times in subject.times.items()
         if thread[0] in known
     }
-    subject.busiest_threads = tuple(sorted(used, key=lambda thread: -sum(used[thread]))[:THREADS])
+    ran = {thread: sum(times) for thread, times in used.items() if any(times)}
+    if searches:
+        subject.active = frozenset(ran)
+    subject.active |= ran.keys()
+    least = RARE * max(ran.values(), default=0)
+    busiest = sorted((thread for thread in ran if ran[thread] >= least), key=lambda thread: -ran[thread])
+    subject.busiest_threads = tuple(busiest[:THREADS])
     if since is None:
         return Vitals(subject.attempt, False, seen[0])
     cpu, delayed = (sum(times[kind] for times in used.values()) / 1e9 for kind in (0, 1))
@@ -131,12 +144,26 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
     return Vitals(subject.attempt, False, seen[0], pace=pace)
 
 
-def _times(subject: PacedAttempt) -> tuple[Times, float]:
+def _times(subject: PacedAttempt, reads_all: bool) -> tuple[Times, float]:
     """Return how long the attempt's threads ran and waited, and when this was read. A slow reading is repeated."""
+    before, times = subject.total, Times()
     for _ in range(TRIES):
         now = time.monotonic()
         processes = (subject.pid, *subject.descendants)
-        times = {(pid, thread): used for pid in processes for thread, used in procfs.thread_times(pid).items()}
+        subject.total = sum(used.cpu for used in map(procfs.usage, processes) if used is not None)
+        times = {} if reads_all else _active_times(subject, subject.total - before)
+        if not times:
+            times = {(pid, thread): used for pid in processes for thread, used in procfs.thread_times(pid).items()}
         if time.monotonic() - now < READ_WITHIN:
             break
     return times, now
+
+
+def _active_times(subject: PacedAttempt, spent: float) -> Times:
+    """Return the times after reading only the active threads; empty if these do not account for the `spent` seconds."""
+    read = {thread: procfs.thread_time(*thread) for thread in subject.active}
+    new = {thread: times for thread, times in read.items() if times is not None}
+    ran = sum(times[0] - subject.times.get(thread, (0, 0))[0] for thread, times in new.items()) / 1e9
+    if spent - ran > MISSING + MISSING_SHARE * spent:
+        return {}
+    return {**{thread: times for thread, times in subject.times.items() if thread not in read}, **new}

@@ -21,7 +21,7 @@ from clusterkit.words.model import Task
 
 # A pipe "rests" (is not read) between reads, so that reports are read in batches. The first rest takes REST
 # seconds; while reports arrive, rests grow to LONGEST_REST. All are powers of 2, so that pipes are read together.
-REST, LONGEST_REST = 0.03125, 0.25
+REST, LONGEST_REST = 0.03125, 0.5
 GRACE_REST = 0.0625  # seconds between checks of a process group in its grace period
 LARGE_READ = 1 << 13  # bytes; after a read of this size, the pipe rests only briefly, so that it does not fill up
 EVERY = 1.0  # seconds; the minimum time between posted steps of a task; other reports are posted at once
@@ -55,7 +55,8 @@ class Watcher:
     """
 
     def __init__(self, post: Post, in_grace: Callable[[AttemptChild], bool]) -> None:
-        self._post, self._in_grace = post, in_grace
+        self._post_now, self._in_grace = post, in_grace
+        self._gathered: list[Happened] | None = None  # the events of this turn, which are posted at its end
         self._poller = Poller("watcher", post, self._read_rested)
         self._handlers: dict[int, Callable[[float], None]] = {}  # handlers, by descriptor; each takes the current time
         self._channels: dict[Task, Channel] = {}
@@ -105,10 +106,30 @@ class Watcher:
         """Read the pipes whose rest is over; return the seconds until the next rest ends; None if no pipe rests."""
         now, rest = time.monotonic(), self._rest
         moment = now // rest * rest  # when the reads were due, so that steps are posted at regular intervals
-        for fd in [fd for fd, until in self._resting.items() if until <= now]:
-            del self._resting[fd]
-            self._handlers[fd](moment)
+        self._gathered = []
+        try:
+            for fd in [fd for fd, until in self._resting.items() if until <= now]:
+                del self._resting[fd]
+                self._handlers[fd](moment)
+        finally:
+            self._post_gathered()
         return max(0.0, min(self._resting.values()) - time.monotonic()) if self._resting else None
+
+    def _post(self, event: Happened) -> None:
+        if self._gathered is None:
+            self._post_now(event)
+        else:
+            self._gathered.append(event)
+
+    def _post_gathered(self) -> None:
+        """Post the events of this turn one directly after the other.
+
+        If each was posted when it was read, the loop would wake for the first one, and then take turns with this thread
+        for the interpreter: that cost more than what both do.
+        """
+        gathered, self._gathered = self._gathered or (), None
+        for event in gathered:
+            self._post_now(event)
 
     def _read_channel(self, channel: Channel, now: float) -> None:
         size = self._read(channel, now)

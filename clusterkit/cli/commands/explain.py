@@ -139,7 +139,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
     if cause is not None and not found and not as_json:
         lines = cause_lines(cause.tail, (terminal_width() or USUAL) - len(MARGIN))
         error = [*(f"{MARGIN}{line}" for line in lines), f"The log: {run.log(cause.task, cause.attempt)}"]
-    _print_explanations(facts, f"The run {run.run_id} {result.word}: {how}.", found, as_json, error)
+    _print_explanations(facts, f"The run {run.run_id} {result.ended}: {how}.", found, as_json, error)
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
@@ -168,7 +168,7 @@ def _last_failed() -> RunDirectory | None:
 def _newest(*states: RunState) -> RunDirectory | None:
     """Return the newest run that ended in one of these states; None if there is none."""
     for run in newest_first(RunStore().all()):
-        result = None if run.is_live() else run.result()
+        result = None if run.is_live() else result_of(run)
         if result is not None and result.state in states:
             return run
     return None

@@ -6,7 +6,7 @@ import datetime
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from itertools import islice
 from typing import Any
@@ -16,9 +16,12 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose, end_waiter, tasks_shown
 from clusterkit.cli.help import Parsed, json_option, option
 from clusterkit.cli.terminal import color_option, echo, say, use_color
+from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalLine, JournalReader, follow
 from clusterkit.text import durations
+from clusterkit.text.spelling import listed
 from clusterkit.views.loglines import LogLine, LogText, moment
+from clusterkit.words.model import Task
 
 BATCH = 2000  # lines printed in one write
 
@@ -71,6 +74,8 @@ def logs(
 
     chosen = choose(run, finished=True)
     shown = tasks_shown(chosen, tasks)
+    if attempt is not None and not follow:
+        _tell_missing_attempt(chosen, shown, attempt)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
     reader = LogReader(chosen, tasks, attempt, since, tail, grep, not (all_output or as_json))
@@ -80,6 +85,14 @@ def logs(
                 echo(joined, nl=False, color=colored)
     if reader.hides:
         say("TensorFlow's noise is hidden. Show it with --all-output.")
+
+
+def _tell_missing_attempt(run: RunDirectory, tasks: Collection[Task], attempt: int) -> None:
+    """Print a line if none of the tasks has had this attempt, since no output would look like a silent task."""
+    newest = max((number for task, number, _ in run.logs() if task in tasks), default=0)
+    if attempt > newest:
+        had = f"the newest is attempt {newest}" if newest else "nothing was started"
+        say(f"the run {run.run_id} has no attempt {attempt} of {listed(tasks)}: {had}.")
 
 
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:

@@ -11,6 +11,7 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, OnTasks, choose, end_waiter, live_run, tasks_of
 from clusterkit.cli.help import DURATION, Parsed, json_option, option
 from clusterkit.cli.terminal import echo, echo_json
+from clusterkit.ledger.takeover import result_of
 from clusterkit.store.cleaning import can_continue
 from clusterkit.store.control import Client, NotLive, signal_guardian
 from clusterkit.store.journal import RunEndWaiter, follow
@@ -113,7 +114,7 @@ def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
             late = [
                 name
                 for name, attempt in wanted.items()
-                if task_states[name].attempt < attempt or not task_states[name].started
+                if (of := task_states.get(name)) is None or of.attempt < attempt or not of.started
             ]
             if not late:
                 return
@@ -128,16 +129,17 @@ def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run ends, and exit with its exit code."""
     chosen = choose(run, finished=True)
     end_waiter(chosen).is_over()
-    result = chosen.result()
+    result = result_of(chosen)
     code = 1 if result is None else result.exit_code
     state = "lost" if result is None else result.word
+    ended = "was lost" if result is None else result.ended
     if as_json:
         missed = [] if result is None else wire.encode(result.not_injected)
         held = [] if result is None else wire.encode(result.reservations)
         about = {"run_id": chosen.run_id, "state": state, "exit_code": code}
         echo_json({**about, "reservations": held, "not_injected": missed})
     else:
-        echo(f"The run {chosen.run_id} {'was lost' if state == 'lost' else state} (exit code {code}).")
+        echo(f"The run {chosen.run_id} {ended} (exit code {code}).")
         if result is not None and result.reservations:
             echo(printable(f"{result.reason}."))
         for one in () if result is None else result.not_injected:
@@ -173,7 +175,7 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
         if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
             raise
     life.is_over()
-    result = chosen.result()
+    result = result_of(chosen)
     if as_json:
         echo_json({"run_id": chosen.run_id, "was_live": was_live, "state": "lost" if result is None else result.word})
     elif was_live:

@@ -32,7 +32,8 @@ def stacks(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: boo
     with Client(chosen) as client:
         answer = client.call("stacks", tasks=tasks_of(chosen, tasks))
     seen = RunSnapshot(chosen).status.tasks
-    attempts = {task: seen[task].attempt for task in map(Task.parse, answer["tasks"])}
+    asked = map(Task.parse, answer["tasks"])
+    attempts = {task: seen[task].attempt for task in asked if task in seen}  # the journal may be damaged
     dumps = dumps_of(chosen, attempts.items(), answer["request"])
     collect(list(dumps.values()), timeout)
     if as_json:

@@ -121,7 +121,6 @@ ROWS = (
         'The TF_CONFIG that the program sets has no "cluster", so the strategy finds no other task.',
         'Leave TF_CONFIG as clusterkit sets it, or give it a "cluster" with the addresses of all tasks.',
         _no_cluster,
-        reported=("kubeflow/trainer#1763",),
         example=("--workers", "2"),
         facts_only=True,
         over=("no-strategy",),

@@ -202,4 +202,14 @@ ROWS: tuple[Row, ...] = (
         example=("--workers", "1"),
         facts_only=True,
     ),
+    Row(
+        "thread-at-the-end",
+        "FATAL: exception not rethrown, Fatal Python error: Aborted, after the last line of a program",
+        r"^FATAL: exception not rethrown",
+        "{task} was aborted while Python shut down, after the end of the program: a thread was still in TensorFlow's "
+        "code. It may be a thread of the program, or of TensorFlow's coordinator.",
+        "Join the program's threads before its last line. If the thread is TensorFlow's, end the program with "
+        "sys.stdout.flush() and os._exit(0).",
+        example=("--workers", "1"),
+    ),
 )
