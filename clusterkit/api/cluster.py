@@ -23,7 +23,8 @@ from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, tol
 from clusterkit.job.options import GivenOptions, Options
 from clusterkit.store.control import Client, NotLive
 from clusterkit.store.journal import JournalReader, follow
-from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
+from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_path
+from clusterkit.store.trust import refuse_untrusted
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import PICKLED, Task
@@ -69,7 +70,8 @@ class Cluster:
         check_names(options)
         self.patience = patience
         self.run_id = options["run_id"] = str(options.get("run_id") or new_run_id())
-        root = Path(home).absolute() if home is not None else state_dir()
+        root = Path(home).absolute() if home is not None else state_path()
+        refuse_untrusted(root)
         self._run = RunStore(root).run(self.run_id)
         self.directory = self._run.path
         if RUN_ID.fullmatch(self.run_id) and self.directory.exists():

@@ -19,6 +19,7 @@ from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
+from clusterkit.system.ownership import check_peer
 from clusterkit.system.process import first_readable, start_session
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import UP_WITHIN, Launch
@@ -94,11 +95,13 @@ class SharedServer:
         return status
 
     def _listens(self) -> bool:
+        """Return whether a server of this user listens. Raises ForeignPeer if another user's process listens."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
             try:
                 client.connect(str(self.socket))
             except OSError:
                 return False
+            check_peer(client)
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
@@ -121,11 +124,13 @@ def ask(
 ) -> dict[str, Any]:
     """Send a request to the warm server at the socket `path`, and return the answer.
 
-    Raises OSError if no server listens there, or if the server does not give a valid answer in time.
+    Raises OSError if no server listens there, or if the server does not give a valid answer in time; ForeignPeer, which
+    is an OSError, if the server is another user's. The request contains the environment, so nothing is sent then.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
+        check_peer(client)
         return exchange.answer(client, exchange.ask(client, message, descriptors, timeout), bytearray())
 
 
@@ -214,7 +219,8 @@ class WarmSession:
             seen = self.directory.lstat()
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
-        if seen.st_uid != os.getuid() or seen.st_mode & 0o077:  # this also rejects a symbolic link, by its mode
+        is_private = not seen.st_mode & 0o077  # a symbolic link is not, since its mode is 0777
+        if not is_private or seen.st_uid != os.geteuid():
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
