@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, cast
@@ -14,13 +15,16 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.help import DURATION, Command, Parsed, option
 from clusterkit.cli.terminal import can_ask, color_in, say
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import tasks_named
+from clusterkit.words.secrets import without_credentials
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 DISPLAY = "Output"  # heading of the display options in the help
 PROBLEMS = "clusterkit.problems"  # key in a click context's meta; maps an option's name to its problems
 USUAL_FILE = "job.toml"
+LONGEST_VALUE = 100  # characters
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
 
 
@@ -225,8 +229,46 @@ class JobCommand(Command):
 
 
 def _is_wanted(ctx: click.Context) -> bool:
-    """Return whether to read ./job.toml. On a terminal, ask the user; otherwise, print a message and return True."""
+    """Return whether to read ./job.toml. On a terminal, ask the user; otherwise, print a message and return True.
+
+    Either way, print what the file sets: it may have come with a directory of somebody else.
+    """
     if can_ask():
+        if what := _what_it_sets():
+            say(what)
         return click.confirm(f"No program is given. Read {USUAL_FILE}?", default=True, err=True)
     say(f"No program is given, so {USUAL_FILE} is read: clusterkit {ctx.info_name} -f {USUAL_FILE}")
+    if what := _what_it_sets():
+        say(what)
     return True
+
+
+def _what_it_sets() -> str:
+    """Return a sentence with the keys of ./job.toml and their values, without secrets."""
+    from clusterkit.job.jobfile import read_job_file  # imported here, since most commands read no file
+
+    try:
+        options = read_job_file(Path(USUAL_FILE).read_text(encoding="utf-8-sig"), USUAL_FILE).options
+    except (OSError, ValueError, ClusterkitError):
+        return ""  # the command itself reports it
+    words = list[str]()
+    for table, prefix in _tables_of(options):
+        words += [_key_with_value(prefix, key, value) for key, value in table.items()]
+    return f"{USUAL_FILE} sets {'; '.join(words)}." if words else ""
+
+
+def _tables_of(options: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    tables = options.get("task", {})
+    yield {key: value for key, value in options.items() if key != "task"}, ""
+    yield from ((table, f"task.{kind}.") for kind, table in tables.items())
+
+
+def _key_with_value(prefix: str, key: str, value: object) -> str:
+    name = f"{prefix}{key.replace('_', '-')}"
+    if isinstance(value, dict):  # values of variables may be secrets
+        return f"{name} {', '.join(map(str, value))}"
+    if key == "args":  # arguments may be secrets, too
+        return name
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    shown = re.sub(r"^(\./)+", "./", without_credentials(text))  # the file's directory is `.`
+    return f"{name} = {shown[:LONGEST_VALUE]}"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 TOOL = "nvidia-smi"
+DRIVER = Path("/proc/driver/nvidia/gpus")  # a directory for each GPU, named by its address on the bus
 USE = "index,utilization.gpu,memory.used"
 ANSWER_WITHIN = 4.0  # seconds; the time limit for a sample
+_UUID = re.compile(r"^GPU UUID:\s*(GPU-[0-9a-f-]{36})\s*$", re.MULTILINE)
 MEBIBYTE = 1 << 20
 MOST_FAILURES = 3  # the number of consecutive failures after which nvidia-smi is not run again
 
@@ -35,6 +40,15 @@ def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
         said = (output or done.stderr.decode(errors="replace").strip()).partition("\n")[0].rstrip(".")
         raise NoGpus(f"{TOOL} ends with code {done.returncode}" + (f" ({said})" if said else ""))
     return output
+
+
+def listed(directory: Path = DRIVER) -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs that the driver lists, in the order of nvidia-smi, without starting a process."""
+    found = []
+    for path in sorted(directory.glob("*/information")):
+        with suppress(OSError):
+            found += _UUID.findall(path.read_text(errors="replace"))
+    return tuple(found)
 
 
 class Gpus:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
-from clusterkit.system.files import make_private, why_not_reached
+from clusterkit.system.files import make_private, read_regular, why_not_reached
 from clusterkit.system.ownership import check_peer
 from clusterkit.system.process import first_readable, start_session
 from clusterkit.task.entry import ENTRY
@@ -30,6 +30,7 @@ ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports if another process has started the server
 ROLES = ("guardian", "supervisor")
 LONGEST = 107  # bytes; the maximum length of a Unix socket's path
+LONGEST_REASON = 1 << 16  # bytes; a longer message of a server that failed to start is not read
 FILE_NAME = 24  # bytes; the maximum length of a file name in a session's directory, including the slash before it
 
 
@@ -71,7 +72,7 @@ class SharedServer:
         with _locked(self.socket.with_suffix(".lock")):
             try:
                 if owner is not None and given_up.exists():
-                    raise WarmServerError(given_up.read_text())
+                    raise WarmServerError(read_regular(given_up, LONGEST_REASON).decode(errors="replace"))
                 return self._start_or_join(idle, owner, clears)
             except OSError as error:
                 raise WarmServerError(f"{self.socket.parent} can't be used: {error.strerror or error}.") from None

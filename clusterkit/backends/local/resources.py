@@ -81,11 +81,17 @@ class UsableGpus(NamedTuple):
     why_none: str | None = None
 
 
-def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
-    """Return the GPUs that this process may use, by UUID, since CUDA may number GPUs differently from nvidia-smi."""
+def gpus_here(env: Mapping[str, str] = os.environ, starts: bool = True) -> UsableGpus:
+    """Return the GPUs that this process may use, by UUID, since CUDA may number GPUs differently from nvidia-smi.
+
+    Unless `starts`, the driver's list is read in place of nvidia-smi's.
+    """
     if (named := env.get(GPUS)) is not None:
         names = visible(named)
         return UsableGpus(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
+    if not starts:
+        listed = gpus.listed()
+        return UsableGpus(listed, None if listed else f"{gpus.DRIVER} lists no GPU")
     try:
         rows = [line.split(",") for line in gpus.ask("index,uuid", ANSWER_WITHIN, env).splitlines()]
     except gpus.NoGpus as error:
@@ -111,8 +117,8 @@ def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> l
     return [f"{what} Raise it with: ulimit -n {needed}"]
 
 
-def shortages(job: JobSpec) -> list[str]:
-    """Return a sentence for each resource that is estimated to be too small for the tasks."""
+def shortages(job: JobSpec, starts: bool = True) -> list[str]:
+    """Return a sentence for each resource that is estimated to be too small. `starts` is as in `preflight`."""
     tasks = len(job.tasks)
     found = []
     memory, available = tasks * TASK_MEMORY, psutil.virtual_memory().available
@@ -139,24 +145,27 @@ def shortages(job: JobSpec) -> list[str]:
             "long; exchanging its results comes on top."
         )
     if job.program.kind is not ProgramKind.COMMAND and len(job.tasks) > 1 and job.devices.gpus is None:
-        shared = all_share_gpus(job, gpus_here().names, os.environ)
+        shared = all_share_gpus(job, gpus_here(starts=starts).names, os.environ)
         found += [] if shared is None else [shared]
     return found
 
 
-def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
-    """Check the job, and assign this machine's cores and GPUs. `here` has this host's tasks; None means all tasks."""
+def preflight(job: JobSpec, here: Collection[Task] | None = None, starts: bool = True) -> Preflight:
+    """Check the job, and assign this machine's cores and GPUs. `here` has this host's tasks; None means all tasks.
+
+    Unless `starts`, no process is started: GPUs are those that the driver lists, and namespaces are not tried.
+    """
     devices = job.devices
     cores = () if devices.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
-    found = gpus_here() if devices.gpus else UsableGpus(())
+    found = gpus_here(starts=starts) if devices.gpus else UsableGpus(())
     job = replace(job, devices=replace(devices, cores=cores, names=found.names))
-    problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
-    return Preflight(job, problems, [] if problems or here is not None else shortages(job))
+    problems = [*_network_problems(job, starts), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
+    return Preflight(job, problems, [] if problems or here is not None else shortages(job, starts))
 
 
-def _network_problems(job: JobSpec) -> list[str]:
+def _network_problems(job: JobSpec, starts: bool) -> list[str]:
     problems = []
-    if _is_virtual(job) or needs_disk(job.faults):
+    if starts and (_is_virtual(job) or needs_disk(job.faults)):
         from clusterkit.network.virtual import why_not
 
         if _is_virtual(job) and (why := why_not(network=True, disk=False)):

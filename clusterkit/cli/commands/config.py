@@ -42,7 +42,7 @@ def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> 
     from clusterkit.words.secrets import without_secrets
 
     gathered = gather(given(values))
-    prepared = prepare(gathered)
+    prepared = prepare(gathered, starts=False)
     if as_json:
         text = resolved_json(prepared, show_secrets)
     else:

@@ -23,6 +23,7 @@ from clusterkit.store.directory import RunDirectory, make_private
 from clusterkit.store.journal import read_from
 from clusterkit.store.paths import TRUSTED_HOME
 from clusterkit.store.store import RunStore
+from clusterkit.system.process import own_python
 from clusterkit.text.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
@@ -64,7 +65,7 @@ class Submission:
         )
         if wrong := problems(asked):
             raise BadJob(wrong)
-        words = [sys.executable, "-m", "clusterkit", "up", "--run-id", self.run.run_id, "--continue"]
+        words = own_python("-m", "clusterkit", "up", "--run-id", self.run.run_id, "--continue")
         return script_of(asked, [*words, "-f", str(self.secret_job_file)])
 
     def submit(self, script: str, shown: str, secret: str) -> int:
