@@ -130,7 +130,6 @@ UNUSUAL_STARTS = {
 # Who opens files by other means than system/files, in the rooms that read runs, campaigns and state directories: these
 # are not files of a run that somebody else may have made.
 OPENS = {
-    "api/options": "the function that the API has pickled itself",
     "api/supervisor": "a temporary file of this process, and Python's own directories",
     "cli/commands/explain": "a file that the user names, or standard input",
     "cli/commands/init": "clusterkit's own files, and new ones",
