@@ -65,11 +65,11 @@ class Cluster:
     ) -> None:
         """Start a job. Raises BadJob, which lists all problems, if the job can't run with these options.
 
-        `program` is a file, or a function that every task calls with `args` and `kwargs`. `home` is the state
-        directory to use instead of CLUSTERKIT_HOME. `patience` is the default timeout, in seconds, of methods that
-        wait; None means no timeout. `returns` is the form of a function's return values: `pickle`, the default on this
-        machine, or `plain` (data only), the default for hosts, which need not be trusted then. The other keywords are the options of `clusterkit up`; an option
-        that is None is ignored. A duration is a number of seconds, or text such as '1m30s'.
+        `program` is a file, or a function that every task calls with `args` and `kwargs`. `home` is the state directory
+        to use instead of CLUSTERKIT_HOME. `patience` is the default timeout of methods that wait, in seconds; None
+        means no timeout. `returns` is the form of return values: `pickle`, the default on this machine, or `plain`
+        (data only), the default for hosts. The other keywords are the options of `clusterkit up`; an option that is
+        None is ignored. A duration is a number of seconds, or text such as '1m30s'.
         """
         check_names(options)
         self.patience, self._returns = patience, returns
