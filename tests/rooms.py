@@ -146,7 +146,6 @@ OPENS = {
     "store/directory": "the lock, without following a link",
     "store/campaigns": "the lock of a campaign that begins",
     "store/verdicts": "a new, empty file",
-    "supervisor/crashes": "a new file",
     "supervisor/guardian": "the output of the run that begins",
     "supervisor/loop": "the journal of the run that it belongs to",
     "supervisor/prepare": "a job file",

@@ -65,11 +65,9 @@ class Cluster:
     ) -> None:
         """Start a job. Raises BadJob, which lists all problems, if the job can't run with these options.
 
-        `program` is a file, or a function that every task calls with `args` and `kwargs`. `home` is the state directory
-        to use instead of CLUSTERKIT_HOME. `patience` is the default timeout of methods that wait, in seconds; None
-        means no timeout. `returns` is the form of return values: `pickle`, the default on this machine, or `plain`
-        (data only), the default for hosts. The other keywords are the options of `clusterkit up`; an option that is
-        None is ignored. A duration is a number of seconds, or text such as '1m30s'.
+        `program` is a file, or a function that every task calls with `args` and `kwargs`; `home`, the state directory;
+        `patience`, the default timeout of waits in seconds (None: none); `returns`, the form of return values: `pickle`
+        or, by default from hosts, `plain`. Others are options of `clusterkit up`, ignored if None; '1m30s' is 90.0 s.
         """
         check_names(options)
         self.patience, self._returns = patience, returns

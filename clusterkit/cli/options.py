@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, cast
@@ -15,9 +15,10 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.help import DURATION, Command, Parsed, option
 from clusterkit.cli.terminal import can_ask, color_in, say
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
+from clusterkit.system.argv import hide_in_command_line
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import tasks_named
-from clusterkit.words.secrets import without_credentials
+from clusterkit.words.secrets import is_harmless, without_credentials
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
@@ -163,6 +164,8 @@ class JobCommand(Command):
         if not ctx.resilient_parsing:
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            _hide_values(ctx.params.get("env") or ())
         program: tuple[str, ...] = ctx.params.get("program") or ()
         if program[1:2] == ("--",) and program[0].endswith(".py"):  # other launchers separate arguments with `--`
             ctx.params["program"] = (program[0], *program[2:])
@@ -226,6 +229,13 @@ class JobCommand(Command):
             return error
         told = "\n".join(f"No such option {name!r}. {why}" for name, why in found.items())
         return click.NoSuchOption(error.option_name, told, ctx=ctx)
+
+
+def _hide_values(env: Iterable[tuple[str, str] | None]) -> None:
+    """Overwrite the values of `--env NAME=VALUE` in the command line of this process, and so in those of its forks."""
+    known = [one for one in env if one is not None and not is_harmless(one[0])]
+    for prefix in ("", "--env="):
+        hide_in_command_line([f"{prefix}{name}={value}" for name, value in known], [value for _, value in known])
 
 
 def _is_wanted(ctx: click.Context) -> bool:

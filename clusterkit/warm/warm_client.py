@@ -25,6 +25,7 @@ from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
+from clusterkit.words.secrets import is_harmless
 
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports if another process has started the server
@@ -116,8 +117,21 @@ class SharedServer:
             argv = [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)]
             descriptors = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
-                process = start_session(argv, log, self._launch.whole_env, "/", descriptors)
+                process = start_session(argv, log, _server_env(self._launch), "/", descriptors)
             process.wait()  # `process` exits as soon as it has forked the server
+
+
+def _server_env(launch: Launch) -> dict[str, str]:
+    """Return the variables that a server needs: those that are read during imports, and others that are no secrets.
+
+    The server outlives the run that starts it and serves others, which bring variables of their own. Modules of the
+    user's choice may read any variable when they are imported, so a server that imports some gets all.
+    """
+    env = launch.whole_env
+    if launch.preload.modules:
+        return env
+    needed = at_import(env)
+    return {name: value for name, value in env.items() if name in needed or is_harmless(name)}
 
 
 def ask(

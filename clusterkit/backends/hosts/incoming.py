@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,11 +19,12 @@ from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, log_tail
+from clusterkit.backends.local.open_phases import OpenPhases
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.usage import UsageLog
 from clusterkit.system.files import open_fd
 from clusterkit.system.inbox import Work
-from clusterkit.words.events import Crashed, Drained, Inspected, StorageFailed
+from clusterkit.words.events import Crashed, Drained, Inspected, PhaseChanged, StorageFailed
 from clusterkit.words.model import AttemptEvent, Task
 
 if TYPE_CHECKING:
@@ -149,6 +151,7 @@ class IncomingMessages:
         self, grants: Grants, put: Callable[[Work], None], collected: CollectedFiles, backend: AgentsBackend
     ) -> None:
         self._grants = grants
+        self._phases = defaultdict[Task, OpenPhases](OpenPhases)
         self._put, self._collected, self._backend = put, collected, backend
 
     def connected(self, connection: Connection, host: str) -> None:
@@ -165,7 +168,7 @@ class IncomingMessages:
                 self._collected.write_part(connection.host, content, body)
             elif isinstance(content, ms.Used):
                 self._collected.usage.add(connection.host, content, self._grants.tasks_of(connection))
-            else:
+            elif not isinstance(content, PhaseChanged) or self._phases[content.task].admits(content):
                 self._put(partial(self._backend.received, connection, content))
         except ms.BadMessage as error:
             connection.close(f"The agent on {connection.host} sent a message that agents do not send: {error}")

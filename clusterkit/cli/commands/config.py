@@ -29,7 +29,7 @@ from clusterkit.supervisor.prepare import Prepared, gather, prepare
 @option(
     "--show-secrets",
     is_flag=True,
-    help="Show what is otherwise hidden: the values of environment variables, and credentials in URLs.",
+    help="Show what is otherwise hidden: values of environment variables and secret arguments, credentials.",
 )
 @json_option
 def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
