@@ -9,7 +9,10 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from clusterkit.system.files import read_regular
+
 CONFIGURED = "pyvenv.cfg"  # the file that makes a directory a virtual environment
+LARGEST = 1 << 20  # bytes; larger files are not read
 MOST_LINES = 1000  # of a .pth file; the rest is ignored
 
 
@@ -52,7 +55,7 @@ def _directories(python: str) -> list[Path] | None:
         return None
     root = Path(os.path.abspath(path)).parents[1]
     try:
-        settings = (root / CONFIGURED).read_text(errors="replace")
+        settings = read_regular(root / CONFIGURED, LARGEST).decode(errors="replace")
     except OSError:
         return None
     if any(_is_yes(line) for line in settings.splitlines() if line.startswith("include-system-site-packages")):
@@ -69,6 +72,6 @@ def _added(directory: Path) -> Iterator[Path]:
     """Yield the directories that .pth files add. Their lines of code are not run."""
     for file in sorted(directory.glob("*.pth")):
         with suppress(OSError):
-            for line in file.read_text(errors="replace").splitlines()[:MOST_LINES]:
-                if line.strip() and not line.startswith(("#", "import ", "import\t")):
+            for line in read_regular(file, LARGEST).decode(errors="replace").splitlines()[:MOST_LINES]:
+                if line.strip() and "\0" not in line and not line.startswith(("#", "import ", "import\t")):
                     yield directory / line.strip()

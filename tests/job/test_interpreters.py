@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -70,6 +72,25 @@ def test_clusterkits_own_interpreter(tmp_path: Path) -> None:
     assert not interpreters.may_import("no_such_package", None, {"PYTHONPATH": str(tmp_path)})
     (tmp_path / "no_such_package.py").touch()
     assert interpreters.may_import("no_such_package", None, {"PYTHONPATH": str(tmp_path)})
+
+
+@pytest.mark.timeout(20)
+def test_whatever_lies_in_an_environment(tmp_path: Path) -> None:
+    """Named pipes hold nobody up, and any bytes are an answer."""
+    python = environment(tmp_path / "venv")
+    site = tmp_path / "venv/lib/python3.12/site-packages"
+    os.mkfifo(site / "a.pth")
+    assert not interpreters.may_import("debugpy", str(python), {})
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    for _ in range(200):
+        (site / "b.pth").write_bytes(chance.randbytes(chance.randrange(200)) + b"\n" + chance.randbytes(20))
+        (tmp_path / "venv/pyvenv.cfg").write_bytes(chance.randbytes(chance.randrange(100)))
+        assert interpreters.may_import("debugpy", str(python), {"PYTHONPATH": "\x01:/dev/null"}) in (True, False)
+    (tmp_path / "venv/pyvenv.cfg").unlink()
+    os.mkfifo(tmp_path / "venv/pyvenv.cfg")
+    assert interpreters.may_import("debugpy", str(python), {})
 
 
 @pytest.mark.parametrize(

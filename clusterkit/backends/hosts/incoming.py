@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # The files that an agent may send: stack dumps, reports, and the values that functions returned.
 _TASK = r"(?P<task>(?:chief|worker|ps|evaluator):\d{1,6})"
 _STACKS = re.compile(rf"stacks/{_TASK}\.attempt-(?P<attempt>\d{{1,9}})\.txt", re.ASCII)
-_REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
+_REPORT = re.compile(r"stacks/([a-z]{1,20}-\d{1,9}\.txt)", re.ASCII)
 _RETURNED = re.compile(rf"tasks/{_TASK}/return-(?P<attempt>\d{{1,9}})\.(?:pkl|json)", re.ASCII)
 _UNFIT = re.compile(r"[^\w.-]")
 LONGEST = 1 << 40  # bytes; the exclusive maximum of offsets in a file from an agent
