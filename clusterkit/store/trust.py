@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shlex
 from pathlib import Path
 
 from clusterkit.store.paths import TRUSTED_HOME, Paths
@@ -57,7 +56,7 @@ def refuse_foreign(run: Paths[Path]) -> None:
     if is_writable_by_others(run.path):
         raise RunDirectoryError(
             f"Other users can write to the run's directory {run.path}, so it may not be what it seems, and clusterkit "
-            f"sends nothing to its processes. If you trust its files: chmod go-w {shlex.quote(str(run.path))}"
+            f"sends nothing to its processes. If you trust its files: chmod go-w {_quoted(run.path)}"
         )
 
 
@@ -65,19 +64,29 @@ def _why(path: Path, home: Path, sticky: bool) -> str:
     owner = owner_of(path)
     if owner is None:
         return ""
-    trust = f"To use it all the same: {TRUSTED_HOME}={shlex.quote(str(home))}"
     if not is_trusted(owner):
         return (
             f"The directory {path} belongs to {user_name(owner)}, who could run code as you through files in it. "
-            f"Set CLUSTERKIT_HOME to a directory of your own. {trust}"
+            f"Set CLUSTERKIT_HOME to a directory of your own. {_trust(home)}"
         )
     if not is_writable_by_others(path, sticky):
         return ""
-    mend = f"If it is for you alone: chmod go-w {shlex.quote(str(path))}. " if owner == os.geteuid() else ""
+    mend = f"If it is for you alone: chmod go-w {_quoted(path)}. " if owner == os.geteuid() else ""
     return (
         f"Other users can write to the directory {path}, and could run code as you through files in it. {mend}"
-        f"Otherwise set CLUSTERKIT_HOME to a directory of your own, such as {home / _own_name()}. {trust}"
+        f"Otherwise set CLUSTERKIT_HOME to a directory of your own, such as {home / _own_name()}. {_trust(home)}"
     )
+
+
+def _trust(home: Path) -> str:
+    return f"To use it all the same: {TRUSTED_HOME}={_quoted(home)}"
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as a word for a shell."""
+    import shlex  # imported here, for errors only
+
+    return shlex.quote(str(path))
 
 
 def _own_name() -> str:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import socket
 import stat
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # imported only for type checks, since most commands do not need it and should start fast
+    import socket
 
 _ACL = "system.posix_acl_access"
 _CREDENTIALS = struct.Struct("3i")  # pid, uid and gid, as SO_PEERCRED returns them
@@ -36,6 +39,8 @@ def is_trusted(uid: int) -> bool:
 
 def peer_uid(connection: socket.socket) -> int:
     """Return the user of the process that listens at, or has connected to, a Unix socket. Raises OSError."""
+    import socket  # imported here, where it is already loaded
+
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(raw)[1])
 
