@@ -49,8 +49,8 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
     """Merge the job file with the flags, which take precedence, and check the job. Raises BadJob with every problem.
 
     `only` selects the tasks to show, such as `worker:1` or `worker`. If `must_parse`, the program must be valid Python.
-    Unless `starts`, no process is started: interpreters and packages are only looked for, and what only a trial can
-    tell of this machine is left to `up`.
+    Unless `starts`, nothing that the job names is started: interpreters and packages are only looked for, and what
+    only a trial can tell of this machine is left to `up`.
     """
     preflight.refuse_deleted_directory()
     given = gather(given)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 
 TOOL = "nvidia-smi"
-DRIVER = Path("/proc/driver/nvidia/gpus")  # a directory for each GPU, named by its address on the bus
 USE = "index,utilization.gpu,memory.used"
 ANSWER_WITHIN = 4.0  # seconds; the time limit for a sample
-_UUID = re.compile(r"^GPU UUID:\s*(GPU-[0-9a-f-]{36})\s*$", re.MULTILINE)
 MEBIBYTE = 1 << 20
 MOST_FAILURES = 3  # the number of consecutive failures after which nvidia-smi is not run again
 
@@ -25,7 +20,9 @@ class NoGpus(Exception):
 
 def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
     """Return what nvidia-smi prints for these fields, one line per GPU. `within` is in seconds. Raises NoGpus."""
-    tool = shutil.which(TOOL, path=env.get("PATH"))
+    # Only in absolute directories: a tool in the working directory may be anybody's.
+    places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(place)]
+    tool = shutil.which(TOOL, path=os.pathsep.join(places)) if places else None
     if tool is None:  # most machines lack the tool
         raise NoGpus(f"{TOOL}, which lists GPUs, was not found")
     command = [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
@@ -40,15 +37,6 @@ def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
         said = (output or done.stderr.decode(errors="replace").strip()).partition("\n")[0].rstrip(".")
         raise NoGpus(f"{TOOL} ends with code {done.returncode}" + (f" ({said})" if said else ""))
     return output
-
-
-def listed(directory: Path = DRIVER) -> tuple[str, ...]:
-    """Return the UUIDs of the GPUs that the driver lists, in the order of nvidia-smi, without starting a process."""
-    found = []
-    for path in sorted(directory.glob("*/information")):
-        with suppress(OSError):
-            found += _UUID.findall(path.read_text(errors="replace"))
-    return tuple(found)
 
 
 class Gpus:

@@ -144,15 +144,13 @@ def test_a_damaged_job_file_is_told_by_the_command(trap: Trap, text: str) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_no_trial_of_this_machine(trap: Trap, tmp_path: Path) -> None:
-    """Neither of its network nor of its GPUs."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    tool = tools / "nvidia-smi"
-    tool.write_text(f"#!/bin/sh\ntouch {tmp_path}/marks/mark-tool\n")
+def test_no_tool_of_this_directory(trap: Trap) -> None:
+    """Although PATH begins with it. Namespaces are not tried."""
+    tool = trap.place / "nvidia-smi"
+    tool.write_text(INTERPRETER.format(mark=trap.place.parent / "marks/mark", python="true"))
     tool.chmod(0o755)
     program = trap.program / "plain.py"
-    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    path = {"PATH": ".::/usr/bin:/bin"}
     assert trap("config", "--workers", "2", "--network", "virtual", program, **path).returncode == 0
     assert trap("config", "--workers", "2", "--gpus-per-task", "1", program, **path).returncode == 2
     assert trap("check", "--workers", "2", program, **path).returncode == 0

@@ -87,17 +87,11 @@ class UsableGpus(NamedTuple):
     why_none: str | None = None
 
 
-def gpus_here(env: Mapping[str, str] = os.environ, starts: bool = True) -> UsableGpus:
-    """Return the GPUs that this process may use, by UUID, since CUDA may number GPUs differently from nvidia-smi.
-
-    Unless `starts`, the driver's list is read in place of nvidia-smi's.
-    """
+def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
+    """Return the GPUs that this process may use, by UUID, since CUDA may number GPUs differently from nvidia-smi."""
     if (named := env.get(GPUS)) is not None:
         names = visible(named)
         return UsableGpus(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
-    if not starts:
-        listed = gpus.listed()
-        return UsableGpus(listed, None if listed else f"{gpus.DRIVER} lists no GPU")
     try:
         rows = [line.split(",") for line in gpus.ask("index,uuid", ANSWER_WITHIN, env).splitlines()]
     except gpus.NoGpus as error:
@@ -123,8 +117,8 @@ def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> l
     return [f"{what} Raise it with: ulimit -n {needed}"]
 
 
-def shortages(job: JobSpec, starts: bool = True) -> list[str]:
-    """Return a sentence for each resource that is estimated to be too small. `starts` is as in `preflight`."""
+def shortages(job: JobSpec) -> list[str]:
+    """Return a sentence for each resource that is estimated to be too small for the tasks."""
     tasks = len(job.tasks)
     found = []
     memory, available = tasks * TASK_MEMORY, psutil.virtual_memory().available
@@ -151,7 +145,7 @@ def shortages(job: JobSpec, starts: bool = True) -> list[str]:
             "long; exchanging its results comes on top."
         )
     if job.program.kind is not ProgramKind.COMMAND and len(job.tasks) > 1 and job.devices.gpus is None:
-        shared = all_share_gpus(job, gpus_here(starts=starts).names, os.environ)
+        shared = all_share_gpus(job, gpus_here().names, os.environ)
         found += [] if shared is None else [shared]
     return found
 
@@ -159,16 +153,16 @@ def shortages(job: JobSpec, starts: bool = True) -> list[str]:
 def preflight(job: JobSpec, here: Collection[Task] | None = None, starts: bool = True) -> Preflight:
     """Check the job, and assign this machine's cores and GPUs. `here` has this host's tasks; None means all tasks.
 
-    Unless `starts`, no process is started: GPUs are those that the driver lists, and namespaces are not tried.
+    Unless `starts`, namespaces are not tried, so that nothing is started but nvidia-smi, if the system has it.
     """
     devices = job.devices
     cores = () if devices.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
-    found = gpus_here(starts=starts) if devices.gpus else UsableGpus(())
+    found = gpus_here() if devices.gpus else UsableGpus(())
     job = replace(job, devices=replace(devices, cores=cores, names=found.names))
     problems = [*_network_problems(job, starts), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
     if problems or here is not None:
         return Preflight(job, problems, [])
-    return Preflight(job, problems, [*shortages(job, starts), *_exposures(job)])
+    return Preflight(job, problems, [*shortages(job), *_exposures(job)])
 
 
 def _exposures(job: JobSpec) -> list[str]:
