@@ -17,7 +17,7 @@ from typing import Any
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import parse_line
-from clusterkit.system.process import Helper, code_of
+from clusterkit.system.process import Helper, code_of, own_python
 from clusterkit.task.entry import die_with_parent
 from clusterkit.words.events import Crashed
 
@@ -66,7 +66,7 @@ class Script:
         parent = os.getpid() if self.tied else 0
         own = (self.module, self.run.path, channel, self.niceness, parent)
         # -P: modules in the working directory must not shadow clusterkit's.
-        return [sys.executable, "-P", "-c", code_of("clusterkit.companions"), *map(str, own), *self.arguments]
+        return own_python("-c", code_of("clusterkit.companions"), *map(str, own), *self.arguments)
 
 
 class Companion:

@@ -26,7 +26,7 @@ ROOMS = {
         *("text", "words", "system", "store", "network", "faults", "machine", "job", "task", "warm"),
         "backends/link",
     },
-    "engines": {"text", "words", "store", "job", "backends", "backends/link", "engines/options", "__init__"},
+    "engines": {"text", "words", "system", "store", "job", "backends", "backends/link", "engines/options", "__init__"},
     "views": {"text", "words", "system", "store", "ledger"},
     "doctor": {"text", "words", "system", "store", "network", "job", "warm", "backends", "views"},
     "tensorboard": {"words", "system", "store", "companions", "ledger", "task"},
@@ -97,4 +97,72 @@ INSIDE = (
     *("task/peers", "engines/ssh/remote_start"),
     *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/warm_server", "network/switch"),
 )
+# Who starts processes, and what. clusterkit's own interpreter, and one of the user's that only answers a question,
+# never look at the working directory; the user's programs run where the user wants them.
+STARTS = {
+    "api/supervisor": "own interpreter",
+    "backends/hosts/allocation": "what engines start",
+    "backends/local/family": "tasks",
+    "cli/__init__": "this command once more, as it was typed",
+    "companions": "own interpreter",
+    "doctor/facts": "own interpreter, and the tasks' interpreter with a file of clusterkit's",
+    "engines/local/engine": "own interpreter",
+    "engines/slurm/client": "tool",
+    "engines/slurm/engine": "own interpreter, through a tool",
+    "engines/ssh/engine": "tool",
+    "engines/ssh/remote_start": "own interpreter",
+    "hooks/executor": "commands of the user",
+    "job/preflight": "the tasks' interpreter, which only looks for a package",
+    "network/virtual": "own interpreter",
+    "notebook/running": "own interpreter",
+    "system/gpus": "tool",
+    "system/process": "what its callers start",
+    "system/searching": "own interpreter",
+    "task/entry": "the user's program",
+    "warm/fork_client": "the tasks' interpreter with a file of clusterkit's",
+    "warm/warm_client": "own interpreter with a file of clusterkit's",
+    "warm/warm_server": "own interpreter",
+}
+# Interpreters that are started without -P and -I, and why they do not look at the working directory all the same.
+UNUSUAL_STARTS = {
+    "engines/ssh/engine": "the other host's Python may be too old for -P; the code itself drops the directory",
+}
+# Who opens files by other means than system/files, in the rooms that read runs, campaigns and state directories: these
+# are not files of a run that somebody else may have made.
+OPENS = {
+    "api/supervisor": "a temporary file of this process, and Python's own directories",
+    "cli/commands/explain": "a file that the user names, or standard input",
+    "cli/commands/init": "clusterkit's own files, and new ones",
+    "cli/commands/report": "the file that is to be replaced",
+    "cli/commands/up": "standard input",
+    "cli/debugging": "the user's own history",
+    "cli/detached": "the console of the run that it has started itself",
+    "cli/options": "a job file, which is told",
+    "cli/streams": "/dev/null",
+    "hooks/executor": "the log of the run that it belongs to",
+    "page/report_file": "clusterkit's own files",
+    "store/checkpoint_lock": "a directory",
+    "store/checkpoints": "a checkpoint that a fault damages on purpose",
+    "store/directory": "the lock, without following a link",
+    "store/campaigns": "the lock of a campaign that begins",
+    "store/verdicts": "a new, empty file",
+    "supervisor/guardian": "the output of the run that begins",
+    "supervisor/loop": "the journal of the run that it belongs to",
+    "supervisor/prepare": "a job file",
+    "tensorboard/scalars": "a file of the run that it belongs to",
+    "warm/confinement": "/proc",
+    "warm/fork_client": "the log of a server that begins, and the tasks' directory",
+    "warm/fresh": "a descriptor, and /proc",
+    "warm/python_launch": "the function that the API has pickled itself",
+    "warm/shared_servers": "/proc",
+    "warm/warm_client": "the lock and the log in the user's own directory",
+    "warm/warm_server": "the log that the caller names",
+}
+# Who unpickles, and what.
+UNPICKLES = {
+    "api/options": "what functions have returned, of runs on this machine or where the caller trusts the hosts",
+    "cli/commands/up": "standard input, from the API",
+    "supervisor/guardian": "a file without a name, from the command",
+    "task/call": "the function that the API has pickled",
+}
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}

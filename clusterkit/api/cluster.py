@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from clusterkit.api.options import (
     RUNNER,
@@ -23,7 +23,9 @@ from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, tol
 from clusterkit.job.options import GivenOptions, Options
 from clusterkit.store.control import Client, NotLive
 from clusterkit.store.journal import JournalReader, follow
-from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
+from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_path
+from clusterkit.store.trust import refuse_untrusted
+from clusterkit.task import call
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import PICKLED, Task
@@ -35,6 +37,7 @@ STARTUP = 60.0  # seconds; the timeout for the start of all tasks
 LAST = 5.0  # seconds; the time limit for a supervisor to exit after it has stopped answering requests
 STOP = 60.0  # seconds; the default time for a clean shutdown before the run is killed
 
+Form = Literal["plain", "pickle"]
 Program = str | os.PathLike[str] | Callable[..., Any]
 E = TypeVar("E", bound=ev.Event)
 
@@ -57,19 +60,20 @@ class Cluster:
         kwargs: Mapping[str, Any] | None = None,
         home: str | os.PathLike[str] | None = None,
         patience: float | None = None,
+        returns: Form | None = None,
         **options: Unpack[Options],
     ) -> None:
         """Start a job. Raises BadJob, which lists all problems, if the job can't run with these options.
 
-        `program` is a file, or a function that every task calls with `args` and `kwargs`. `home` is the state
-        directory to use instead of CLUSTERKIT_HOME. `patience` is the default timeout, in seconds, of methods that
-        wait; None means no timeout. The other keywords are the options of `clusterkit up`; an option that is None is
-        ignored. A duration is a number of seconds, or text such as '1m30s'.
+        `program` is a file, or a function that every task calls with `args` and `kwargs`; `home`, the state directory;
+        `patience`, the default timeout of waits in seconds (None: none); `returns`, the form of return values: `pickle`
+        or, by default from hosts, `plain`. Others are options of `clusterkit up`, ignored if None; '1m30s' is 90.0 s.
         """
         check_names(options)
-        self.patience = patience
+        self.patience, self._returns = patience, returns
         self.run_id = options["run_id"] = str(options.get("run_id") or new_run_id())
-        root = Path(home).absolute() if home is not None else state_dir()
+        root = Path(home).absolute() if home is not None else state_path()
+        refuse_untrusted(root)
         self._run = RunStore(root).run(self.run_id)
         self.directory = self._run.path
         if RUN_ID.fullmatch(self.run_id) and self.directory.exists():
@@ -116,7 +120,7 @@ class Cluster:
             if self._result is None:
                 result = read_result(self._run, self._supervisor.exit_code or 0)
                 self._close()
-                self._result = Result.of(result, self._run, read_returns(result, self.directory))
+                self._result = Result.of(result, self._run, read_returns(result, self.directory, self._form()))
         return self._result
 
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
@@ -217,6 +221,8 @@ class Cluster:
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
     ) -> GivenOptions:
         problems = []
+        if self._returns not in (None, *call.ENDINGS):
+            problems.append(f"returns={self._returns!r}: it has to be 'plain' or 'pickle'.")
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             problems.append(f"args={args!r}: it has to be a list.")
             args = ()
@@ -232,7 +238,12 @@ class Cluster:
             problems.append("A function has no file of its own that could change: leave watch= out.")
         path = self._temporary.path / f"{name_of(program)}{PICKLED}"
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
-        return gathered(RUNNER, [path], options, problems)
+        return gathered(RUNNER, [path, *([self._returns] if self._returns else [])], options, problems)
+
+    def _form(self) -> str:
+        """Return the form in which return values are read: not pickles from hosts, unless the caller trusts them."""
+        info = self._run.info()
+        return self._returns or (call.PLAIN if info is None or info.job.hosts.count else call.PICKLE)
 
     def _wait_for_start(self) -> None:
         """Wait until all tasks have been started or have failed to start."""

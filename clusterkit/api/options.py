@@ -18,7 +18,9 @@ from typing import Any, TypeVar, cast, get_type_hints
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind, Options, text_of
 from clusterkit.job.other_launchers import hint_for
 from clusterkit.job.spec import UNFIT_CHARACTERS
-from clusterkit.task import call
+from clusterkit.system.files import open_regular, read_regular
+from clusterkit.system.ownership import is_trusted
+from clusterkit.task import call, plain_values
 from clusterkit.text import durations
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -216,16 +218,23 @@ def is_installed(module: ModuleType) -> bool:
     return file is None or any(Path(file).is_relative_to(place) for place in places)
 
 
-def read_returns(result: RunResult, run: Path) -> dict[str, Any]:
-    """Read the function's return value from each task's last attempt. Tasks that failed or were ended are omitted."""
+def read_returns(result: RunResult, run: Path, form: str) -> dict[str, Any]:
+    """Read the function's return value from each task's last attempt. Tasks that failed or were ended are omitted.
+
+    Only files of the given form are read: `pickle`, which runs code that the file names, or `plain`, which runs none.
+    """
     last = {str(attempt.task): attempt for attempt in result.attempts}
-    files = {name: call.returned_file(run, name, attempt.attempt) for name, attempt in last.items()}
-    return {name: _load(file, name) for name, file in files.items() if file.exists()}
+    files = {name: call.returned_file(run, name, attempt.attempt, form) for name, attempt in last.items()}
+    return {name: _load(file, name, form) for name, file in files.items() if file.exists()}
 
 
-def _load(file: Path, task: str) -> Any:
+def _load(file: Path, task: str, form: str) -> Any:
     try:
-        with file.open("rb") as opened:
+        if form == call.PLAIN:
+            return plain_values.loads(read_regular(file, plain_values.LARGEST))
+        with open_regular(file) as opened:
+            if not is_trusted(os.fstat(opened.fileno()).st_uid):
+                raise PermissionError("it belongs to another user")
             return pickle.load(opened)
     except Exception as error:
         raise ClusterkitError(f"What {task} returned can't be read here: {type(error).__name__}: {error}") from None

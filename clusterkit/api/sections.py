@@ -11,6 +11,7 @@ from clusterkit.api.cluster import Cluster
 from clusterkit.api.result import RunEnded, WaitTimeout
 from clusterkit.api.tasks import Attempt, TaskHandle, known
 from clusterkit.store.paths import RunPaths
+from clusterkit.system.files import end_of
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
@@ -25,6 +26,7 @@ TAIL = 20  # the maximum number of lines per log if the cause of the failure is 
 # If the cause is known: the maximum number of lines of all other logs together, and the number of lines per log that is
 # shown even if the total then exceeds this maximum.
 BESIDE_CAUSE, LEAST = 6, 2
+LONGEST_READ = 1 << 28  # bytes; of a longer log or report, only the end is read
 STACKS = 11  # the maximum number of lines about the task that stalled
 
 
@@ -54,7 +56,7 @@ def _stack(stalled: Stalled) -> list[str]:
     """Return only those lines of the stall report that are about the stalled task."""
     lines = list[str]()
     with suppress(OSError):
-        lines = Path(stalled.report or "").read_text(errors="replace").splitlines()
+        lines = end_of(Path(stalled.report or ""), LONGEST_READ).decode(errors="replace").splitlines()
     starts = (number for number, line in enumerate(lines) if line.startswith(f"{stalled.task} "))
     return [*takewhile(str.strip, lines[next(starts, len(lines)) :])][:STACKS]
 
@@ -71,7 +73,7 @@ def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
     for task, attempt in others:
         with suppress(OSError):  # the log may have been removed, by the test or with the temporary directory
             terminal = TerminalLines()
-            written = Path(RunPaths(cluster.directory).log(task.task, attempt.number)).read_bytes()
+            written = end_of(Path(RunPaths(cluster.directory).log(task.task, attempt.number)), LONGEST_READ)
             lines = [*terminal.feed(written, 0.0), *terminal.flush()]
             end, name = _shown(lines, tracebacks)[-most:], f"{task.task} attempt {attempt.number}"
             keys = {without_times(line) for line in end}

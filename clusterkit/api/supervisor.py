@@ -18,7 +18,6 @@ import shutil
 import signal
 import site
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import threading
@@ -32,7 +31,7 @@ from clusterkit.job.options import GivenOptions
 from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
-from clusterkit.system.process import code_of
+from clusterkit.system.process import code_of, own_python
 from clusterkit.warm.warm_client import ApiRequest, WarmSession, pids_of_run
 from clusterkit.words.errors import BadJob, ClusterkitError
 
@@ -205,7 +204,7 @@ class Supervisor:
             asked.seek(0)
             # -P, so that the supervisor imports no modules from the current directory.
             return subprocess.Popen(
-                [sys.executable, "-P", "-c", code_of("clusterkit.cli.commands.up"), *words],
+                own_python("-c", code_of("clusterkit.cli.commands.up"), *words),
                 stdin=asked,
                 stdout=output,
                 stderr=output,

@@ -7,10 +7,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from io import BufferedReader, TextIOWrapper
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
+from clusterkit.system.files import open_regular
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskState
@@ -117,7 +119,9 @@ class TaskHandle:
         """Return the output so far of an attempt, by default the newest. Raises LookupError for an unknown attempt."""
         number = attempt or max(1, len(self.attempts))
         try:
-            return self._history.run.log(self.task, number).read_text(errors="replace")
+            log = BufferedReader(open_regular(self._history.run.log(self.task, number)))
+            with TextIOWrapper(log, "utf-8", "replace") as text:
+                return text.read()
         except FileNotFoundError:
             raise LookupError(f"{self.task} has had no attempt {number}.") from None
 

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import Command, HelpOption
 from clusterkit.system.files import is_directory
+from clusterkit.system.process import own_python
 from clusterkit.text.spelling import closest
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task, TaskType, tasks_named
@@ -196,7 +197,7 @@ def live_run(run: str | None) -> RunDirectory:
         return chosen
     from clusterkit.engines.base import engine_named
 
-    command = [sys.executable, "-m", "clusterkit", *sys.argv[1:]]
+    command = own_python("-m", "clusterkit", *sys.argv[1:])
     done = engine_named(info.job.hosts.engine).run_inside(info.allocation, info.host, command)
     sys.stdout.buffer.write(done.stdout)
     sys.stdout.flush()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, cast
@@ -14,13 +15,17 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.help import DURATION, Command, Parsed, option
 from clusterkit.cli.terminal import can_ask, color_in, say
 from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
+from clusterkit.system.argv import hide_in_command_line
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import tasks_named
+from clusterkit.words.secrets import is_harmless, without_credentials
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 DISPLAY = "Output"  # heading of the display options in the help
 PROBLEMS = "clusterkit.problems"  # key in a click context's meta; maps an option's name to its problems
 USUAL_FILE = "job.toml"
+LONGEST_VALUE = 100  # characters
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
 
 
@@ -159,6 +164,8 @@ class JobCommand(Command):
         if not ctx.resilient_parsing:
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            _hide_values(ctx.params.get("env") or ())
         program: tuple[str, ...] = ctx.params.get("program") or ()
         if program[1:2] == ("--",) and program[0].endswith(".py"):  # other launchers separate arguments with `--`
             ctx.params["program"] = (program[0], *program[2:])
@@ -224,9 +231,54 @@ class JobCommand(Command):
         return click.NoSuchOption(error.option_name, told, ctx=ctx)
 
 
+def _hide_values(env: Iterable[tuple[str, str] | None]) -> None:
+    """Overwrite the values of `--env NAME=VALUE` in the command line of this process, and so in those of its forks."""
+    known = [one for one in env if one is not None and not is_harmless(one[0])]
+    for prefix in ("", "--env="):
+        hide_in_command_line([f"{prefix}{name}={value}" for name, value in known], [value for _, value in known])
+
+
 def _is_wanted(ctx: click.Context) -> bool:
-    """Return whether to read ./job.toml. On a terminal, ask the user; otherwise, print a message and return True."""
+    """Return whether to read ./job.toml. On a terminal, ask the user; otherwise, print a message and return True.
+
+    Either way, print what the file sets: it may have come with a directory of somebody else.
+    """
     if can_ask():
+        if what := _what_it_sets():
+            say(what)
         return click.confirm(f"No program is given. Read {USUAL_FILE}?", default=True, err=True)
     say(f"No program is given, so {USUAL_FILE} is read: clusterkit {ctx.info_name} -f {USUAL_FILE}")
+    if what := _what_it_sets():
+        say(what)
     return True
+
+
+def _what_it_sets() -> str:
+    """Return a sentence with the keys of ./job.toml and their values, without secrets."""
+    from clusterkit.job.jobfile import read_job_file  # imported here, since most commands read no file
+
+    try:
+        options = read_job_file(Path(USUAL_FILE).read_text(encoding="utf-8-sig"), USUAL_FILE).options
+    except (OSError, ValueError, ClusterkitError):
+        return ""  # the command itself reports it
+    words = list[str]()
+    for table, prefix in _tables_of(options):
+        words += [_key_with_value(prefix, key, value) for key, value in table.items()]
+    return f"{USUAL_FILE} sets {'; '.join(words)}." if words else ""
+
+
+def _tables_of(options: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    tables = options.get("task", {})
+    yield {key: value for key, value in options.items() if key != "task"}, ""
+    yield from ((table, f"task.{kind}.") for kind, table in tables.items())
+
+
+def _key_with_value(prefix: str, key: str, value: object) -> str:
+    name = f"{prefix}{key.replace('_', '-')}"
+    if isinstance(value, dict):  # values of variables may be secrets
+        return f"{name} {', '.join(map(str, value))}"
+    if key == "args":  # arguments may be secrets, too
+        return name
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    shown = re.sub(r"^(\./)+", "./", without_credentials(text))  # the file's directory is `.`
+    return f"{name} = {shown[:LONGEST_VALUE]}"

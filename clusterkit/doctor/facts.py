@@ -22,7 +22,7 @@ from clusterkit.job.program import with_program
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
 from clusterkit.store.store import RunStore
-from clusterkit.system.process import code_of
+from clusterkit.system.process import code_of, own_python
 from clusterkit.text.durations import shown
 from clusterkit.views.naming import failed
 from clusterkit.words.errors import BadJob
@@ -45,7 +45,7 @@ def run_job(python: str, env: Mapping[str, str], network: Network, program: Path
         own = {name: value for name, value in env.items() if not name.startswith(OURS)}
         ran = subprocess.run(
             [
-                *(sys.executable, "-c", code_of("clusterkit.cli"), "up", "--workers", "2", "--quiet", "--no-color"),
+                *own_python("-c", code_of("clusterkit.cli"), "up", "--workers", "2", "--quiet", "--no-color"),
                 *("--run-id", "deep", "--restart", "never", "--grace-period", "2", "--timeout", str(WITHIN)),
                 *("--network", network.value, "--python", python, str(program)),
             ],

@@ -19,7 +19,8 @@ import psutil
 from clusterkit.backends.local.resources import DESCRIPTORS, DESCRIPTORS_OWN, TASK_MEMORY, gpus_here
 from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
 from clusterkit.store.cleaning import find_strays
-from clusterkit.store.store import state_dir
+from clusterkit.store.store import state_path
+from clusterkit.store.trust import why_untrusted
 from clusterkit.system.ports import HOST, claim
 from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
 from clusterkit.warm.warm_client import all_servers, description
@@ -132,9 +133,11 @@ def _groups(controller: str) -> Iterator[Path]:
 
 def try_state() -> StateFacts:
     """Test the state directory as a run would use it. If it does not exist, test its nearest existing ancestor."""
-    home = state_dir()
+    home = state_path()
     existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
     room = shutil.disk_usage(existing).free if existing.is_dir() else 0
+    if untrusted := why_untrusted(home):
+        return StateFacts(str(home), None, room, {}, untrusted=untrusted)
     strays = {run: len(pids) for run, pids in find_strays().items()}
     servers = list[str]()
     with suppress(RunDirectoryError):

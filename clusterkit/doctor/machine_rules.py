@@ -52,6 +52,7 @@ class StateFacts:
     room: int
     strays: Mapping[str, int]
     warm_servers: Sequence[str] = ()  # a description of each warm server
+    untrusted: str = ""  # sentences that say why the directory is not trusted; empty if it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,9 @@ def _threads_left(machine: MachineFacts) -> int | None:
 
 def judge_state(state: StateFacts) -> Judged:
     fix = "Set CLUSTERKIT_HOME to a writable directory with space."
-    if state.problem is not None:
+    if state.untrusted:
+        yield "state", Rating.WRONG, state.untrusted
+    elif state.problem is not None:
         yield "state", Rating.WRONG, f"clusterkit can't keep runs in {state.path}: {state.problem}. {fix}"
     elif state.room < LEAST_ROOM:
         grade = Rating.WRONG if state.room < NO_ROOM else Rating.DOUBT

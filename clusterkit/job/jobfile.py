@@ -14,7 +14,7 @@ from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from clusterkit.words.secrets import HIDDEN, masked, without_credentials
+from clusterkit.words.secrets import HIDDEN, masked, without_credentials, without_secret_arguments
 from clusterkit.words.verification import request_text
 
 TASK = "task"  # the key of the tables that hold options for single task types
@@ -170,7 +170,7 @@ def _without_secrets(kind: OptionKind, value: Any, show: bool) -> Any:
         case OptionKind.VARIABLES:
             return masked(value, show)
         case OptionKind.TEXTS:
-            return [without_credentials(str(item)) for item in value]
+            return [*without_secret_arguments([without_credentials(str(item)) for item in value])]
         case OptionKind.TEXT | OptionKind.PATH:
             return without_credentials(str(value))
     return value
@@ -186,7 +186,7 @@ def _table(
         whole = _value(entry.kind, values[entry.name])
         shown = whole if hide is None else _value(entry.kind, hide(entry.kind, values[entry.name]))
         if shown != whole:
-            yield "# The credentials in a URL are hidden: use --show-secrets."
+            yield "# Credentials are hidden: use --show-secrets."
         yield f"{entry.key} = {shown}"
     if env := cast(Mapping[str, str], values.get("env", {})):
         yield from ("", f"[{name}.env]" if name else "[env]")

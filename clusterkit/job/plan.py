@@ -109,7 +109,10 @@ REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder/recorder.py
 PROGRAMS = "CLUSTERKIT_PROGRAMS"  # set if the task is a command, so that several programs may report
-_OPTIONAL = frozenset({PROGRAMS, CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set only if needed
+# What functions return from hosts can be read without running code.
+RETURNS = "CLUSTERKIT_RETURNS"
+# Variables that are set only if they are needed.
+_OPTIONAL = frozenset({PROGRAMS, RETURNS, CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})
 _PATH_VARIABLES: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,
@@ -203,6 +206,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         **keras_env(job, task),
         **debugging_env(job, paths, task),
         SEED: seed_of(job, paths.run_id),
+        **({RETURNS: "plain"} if job.hosts.count else {}),
         **({} if job.record is None else {RECORD: str(paths.recorded), RECORD_STEPS: job.record}),
         **{name: str(value(paths, task)) for name, value in _PATH_VARIABLES.items()},
     }

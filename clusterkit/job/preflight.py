@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from clusterkit.job import interpreters
 from clusterkit.system.files import why_not_reached
 from clusterkit.system.process import why_not_startable
 from clusterkit.text.spelling import listed
@@ -54,14 +54,20 @@ def _checkpoint_problems(job: JobSpec) -> Iterator[str]:
         yield f"The checkpoint directory {directory} can't be written: permission denied."
 
 
-def interpreter_problems(job: JobSpec) -> list[str]:
+def interpreter_problems(job: JobSpec, starts: bool = True) -> list[str]:
+    """Return what is wrong with the job's interpreters and their packages.
+
+    Unless `starts`, interpreters and packages are only looked for: an interpreter of a job file could be any program.
+    """
     pythons = dict.fromkeys(setup.python for setup in job.every_setup.values())
-    problems = [
-        f"The interpreter {python} does not start: {why}."
-        for python in pythons
-        if python is not None and (why := why_not_startable(python, {}))
-    ]
-    return [*problems, *dict.fromkeys([*_keras_problems(job), *_debugpy_problems(job)])]
+    problems = list[str]()
+    for python in pythons:
+        if python is None:
+            continue
+        why = why_not_startable(python, {}) if starts else interpreters.why_not_found(python)
+        if why is not None:
+            problems.append(f"The interpreter {python} does not start: {why}.")
+    return [*problems, *dict.fromkeys([*_keras_problems(job, starts), *_debugpy_problems(job, starts)])]
 
 
 def _is_installed(package: str) -> bool:
@@ -86,30 +92,36 @@ def dashboard_problems() -> list[str]:
     return [f"{what} beside clusterkit. Install it: pip install 'tf-clusterkit[dashboard]'"]
 
 
-def _keras_problems(job: JobSpec) -> Iterator[str]:
-    for whose in _interpreters_without("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
+def _keras_problems(job: JobSpec, starts: bool) -> Iterator[str]:
+    setups = (Setup(), *job.setups.values()) if job.keras == 2 else ()
+    for whose in _interpreters_without("tf_keras", job, setups, starts):
         yield f"--keras 2 needs tf_keras, which {whose} lacks. {INSTALL_TF_KERAS}"
 
 
-def _debugpy_problems(job: JobSpec) -> Iterator[str]:
+def _debugpy_problems(job: JobSpec, starts: bool) -> Iterator[str]:
     named = {text.partition("=")[0].partition(":")[0] for text in job.debug.editors}
     kinds = [kind for kind in TaskType if kind in named and job.counts[kind] > 0]
-    for whose in _interpreters_without("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
+    setups = [job.setups.get(kind, Setup()) for kind in kinds]
+    for whose in _interpreters_without("debugpy", job, setups, starts):
         yield f"--debugpy needs debugpy, which {whose} lacks. Install it: pip install 'tf-clusterkit[debugpy]'"
 
 
-def _interpreters_without(package: str, job: JobSpec, setups: Iterable[Setup]) -> Iterator[str]:
+def _interpreters_without(package: str, job: JobSpec, setups: Iterable[Setup], starts: bool) -> Iterator[str]:
     """Describe the interpreters of these setups that lack the package."""
     for own in setups:
         python = own.python or job.setup.python
-        if not _can_import(package, python, {**job.setup.env, **own.env}):
+        env = {**job.setup.env, **own.env}
+        if python is None or not starts:
+            has = interpreters.may_import(package, python, env)
+        else:
+            has = _can_import(package, python, env)
+        if not has:
             yield "the tasks' interpreter" if python is None else f"the interpreter {python}"
 
 
-def _can_import(package: str, python: str | None, env: Mapping[str, str]) -> bool:
-    if python is None and "PYTHONPATH" not in env:
-        return importlib.util.find_spec(package) is not None
-    words = [python or sys.executable, "-c", f"import importlib.util as u; print(u.find_spec('{package}') is None)"]
+def _can_import(package: str, python: str, env: Mapping[str, str]) -> bool:
+    """Ask an interpreter of the user's whether it finds a package. `-P`: not in the working directory."""
+    words = [python, "-P", "-c", f"import importlib.util as u; print(u.find_spec('{package}') is None)"]
     try:
         completed = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
     except (OSError, subprocess.TimeoutExpired):

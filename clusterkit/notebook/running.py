@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from clusterkit.cli.snapshot import RunSnapshot
 from clusterkit.job.options import GivenOptions
 from clusterkit.notebook.output import CellOutput
 from clusterkit.store.store import RunStore, state_dir
-from clusterkit.system.process import code_of, first_readable
+from clusterkit.system.process import code_of, first_readable, own_python
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
@@ -126,7 +125,7 @@ def run_command(words: Sequence[str]) -> None:
     """Run a clusterkit command and print its output. Raises CellFailed if the command fails."""
     # The command stays in the kernel's process group, so that an interrupt reaches it, as Ctrl-C does in a terminal.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", code_of("clusterkit.cli"), *words],
+        own_python("-c", code_of("clusterkit.cli"), *words),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

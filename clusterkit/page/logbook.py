@@ -14,6 +14,7 @@ from clusterkit.page.logs import AttemptLog, Matches, Page, Search
 from clusterkit.page.model.merged import ArrivalsIndex, MergedLog
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import parse_line
+from clusterkit.system.files import open_regular
 from clusterkit.system.searching import Searcher
 from clusterkit.words.errors import CannotLook, ClusterkitError
 from clusterkit.words.model import Task
@@ -140,7 +141,7 @@ class LogBook:
     def _beginning(self) -> float:
         if self._began is None:
             try:
-                with self._run.journal.open("rb") as file:
+                with open_regular(self._run.journal) as file:
                     self._began = float((parse_line(file.readline(1 << 16)) or {})["t"])
             except (OSError, ValueError, KeyError, TypeError, OverflowError):
                 return self._run.created()

@@ -26,6 +26,7 @@ from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.examined import examined_cells
 from clusterkit.store.store import RunStore
+from clusterkit.system.files import open_regular
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
@@ -163,7 +164,7 @@ def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file with stacks that the page links to."""
     for one in live.model.board.entities().values():
         if isinstance(one, StallVerdict) and one.report is not None and "/" not in one.report:
-            with suppress(OSError), (run.all_stacks / one.report).open("rb") as file:
+            with suppress(OSError), open_regular(run.all_stacks / one.report) as file:
                 text = file.read(LONGEST_STACKS).decode(errors="replace")
                 yield f"stacks/{one.report}", printable_lines(text)
 

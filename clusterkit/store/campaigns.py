@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.store.directory import is_locked, unusable
-from clusterkit.system.files import make_private, write_whole
+from clusterkit.system.files import make_private, read_regular, write_whole
 from clusterkit.words.campaign import CampaignRecord, campaign_record
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -66,9 +66,7 @@ class CampaignFile:
         """Return the record as JSON; the state is `lost` if the campaign was killed. Raises RunDirectoryError."""
         live = self.is_live()  # checked first, so that a campaign that ends now is not reported as lost
         try:
-            if self.path.stat().st_size > LARGEST:
-                raise ValueError
-            document = json.loads(self.path.read_bytes(), parse_constant=lambda _: None)
+            document = json.loads(read_regular(self.path, LARGEST), parse_constant=lambda _: None)
         except OSError as error:
             raise RunDirectoryError(f"The campaign's record {self.path} can't be read: {error.strerror}.") from None
         except (ValueError, RecursionError):

@@ -203,7 +203,7 @@ def _remove_directory(run: RunDirectory) -> None:
 
 
 def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
-    """Yield this machine's processes, except this process, its ancestors, and the processes in `spared`.
+    """Yield this user's processes, except this process, its ancestors, and the processes in `spared`.
 
     An exempt process may have inherited a run's mark, for example in a terminal that a task opened. Its descendants
     then have the mark without belonging to the run, so they are exempt, too.
@@ -212,7 +212,7 @@ def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
     for pid in [pid for pid in own if MARK in procfs.environ(pid)]:
         own.update(procfs.descendants(pid))
     for pid in procfs.all_pids():
-        if pid in own:
+        if pid in own or procfs.owner_of(pid) != os.geteuid():  # root does not end what others have marked, either
             continue
         env = procfs.environ(pid)
         directory = env.get(MARK)

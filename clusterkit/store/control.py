@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 import signal
 import socket
@@ -16,13 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.trust import refuse_foreign
 from clusterkit.system import procfs
 from clusterkit.system.files import short_path
+from clusterkit.system.ownership import ForeignPeer, check_peer
 from clusterkit.words import protocol
 from clusterkit.words.errors import CannotLook, ClusterkitError, RunDirectoryError
 
 TIMEOUT = 10.0  # seconds; the default limit for a connection attempt or a call
 RETRY_EVERY = 0.02  # seconds between attempts to connect to a run that is just starting
+LONGEST_ANSWER = 1 << 24  # bytes; the maximum length of a line from a run
+CHUNK = 1 << 16  # bytes; the maximum amount to read at once
 SIGNALS_APART = 0.1  # seconds between two signals, so that the system does not merge them
 
 
@@ -85,6 +88,7 @@ def connect(run: RunDirectory, timeout: float) -> socket.socket:
     try:
         with short_path(run.control_socket) as short:
             client.connect(short)
+        check_peer(client)
         client.settimeout(timeout)
     except BaseException:
         client.close()
@@ -103,31 +107,54 @@ class Refused(ClusterkitError):
 
 
 class Client(AbstractContextManager["Client"]):
-    """A connection to a live run, with a timeout for each call. Raises NotLive if the run is not live."""
+    """A connection to a live run, with a timeout for each call.
+
+    Raises NotLive if the run is not live, and RunDirectoryError if other users own its directory or can write to it.
+    """
 
     def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
-        self._run = run
+        refuse_foreign(run)
+        self._run, self._timeout = run, timeout
         self._socket = _connected(run, timeout)
-        self._file = self._socket.makefile("rb")
+        self._received = bytearray()  # what has arrived after the last line
         self._ids = itertools.count(1)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a request and return the result. Raises Refused, or NotLive if the run does not answer or ends."""
         call_id = next(self._ids)
+        until = time.monotonic() + self._timeout
         try:
+            self._socket.settimeout(self._timeout)
             self._socket.sendall(protocol.call(method, params, call_id))
-            while (line := self._file.readline()).endswith(b"\n"):
-                message: dict[str, Any] = json.loads(line)
+            while (line := self._read_line(until)) is not None:
+                message = protocol.parse_answer(line)
                 if message.get("id") == call_id:
                     return _result(message)
         except TimeoutError:
             raise NotLive(f"The run {self._run.run_id} did not answer in time.") from None
+        except ValueError:
+            raise NotLive(f"The run {self._run.run_id} gave an invalid answer.") from None
         except OSError:
             pass
         raise NotLive(f"The run {self._run.run_id} ended before it answered.")
 
+    def _read_line(self, until: float) -> bytes | None:
+        """Return the next line; None at the end. Raises TimeoutError, OSError, and ValueError for an endless line."""
+        while (end := self._received.find(b"\n")) < 0:
+            if len(self._received) > LONGEST_ANSWER:
+                raise ValueError("the answer is too long")
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            if not (more := self._socket.recv(CHUNK)):
+                return None
+            self._received += more
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
     def close(self) -> None:
-        self._file.close()
         self._socket.close()
 
     def __exit__(self, *_: object) -> None:
@@ -135,9 +162,12 @@ class Client(AbstractContextManager["Client"]):
 
 
 def _result(message: dict[str, Any]) -> dict[str, Any]:
-    if "error" in message:
-        raise Refused(message["error"]["message"])
-    result: dict[str, Any] = message["result"]
+    """Return the result in an answer. Raises Refused, or ValueError if the answer has neither a result nor an error."""
+    error, result = message.get("error"), message.get("result")
+    if isinstance(error, dict):
+        raise Refused(str(error.get("message")))
+    if not isinstance(result, dict):
+        raise ValueError("the answer has no result")
     return result
 
 
@@ -153,13 +183,19 @@ def _connected(run: RunDirectory, timeout: float) -> socket.socket:
             if time.monotonic() > until:
                 why = "it is still starting. Try again later"
                 raise NotLive(f"The run {run.run_id} does not answer yet: {why}.") from None
+        except ForeignPeer as error:
+            raise NotLive(f"Nothing was sent to the control socket of {run.run_id}: {error.strerror}.") from None
         except OSError as error:
             raise NotLive(f"The run {run.run_id} does not answer: {error.strerror or error}.") from None
         time.sleep(RETRY_EVERY)
 
 
 def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
-    """Send SIGTERM to a run's guardian, or SIGINT twice if `at_once`; return whether the guardian was found."""
+    """Send SIGTERM to a run's guardian, or SIGINT twice if `at_once`; return whether the guardian was found.
+
+    Raises RunDirectoryError if other users own the run's directory or can write to it.
+    """
+    refuse_foreign(run)
     with suppress(CannotLook, OSError):
         if (guardian := _guardian_of(run)) is not None:
             os.kill(guardian, signal.SIGINT if at_once else signal.SIGTERM)
@@ -173,7 +209,9 @@ def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
 def _guardian_of(run: RunDirectory) -> int | None:
     """Return the guardian's pid: the supervisor's parent. None if the guardian is not found in this pid namespace."""
     info = run.info()
-    if info is None or str(run.lock_file.resolve()) not in procfs.links(info.pid):
+    if info is None or not run.is_live():  # not live, for example, if the lock is a link to a file of another process
+        return None
+    if str(run.path.resolve() / run.lock_file.name) not in procfs.links(info.pid):
         return None
     guardian = procfs.parent(info.pid)
     if guardian is None or guardian <= 1:

@@ -12,7 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.trust import refuse_foreign
 from clusterkit.system.files import short_path
+from clusterkit.system.ownership import check_peer
 from clusterkit.words.model import Task
 
 CONNECT_WITHIN = 5.0  # seconds; the timeout for connecting and closing
@@ -82,12 +84,17 @@ class DebuggerConnection:
 
 
 def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
-    """Connect to a task's debugger; None if the task is not listening."""
+    """Connect to a task's debugger; None if the task is not listening.
+
+    Raises RunDirectoryError if other users own the run's directory or can write to it.
+    """
+    refuse_foreign(run)
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         connected.settimeout(CONNECT_WITHIN)
         with short_path(run.debugger(task)) as short:
             connected.connect(short)
+        check_peer(connected)
         connected.settimeout(None)
     except OSError:
         connected.close()

@@ -8,14 +8,15 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusterkit.store.paths import Paths
-from clusterkit.system.files import allocate, open_fd, truncate_to_lines, write_whole
+from clusterkit.store.trust import refuse_untrusted_parent
+from clusterkit.system.files import allocate, end_of, read_regular, regular_fd, truncate_to_lines, write_whole
 from clusterkit.system.files import make_private as make_private
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words import wire
@@ -31,6 +32,8 @@ CLIENTS_CHECK = 0.5  # seconds; extra time to retry a lock, since a client's `is
 RETRY_EVERY = 0.05  # seconds between attempts to lock a run
 STARTING_WITHIN = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
 T = TypeVar("T")
+LARGEST_JSON = 1 << 28  # bytes; larger files are not read as JSON
+LONGEST_ADDRESS = 1 << 12  # bytes; the rest of the file with a dashboard's address is not read
 RESERVE_SIZE = 1 << 19  # bytes; the size of the reserve file
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
@@ -43,8 +46,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file, or an empty object if the file can't be read."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        value = json.loads(read_regular(path, LARGEST_JSON))
+    except (OSError, ValueError, RecursionError, MemoryError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -99,6 +102,7 @@ class RunDirectory(Paths[Path]):
 
     def make(self) -> None:
         """Create the directory, which must not exist yet. Raises RunDirectoryError."""
+        refuse_untrusted_parent(self)
         try:
             make_private(self.path.parent)
             self.path.mkdir(mode=0o700)
@@ -169,11 +173,12 @@ class RunDirectory(Paths[Path]):
 
     def _try_lock(self) -> int | None:
         """Return a descriptor that holds the run's lock; None if another process holds it. Raises OSError."""
-        descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.lock_file, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever removes a run holds its lock until the file is gone. Then this is the lock of no run.
-            if os.path.samestat(os.fstat(descriptor), os.stat(self.lock_file)):
+            if os.path.samestat(os.fstat(descriptor), os.lstat(self.lock_file)):
                 return descriptor
         except BlockingIOError:
             pass
@@ -186,17 +191,11 @@ class RunDirectory(Paths[Path]):
     @contextmanager
     def shared_lock(self) -> Iterator[None]:
         """Keep other processes from continuing or removing the run, if its lock file can be opened."""
-        try:
-            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            yield
-            return
-        try:
+        with ExitStack() as stack:
             with suppress(OSError):
+                descriptor = stack.enter_context(regular_fd(self.lock_file, os.O_RDONLY))
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             yield
-        finally:
-            os.close(descriptor)
 
     def discard(self) -> None:
         import shutil  # imported here, since most commands don't remove directories
@@ -237,7 +236,7 @@ class RunDirectory(Paths[Path]):
             return False
 
     def wait_until_over(self) -> None:
-        with suppress(OSError), self.lock_file.open("rb") as lock:
+        with suppress(OSError), regular_fd(self.lock_file, os.O_RDONLY) as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
 
     def is_over(self) -> bool:
@@ -277,7 +276,7 @@ class RunDirectory(Paths[Path]):
     def dashboard_address(self) -> str | None:
         """Return the address of a live run's dashboard, or None if the run is over or has no dashboard."""
         with suppress(OSError, ValueError):
-            return self.dashboard.read_text().strip() if self.is_live() else None
+            return end_of(self.dashboard, LONGEST_ADDRESS).decode().strip() if self.is_live() else None
         return None
 
     def result(self) -> RunResult | None:
@@ -310,7 +309,7 @@ def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
 
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the exclusive lock on a file. Raises OSError if the file can't be opened."""
-    with open_fd(path, os.O_RDONLY) as descriptor:  # opened for reading, so that a read-only file works, too
+    with regular_fd(path, os.O_RDONLY) as descriptor:  # opened for reading, so that a read-only file works, too
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:

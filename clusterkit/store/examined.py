@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.system.files import write_whole
+from clusterkit.system.files import read_regular, write_whole
 from clusterkit.words import wire
 from clusterkit.words.examined import ExaminedCell
 
@@ -26,10 +26,7 @@ def note_cells(run: RunDirectory, cells: Iterable[ExaminedCell]) -> None:
 def examined_cells(run: RunDirectory) -> tuple[ExaminedCell, ...]:
     """Return the cells that were judged by a run; none if the file does not exist or is damaged."""
     try:
-        with run.examined.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            return ()
+        content = read_regular(run.examined, LARGEST)
         return tuple(_cell(entry) for entry in json.loads(content)[:MOST])
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return ()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.files import open_regular
 from clusterkit.words import wire
 from clusterkit.words.events import Event
 
@@ -86,10 +87,10 @@ def ended_lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
 def read_from(path: Path, offset: int, size: int = -1) -> bytes:
     """Read a part of a file, or return no bytes if the file can't be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(offset)
             return file.read(size)
-    except OSError:
+    except (OSError, MemoryError):  # another user's file may claim any size
         return b""
 
 

@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 from clusterkit.words.model import Task
 
+# The variable that names a state directory which is trusted whoever owns it, such as a volume of a container.
+TRUSTED_HOME = "CLUSTERKIT_TRUSTED_HOME"
 P_co = TypeVar("P_co", bound=PurePath, covariant=True)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from clusterkit.store.directory import RunDirectory, unusable
 from clusterkit.store.paths import RunPaths
+from clusterkit.store.trust import refuse_untrusted
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -31,7 +32,14 @@ class NoSuchRun(ClusterkitError):
 
 
 def state_dir() -> Path:
-    """Return the state directory: CLUSTERKIT_HOME or the platform's default. Raises RunDirectoryError."""
+    """Return the state directory, unless other users own it or can write to it. Raises RunDirectoryError."""
+    home = state_path()
+    refuse_untrusted(home)
+    return home
+
+
+def state_path() -> Path:
+    """Return the path of the state directory: CLUSTERKIT_HOME or the platform's default. Raises RunDirectoryError."""
     if home := os.environ.get("CLUSTERKIT_HOME"):
         return Path(home).absolute()
     with suppress(RuntimeError):

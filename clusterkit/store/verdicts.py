@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clusterkit.system.files import make_private, write_whole
+from clusterkit.system.files import make_private, read_regular, write_whole
 from clusterkit.words import wire
 from clusterkit.words.verification import Equality, Verification
 
@@ -53,9 +53,7 @@ class VerdictStore:
 
     def find(self, key: str) -> Verification | None:
         with suppress(OSError):
-            with (self.path / f"{key}.json").open("rb") as file:
-                content = file.read(LARGEST + 1)
-            return parsed(content) if len(content) <= LARGEST else None
+            return parsed(read_regular(self.path / f"{key}.json", LARGEST))
         return None
 
     def keep(self, key: str, verdict: Verification) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +12,7 @@ from typing import Any
 
 from clusterkit.store.control import listen
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.ownership import is_trusted, peer_uid
 from clusterkit.system.poller import READABLE, WRITABLE, Poller
 from clusterkit.words import protocol
 from clusterkit.words.actions import Answer
@@ -125,8 +124,7 @@ class ControlServer:
             self._resumes_at = time.monotonic() + ACCEPT_PAUSE
             self._warn(error)
             return
-        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", peer)[1] not in (os.getuid(), 0):
+        if not is_trusted(peer_uid(connection)):
             connection.close()
             return
         connection.setblocking(False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import tempfile
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
+from clusterkit.system.files import regular_fd
 from clusterkit.views.screen import CLEAR_LINE, is_screen
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed
@@ -60,10 +62,12 @@ def save_crash(run: RunDirectory, event: Crashed) -> str:
     """Write the traceback to the run directory, or else to the system's temporary directory; return a message."""
     if event.lack:
         return f"The run is ended at once. {event.lack}"
-    for directory in (run.path, Path(tempfile.gettempdir())):
-        path = directory / (FILE if directory == run.path else f"clusterkit-{os.getpid()}-{FILE}")
-        with suppress(OSError), path.open("a") as file:
-            file.write(f"In {event.where}:\n{event.traceback}\n")
+    text = f"In {event.where}:\n{event.traceback}\n".encode(errors="replace")
+    # Others can make files in the temporary directory, so the name is not known beforehand, and the file is new.
+    elsewhere = Path(tempfile.gettempdir(), f"clusterkit-{secrets.token_hex(8)}-{FILE}")
+    for path, flags in ((run.path / FILE, os.O_APPEND), (elsewhere, os.O_EXCL)):
+        with suppress(OSError), regular_fd(path, os.O_WRONLY | os.O_CREAT | flags) as file:
+            os.write(file, text)
             return f"{event.sentence}; the run is ended at once. Please report it, with the traceback in {path}"
     return f"{event.sentence}; the run is ended at once. Please report it:\n{event.traceback}"
 

@@ -19,7 +19,7 @@ from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.terminal_stop import pausing_on_stop
 from clusterkit.system.files import open_fd
 from clusterkit.system.poller import Wakeup
-from clusterkit.system.process import ENDING, code_of
+from clusterkit.system.process import ENDING, code_of, own_python
 from clusterkit.warm.choice import marks
 from clusterkit.warm.confinement import own_attributes
 from clusterkit.warm.shared_servers import servers_to_try
@@ -94,7 +94,7 @@ def _message(server: SharedServer, run: RunDirectory) -> dict[str, Any]:
     os.umask(umask)
     return {
         "do": "run",
-        "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.guardian"), run.run_id],
+        "command": own_python("-c", code_of("clusterkit.supervisor.guardian"), run.run_id),
         "env": dict(os.environ),
         "limits": [(number, resource.getrlimit(number)) for number in LIMITS],
         "umask": umask,

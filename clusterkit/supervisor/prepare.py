@@ -1,4 +1,4 @@
-"""Turns options into a job that can run here, or raises one error with all problems. Starts no process."""
+"""Turns options into a job that can run here, or raises one error with all problems."""
 
 from __future__ import annotations
 
@@ -46,16 +46,18 @@ class Prepared:
     continues: bool = False  # True to continue the run `run_id` if it exists
 
 
-def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
+def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True, starts: bool = True) -> Prepared:
     """Merge the job file with the flags, which take precedence, and check the job. Raises BadJob with every problem.
 
     `only` selects the tasks to show, such as `worker:1` or `worker`. If `must_parse`, the program must be valid Python.
+    Unless `starts`, nothing that the job names is started: interpreters and packages are only looked for, and what
+    only a trial can tell of this machine is left to `up`.
     """
     preflight.refuse_deleted_directory()
     given = gather(given)
     job, problems, is_complete = describe(given)
     job, program_problems = with_program(job)
-    problems += [*program_problems, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
+    problems += [*program_problems, *preflight.directory_problems(job), *preflight.interpreter_problems(job, starts)]
     run_id = given.options.get("run_id")
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         what = f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores"
@@ -68,7 +70,7 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
     except ClusterkitError as error:
         problems.append(str(error))
     if is_complete:
-        job, machine_problems, warnings = _preflight(job)
+        job, machine_problems, warnings = _preflight(job, starts)
         shown = {name for task in job.tasks for name in (str(task), str(task.type))}
         problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
         problems += machine_problems
@@ -107,7 +109,7 @@ def _told(finding: Finding) -> str:
     return f"{finding.location}: {finding.what} {finding.advice}"
 
 
-def _preflight(job: JobSpec) -> Preflight:
+def _preflight(job: JobSpec, starts: bool) -> Preflight:
     """Check the job against this machine or its hosts. Imports little: the fork server starts only afterwards."""
     if job.hosts.count:
         from clusterkit.backends.hosts.preflight import preflight as of_agents
@@ -117,7 +119,7 @@ def _preflight(job: JobSpec) -> Preflight:
         return found._replace(problems=[*engine_named(job.hosts.engine).problems(job), *found.problems])
     from clusterkit.backends.local.resources import preflight as of_local
 
-    return of_local(job)
+    return of_local(job, starts=starts)
 
 
 def gather(flags: GivenOptions) -> GivenOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -70,20 +71,41 @@ def why_not_reached(path: Path) -> str:
     return ""
 
 
-def open_regular(path: Path) -> io.FileIO:
-    """Open a file for reading. Raises OSError, including when a task has replaced the file with a link or a pipe."""
+@contextmanager
+def regular_fd(path: Path, flags: int) -> Iterator[int]:
+    """Open a regular file, private if it is new, and yield the descriptor. Raises OSError.
+
+    A link, a named pipe or a device in the file's place is not followed or waited for: it counts as missing, since a
+    run's directory may be another user's, and a task can replace files in its own.
+    """
     try:
-        file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
     except ValueError:  # no file can have this name
         raise FileNotFoundError from None
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise FileNotFoundError
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(path: Path) -> io.FileIO:
+    """Open a regular file for reading. Raises the same exceptions as `regular_fd`."""
+    with regular_fd(path, os.O_RDONLY) as descriptor:
+        return io.FileIO(os.dup(descriptor))
+
+
+def read_regular(path: Path, longest: int) -> bytes:
+    """Return the content of a regular file. Raises OSError, also if the file has more than `longest` bytes."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > longest:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read(longest)
 
 
 def end_of(path: Path, longest: int) -> bytes:
-    """Return at most the last `longest` bytes of a file. Raises the same exceptions as `open_regular`."""
+    """Return at most the last `longest` bytes of a file. Raises the same exceptions as `regular_fd`."""
     with open_regular(path) as file:
         return os.pread(file.fileno(), longest, max(0, os.fstat(file.fileno()).st_size - longest))
 

@@ -20,7 +20,9 @@ class NoGpus(Exception):
 
 def ask(fields: str, within: float, env: Mapping[str, str] = os.environ) -> str:
     """Return what nvidia-smi prints for these fields, one line per GPU. `within` is in seconds. Raises NoGpus."""
-    tool = shutil.which(TOOL, path=env.get("PATH"))
+    # Only in absolute directories: a tool in the working directory may be anybody's.
+    places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(place)]
+    tool = shutil.which(TOOL, path=os.pathsep.join(places)) if places else None
     if tool is None:  # most machines lack the tool
         raise NoGpus(f"{TOOL}, which lists GPUs, was not found")
     command = [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]

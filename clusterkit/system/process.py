@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,6 +42,14 @@ def code_of(module: str) -> str:
     """Return code for `python -c` that runs a module's `main`. Unlike `-m`, it always uses this copy of clusterkit."""
     root = str(Path(__file__).resolve().parents[2])
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
+
+
+def own_python(*words: str) -> list[str]:
+    """Return the command line of clusterkit's own interpreter with these words.
+
+    `-P` keeps the interpreter from importing what lies in the working directory: `typing.py`, say, or `clusterkit.py`.
+    """
+    return [sys.executable, "-P", *words]
 
 
 def start_session(
@@ -184,7 +193,7 @@ def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:
     """Try to start an interpreter; return the reason for a failure, as a clause, or None."""
     try:
         probe = subprocess.run(
-            [python, "-S", "-c", "pass"],
+            [python, "-I", "-S", "-c", "pass"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,

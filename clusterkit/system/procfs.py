@@ -21,6 +21,7 @@ OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 STARTS_WITHIN, RETRY_EVERY = 1.0, 0.001  # seconds; the longest wait for an environment, and the time between two reads
 KERNEL_THREAD, EXITING = 0x00200000, 0x00000004  # process flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
 # Indexes of fields in /proc/PID/stat, counted from the state.
+ARG_START, ARG_END = 45, 46  # addresses
 ENV_START, ENV_END = 47, 48  # both are 0 while a program is being started
 SESSION = 3
 UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # units: clock ticks, clock ticks, clock ticks since boot, pages
@@ -141,6 +142,14 @@ def argv_of(pid: int) -> list[str]:
     return (_read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
 
 
+def argument_area() -> tuple[int, int]:
+    """Return where this process's command line begins and ends in its memory; (0, 0) if that is unknown."""
+    fields = _stat("/proc/self") or []
+    if len(fields) <= ARG_END or not 0 < int(fields[ARG_START]) < int(fields[ARG_END]):
+        return 0, 0
+    return int(fields[ARG_START]), int(fields[ARG_END])
+
+
 def newest_pid() -> int | None:
     """Return the pid of the process or thread that was started last in this pid namespace; None if it is unknown."""
     fields = (_read("/proc/loadavg") or b"").split()
@@ -163,6 +172,12 @@ def links(pid: int) -> set[str]:
 
 def has_handler(pid: int, signal: int) -> bool:
     return bool(int(status_of(pid, "SigCgt") or "0", 16) >> (signal - 1) & 1)
+
+
+def owner_of(pid: int) -> int | None:
+    """Return the user of a process; None if it is gone."""
+    uid = status_of(pid, "Uid")
+    return None if uid is None else int(uid)
 
 
 def status_of(pid: int, name: str) -> str | None:

@@ -2,10 +2,11 @@
 
 This file is run by path, so that neither PYTHONPATH nor the working directory matters:
 
-    python call.py FILE
+    python call.py FILE [FORM]
 
 FILE contains two pickles: the caller's `sys.path`, and the function with its arguments (pickled by cloudpickle). The
-return value is pickled into the task's directory.
+return value is written into the task's directory in the form that FORM or the variable CLUSTERKIT_RETURNS names:
+`pickle` (the default), or `plain`, which the caller can read without running code.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+PICKLE, PLAIN = "pickle", "plain"
+ENDINGS = {PICKLE: "pkl", PLAIN: "json"}
+FORM = "CLUSTERKIT_RETURNS"  # a variable, set on hosts
 NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each code object with this text
 
 
@@ -29,8 +33,8 @@ def call(path: str) -> Any:
     return function(*args, **kwargs)
 
 
-def returned_file(run: Path, task: str, attempt: int) -> Path:
-    return run / "tasks" / task / f"return-{attempt}.pkl"
+def returned_file(run: Path, task: str, attempt: int, form: str = PICKLE) -> Path:
+    return run / "tasks" / task / f"return-{attempt}.{ENDINGS[form]}"
 
 
 def dumps(value: object) -> bytes:
@@ -49,21 +53,44 @@ def dumps(value: object) -> bytes:
     return file.getvalue()
 
 
-def store(value: Any) -> None:
-    """Pickle a return value and write the attempt's return file atomically; exit with a message if pickling fails."""
+def dumps_plain(value: object, task: str) -> bytes:
+    """Encode a value as JSON; exit with a message if it contains an object that JSON can't hold."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    # By path, since `sys.path` is the caller's, and may not have clusterkit.
+    spec = spec_from_file_location("clusterkit_plain_values", Path(__file__).with_name("plain_values.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    values = module_from_spec(spec)
+    spec.loader.exec_module(values)
+    try:
+        data: bytes = values.dumps(value)
+    except values.NotPlain as error:
+        sys.exit(
+            f"clusterkit: what the function returned in {task} contains an object of the type {error}. From other "
+            f"hosts come {values.KINDS}, since reading a pickle could run code of the host. If you trust the hosts, "
+            'write Cluster(..., returns="pickle").'
+        )
+    return data
+
+
+def store(value: Any, form: str) -> None:
+    """Write a return value to the attempt's return file atomically; exit with a message if it can't be written."""
     task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
     try:
-        data = dumps(value)
+        data = dumps_plain(value, task) if form == PLAIN else dumps(value)
     except Exception as error:
-        sys.exit(f"clusterkit: what the function returned in {task} can't be pickled: {type(error).__name__}: {error}")
-    file = returned_file(Path(os.environ["CLUSTERKIT_RUN_DIR"]), task, attempt)
+        how = "written as JSON" if form == PLAIN else "pickled"
+        sys.exit(f"clusterkit: what the function returned in {task} can't be {how}: {type(error).__name__}: {error}")
+    file = returned_file(Path(os.environ["CLUSTERKIT_RUN_DIR"]), task, attempt, form)
     part = file.with_suffix(".part")
     part.write_bytes(data)
     part.replace(file)
 
 
 def main() -> None:
-    store(call(sys.argv[1]))
+    path, *form = sys.argv[1:]
+    store(call(path), form[0] if form else os.environ.get(FORM, PICKLE))
 
 
 if __name__ == "__main__":

@@ -18,17 +18,20 @@ from typing import Any, NamedTuple
 from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
-from clusterkit.system.files import make_private, why_not_reached
+from clusterkit.system.files import make_private, read_regular, why_not_reached
+from clusterkit.system.ownership import check_peer
 from clusterkit.system.process import first_readable, start_session
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
+from clusterkit.words.secrets import is_harmless
 
 ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports if another process has started the server
 ROLES = ("guardian", "supervisor")
 LONGEST = 107  # bytes; the maximum length of a Unix socket's path
+LONGEST_REASON = 1 << 16  # bytes; a longer message of a server that failed to start is not read
 FILE_NAME = 24  # bytes; the maximum length of a file name in a session's directory, including the slash before it
 
 
@@ -70,7 +73,7 @@ class SharedServer:
         with _locked(self.socket.with_suffix(".lock")):
             try:
                 if owner is not None and given_up.exists():
-                    raise WarmServerError(given_up.read_text())
+                    raise WarmServerError(read_regular(given_up, LONGEST_REASON).decode(errors="replace"))
                 return self._start_or_join(idle, owner, clears)
             except OSError as error:
                 raise WarmServerError(f"{self.socket.parent} can't be used: {error.strerror or error}.") from None
@@ -94,11 +97,13 @@ class SharedServer:
         return status
 
     def _listens(self) -> bool:
+        """Return whether a server of this user listens. Raises ForeignPeer if another user's process listens."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
             try:
                 client.connect(str(self.socket))
             except OSError:
                 return False
+            check_peer(client)
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
@@ -112,8 +117,21 @@ class SharedServer:
             argv = [self._launch.python, ENTRY, "0", str(listener.fileno()), "share", json.dumps(options)]
             descriptors = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
-                process = start_session(argv, log, self._launch.whole_env, "/", descriptors)
+                process = start_session(argv, log, _server_env(self._launch), "/", descriptors)
             process.wait()  # `process` exits as soon as it has forked the server
+
+
+def _server_env(launch: Launch) -> dict[str, str]:
+    """Return the variables that a server needs: those that are read during imports, and others that are no secrets.
+
+    The server outlives the run that starts it and serves others, which bring variables of their own. Modules of the
+    user's choice may read any variable when they are imported, so a server that imports some gets all.
+    """
+    env = launch.whole_env
+    if launch.preload.modules:
+        return env
+    needed = at_import(env)
+    return {name: value for name, value in env.items() if name in needed or is_harmless(name)}
 
 
 def ask(
@@ -121,11 +139,13 @@ def ask(
 ) -> dict[str, Any]:
     """Send a request to the warm server at the socket `path`, and return the answer.
 
-    Raises OSError if no server listens there, or if the server does not give a valid answer in time.
+    Raises OSError if no server listens there, or if the server does not give a valid answer in time; ForeignPeer, which
+    is an OSError, if the server is another user's. The request contains the environment, so nothing is sent then.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
+        check_peer(client)
         return exchange.answer(client, exchange.ask(client, message, descriptors, timeout), bytearray())
 
 
@@ -214,7 +234,8 @@ class WarmSession:
             seen = self.directory.lstat()
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
-        if seen.st_uid != os.getuid() or seen.st_mode & 0o077:  # this also rejects a symbolic link, by its mode
+        is_private = not seen.st_mode & 0o077  # a symbolic link is not, since its mode is 0777
+        if not is_private or seen.st_uid != os.geteuid():
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:

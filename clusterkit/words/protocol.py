@@ -61,6 +61,17 @@ def answer(call_id: int | str | None, result: Any) -> bytes:
     return _line({"jsonrpc": "2.0", "id": call_id, "result": result})
 
 
+def parse_answer(line: bytes) -> dict[str, Any]:
+    """Parse an answer. Raises ValueError if the line is not a JSON object."""
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        message = None
+    if not isinstance(message, dict):
+        raise ValueError("the answer is not a JSON object")
+    return message
+
+
 def failure(error: RpcError) -> bytes:
     """Encode the error of a failed request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})

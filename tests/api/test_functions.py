@@ -14,13 +14,15 @@ from typing import Any, Literal
 import pytest
 
 from clusterkit import Cluster, ClusterFailed
-from clusterkit.api.options import RUNNER, pickle_call
+from clusterkit.api.options import RUNNER, pickle_call, read_returns
+from clusterkit.api.result import read_result
 from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
-from clusterkit.task.call import dumps
+from clusterkit.task.call import PLAIN, dumps
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.fork_client import Launch
+from clusterkit.words.errors import BadJob, ClusterkitError
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -81,10 +83,70 @@ def test_a_function_of_a_test_module_returns_from_every_task(call: Call) -> None
     assert returns == {"worker:0": Told("worker:0", 42), "worker:1": Told("worker:1", 42)}
 
 
+def tell_plainly(number: int) -> dict[str, Any]:
+    """Values that JSON and NumPy have."""
+    import numpy as np
+
+    return {"task": os.environ["CLUSTERKIT_TASK"], "product": (number, np.arange(number))}
+
+
 def test_what_it_returns_on_other_hosts_comes_from_there(call: Call) -> None:
-    """Stand-ins are hosts as any."""
-    returns = call(tell, 4, workers=2, hosts=2).returns
+    """Stand-ins are hosts as any. Nothing that they send is unpickled."""
+    run = call(tell_plainly, 4, workers=2, hosts=2)
+    assert {name: (one["task"], one["product"][0]) for name, one in run.returns.items()} == {
+        "worker:0": ("worker:0", 4),
+        "worker:1": ("worker:1", 4),
+    }
+    assert [*run.returns["worker:1"]["product"][1]] == [0, 1, 2, 3]
+    assert [*run.directory.rglob("*.pkl")] == []
+
+
+def test_a_caller_can_trust_the_hosts(call: Call) -> None:
+    """Then objects of its own classes come back, too."""
+    returns = call(tell, 4, workers=2, hosts=2, returns="pickle").returns
     assert returns == {"worker:0": Told("worker:0", 40), "worker:1": Told("worker:1", 40)}
+
+
+def test_an_object_of_a_class_does_not_come_from_a_host(call: Call) -> None:
+    """The task says so, and how it would."""
+    with pytest.raises(ClusterFailed) as caught:
+        call(tell, 4, workers=1, hosts=1)
+    log = next(caught.value.result.directory.rglob("attempt-1.log")).read_text()
+    assert "in worker:0 contains an object of the type " in log
+    assert "Told. From other hosts come None, numbers, text," in log
+    assert 'write Cluster(..., returns="pickle").' in log
+
+
+def test_returns_has_two_forms(home: Path) -> None:
+    """Others are refused with the other problems."""
+    with pytest.raises(BadJob, match="returns='json': it has to be 'plain' or 'pickle'"):
+        Cluster(tell, args=[1], home=home, returns="json")  # type: ignore[arg-type]
+
+
+class Bomb:
+    """Leaves a mark where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("ending", ["pkl", "json"])
+def test_a_swapped_return_value_of_a_host_runs_nothing(call: Call, tmp_path: Path, ending: str) -> None:
+    """Whoever has the run's key can send any bytes under the name of a return value."""
+    run = call(tell_plainly, 2, workers=1, hosts=1)
+    mark = tmp_path / "mark"
+    file = run.directory / f"tasks/worker:0/return-1.{ending}"
+    file.write_bytes(pickle.dumps(Bomb(mark)))
+    result = read_result(RunStore(run.directory.parent.parent).run(run.directory.name), 0)
+    if ending == "pkl":
+        assert read_returns(result, run.directory, PLAIN)["worker:0"]["task"] == "worker:0"
+    else:
+        with pytest.raises(ClusterkitError, match="What worker:0 returned can't be read here"):
+            read_returns(result, run.directory, PLAIN)
+    assert not mark.exists()
 
 
 def test_a_partial_lambda_and_closure_can_be_called(call: Call, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_traceback_has_the_short_name_of_what_was_never_imported(tmp_path: Pat
 def test_help_lists_every_option_with_its_type_and_default() -> None:
     """From the table of options; the program and what Python alone can say come first."""
     parameters = inspect.signature(clusterkit.Cluster).parameters
-    assert list(parameters) == ["program", "args", "kwargs", "home", "patience", *OPTIONS]
+    assert list(parameters) == ["program", "args", "kwargs", "home", "patience", "returns", *OPTIONS]
     assert parameters["workers"].annotation is int
     assert parameters["cwd"].annotation == str | os.PathLike[str]
     text = pydoc.plain(pydoc.render_doc(clusterkit.Cluster))

@@ -6,15 +6,18 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from clusterkit import Cluster
 from clusterkit.system import procfs
+from clusterkit.warm.choice import launch_to_share
+from clusterkit.warm.warm_client import SharedServer, stop
 from tests.commands import Clusterkit
 from tests.servers import WORLD, Commands, Start, Warm, short_home
-from tests.support import CHILDREN, Command, Up, wait_until
+from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
@@ -127,6 +130,56 @@ def test_a_detached_run(ck: Clusterkit, monkeypatch: pytest.MonkeyPatch, secret:
     assert all(f"{NAME}={secret}".encode() in environment for environment in environments)
     ck("down", run.name)
     assert_not_stored(ck.home, secret)
+
+
+def test_a_value_that_was_typed(home: Path, up: Callable[..., Up], secret: str) -> None:
+    """It stands in no command line of the run any more, and tasks have it."""
+    forms = ("--env", f"{NAME}={secret}-1", f"--env=SECOND={secret}-2", "--env", "LEVEL_SHOWN=3", "--env", "TZ=UTC")
+    run = up(*forms, "--workers", "2", ROLES, "--steps", "1000000")
+    run.wait_for("Spawned", count=2)
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in [run.process.pid, *processes_of(home)]}
+    assert len(lines) >= 4
+    assert [line for line in lines.values() if secret.encode() in line] == []
+    own = lines[run.process.pid].split(b"\0")
+    assert f"{NAME}={'*' * (len(secret) + 2)}".encode() in own
+    assert f"--env=SECOND={'*' * (len(secret) + 2)}".encode() in own
+    assert b"TZ=UTC" in own
+    assert b"1000000" in own
+    tasks = [pid for pid in lines if f"{NAME}={secret}-1".encode() in Path(f"/proc/{pid}/environ").read_bytes()]
+    assert len(tasks) == 2
+    run.signal(2)
+    assert run.wait(20) == 130, run.output
+
+
+def test_secret_arguments(home: Path, up: Callable[..., Up], clusterkit: Commands, secret: str) -> None:
+    """The program gets them, and what is stored and shown has none."""
+    program = home.parent / "says.py"
+    got = home.parent / "got.txt"
+    program.write_text(f"import sys; open({str(got)!r}, 'w').write(str(sys.argv))")
+    run = up("--run-id", "r-1", program, "--password", secret, f"--api-key={secret}", "--sigma", "0.5")
+    assert run.wait(40) == 0
+    assert secret in got.read_text()
+    assert_not_stored(home, secret)
+    for words in (("show", "r-1"), ("show", "--json", "r-1"), ("report", "--format", "md", "-o", "-", "r-1")):
+        command = clusterkit(*words)
+        assert command.wait(30) == 0, command.output
+        assert secret not in command.output
+
+
+def test_a_warm_server_keeps_no_secret(home: Path, up: Start, clusterkit: Commands, secret: str) -> None:
+    """The run that starts the server has a variable; it is none of the server's."""
+    warm = Warm(home, up, clusterkit)
+    launch = launch_to_share(())
+    env = {**launch.env, **warm.env, NAME: secret, "OMP_NUM_THREADS": "2"}
+    server = SharedServer(home / "warm", replace(launch, env=env))
+    (home / "warm").mkdir(parents=True, mode=0o700)
+    status = server.start(60.0)
+    try:
+        environment = Path(f"/proc/{status['pid']}/environ").read_bytes()
+        assert secret.encode() not in environment
+        assert b"OMP_NUM_THREADS=2" in environment
+    finally:
+        assert stop(server.socket)
 
 
 def test_a_warm_run(home: Path, up: Start, clusterkit: Commands, secret: str, onlooker: Onlooker) -> None:

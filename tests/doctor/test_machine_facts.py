@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from clusterkit.doctor import machine
-from clusterkit.doctor.machine import collect_machine
+from clusterkit.doctor.diagnosis import Rating
+from clusterkit.doctor.machine import collect_machine, try_state
+from clusterkit.doctor.machine_rules import judge_state
 
 GB = 1 << 30
 
@@ -57,3 +59,15 @@ def test_no_limit_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert found.gpus == ("0", "2")
     assert found.cores > 0
     assert 0 < found.free <= found.memory
+
+
+def test_a_state_directory_that_others_can_write_to_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other command refuses it, so the doctor says why, and looks at nothing in it."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(tmp_path))
+    tmp_path.chmod(0o777)
+    state = try_state()
+    [(_, rating, text)] = judge_state(state)
+    assert rating is Rating.WRONG
+    assert f"Other users can write to the directory {tmp_path}" in text
+    tmp_path.chmod(0o700)
+    assert try_state().untrusted == ""

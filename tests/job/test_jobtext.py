@@ -81,7 +81,7 @@ def test_credentials_in_other_texts_are_hidden_and_a_comment_says_so() -> None:
     """Unless all is to be shown."""
     options: JobOptions = {"program": "train.py", "args": ["--db", "postgres://me:hush@host/db"], "on_end": "true"}
     assert 'args = ["--db", "postgres://***@host/db"]' in job_text(options)
-    assert job_text(options).count("# The credentials in a URL are hidden") == 1
+    assert job_text(options).count("# Credentials are hidden") == 1
     assert "hush" in job_text(options, secrets=True)
 
 

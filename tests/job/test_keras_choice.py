@@ -16,8 +16,13 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(60), pytest.mark.slow]
 
 def config(home: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
     """Show what would be started."""
+    return call(home, "config", "--tasks", *args)
+
+
+def call(home: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "clusterkit", "config", "--tasks", *map(str, args)],
+        [sys.executable, "-m", "clusterkit", *map(str, words)],
         capture_output=True,
         text=True,
         env=clean_environment(home),
@@ -35,15 +40,22 @@ def program(tmp_path: Path) -> Path:
 
 def test_keras_2_needs_tf_keras_in_the_tasks_interpreter(home: Path, program: Path, tmp_path: Path) -> None:
     """An interpreter that finds no installed packages; what to install is said."""
-    bare = tmp_path / "bare-python"
+    bare = tmp_path / "bin/python"
+    bare.parent.mkdir()
     bare.write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -S \"$@\"\n")
     bare.chmod(0o755)
-    ran = config(home, "--keras", "2", "--python", bare, program)
+    ran = call(home, "up", "--keras", "2", "--python", bare, program)
     assert ran.returncode == 2
     needs = f"--keras 2 needs tf_keras, which the interpreter {bare} lacks. Install it in TensorFlow's version"
     assert needs in ran.stderr
     assert "for example: pip install 'tf_keras==2.21.*'\n" in ran.stderr
     assert config(home, "--keras", "3", "--python", bare, program).returncode == 0
+    assert config(home, "--keras", "2", "--python", bare, program).returncode == 0, "it is not started, so who knows"
+    (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (tmp_path / "lib/python3.12/site-packages").mkdir(parents=True)
+    ran = config(home, "--keras", "2", "--python", bare, program)
+    assert ran.returncode == 2
+    assert needs in ran.stderr, "an environment's packages are seen from outside"
 
 
 def test_keras_is_chosen_once(home: Path, program: Path) -> None:

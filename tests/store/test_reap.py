@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from clusterkit.cli.commands.remove import command
+from clusterkit.store.cleaning import MARK
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from tests.losses import lose
+from tests.strangers import STRANGER, needs_root
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -94,3 +98,24 @@ def test_a_live_run_is_left_alone(up: Start, clusterkit: Clusterkit, tmp_path: P
     assert not live.events("Exited")
     go.touch()
     assert live.wait(20) == 0
+
+
+@needs_root
+def test_root_does_not_end_what_another_user_has_marked(home: Path, clusterkit: Clusterkit) -> None:
+    """Whoever sets the variable for a process of their own would have it ended, and takes no part in the run."""
+    run = RunDirectory(home / "runs" / "lost")
+    run.make()
+    run.lock_file.touch()
+    env = {"CLUSTERKIT_RUN_DIR": str(run.path), "CLUSTERKIT_TASK": "worker:0"}
+    sleep = ["/bin/sleep", "60"]
+    with subprocess.Popen(sleep, env=env, user=STRANGER) as theirs, subprocess.Popen(sleep, env=env) as own:
+        try:
+            wait_until(lambda: MARK in procfs.environ(theirs.pid), 10, "the mark")
+            reap = clusterkit("reap")
+            assert reap.wait(20) == 0
+            assert reap.output == "Ended 1 process of the run lost.\n"
+            assert own.wait(10) == -signal.SIGKILL
+            assert theirs.poll() is None
+        finally:
+            theirs.kill()
+            own.kill()

@@ -65,8 +65,9 @@ def test_the_users_secrets_are_in_no_command_line_and_no_file(run: Up, home: Pat
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077], ids=["umask 000", "umask 077"])
-def test_nothing_of_a_run_is_open_to_other_users(up: Start, mask: int) -> None:
+def test_nothing_of_a_run_is_open_to_other_users(up: Start, home: Path, mask: int) -> None:
     """Whatever the user's mask: no file and no socket, in the run's directory and in the agents' spools."""
+    home.mkdir(mode=0o700)  # clusterkit makes it so; one that others can write to is refused
     with leaks.umask(mask):
         run = up(*JOB, env={"API_TOKEN": TOKEN})
     run.wait_for("Checkpointed")

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,29 @@ def test_a_crash_for_want_of_something_is_none_to_report(tmp_path: Path) -> None
     assert "eport it" not in event.sentence
     assert not (run.path / FILE).exists()
     assert "Please report it" in save_crash(run, crashed("the thread 'x'", ValueError("x")))
+
+
+def test_a_crash_is_not_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the run's directory it is appended; without one, it goes to a new file, whatever others have made there."""
+    run = RunDirectory(tmp_path / "r")
+    run.make()
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (run.path / FILE).symlink_to(target)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    (temporary / f"clusterkit-{os.getpid()}-{FILE}").symlink_to(target)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    said = save_crash(run, crashed("the thread 'x'", ValueError("x")))
+    assert target.read_text() == "mine"
+    [written] = [path for path in temporary.iterdir() if not path.is_symlink()]
+    assert str(written) in said
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert "ValueError: x" in written.read_text()
+    (run.path / FILE).unlink()
+    for _ in range(2):
+        assert str(run.path / FILE) in save_crash(run, crashed("the thread 'x'", ValueError("x")))
+    assert (run.path / FILE).read_text().count("ValueError: x\n") == 2
 
 
 def test_no_descriptor_is_not_no_port() -> None:

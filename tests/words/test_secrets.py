@@ -19,6 +19,7 @@ from clusterkit.words.secrets import (
     is_harmless,
     masked,
     without_credentials,
+    without_secret_arguments,
     without_secrets,
 )
 from tests.histories import build_job
@@ -132,10 +133,63 @@ def test_long_texts_take_no_long_time(piece: str) -> None:
     assert time.process_time() - begun < 5
 
 
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        ("--password hush", "--password ***"),
+        ("--password=hush --lr 0.1", "--password=*** --lr 0.1"),
+        ("--api-key hush --hf_token=hush", "--api-key *** --hf_token=***"),
+        ("-token hush", "-token ***"),
+        ("--wandb.api_key hush x", "--wandb.api_key *** x"),
+        ("db.password=hush +model=big", "db.password=*** +model=big"),
+        ("PGPASSWORD=x --secret hush", "PGPASSWORD=x --secret ***"),
+        ("--DB-PASSWORD hush", "--DB-PASSWORD ***"),
+        ("--token --lr 1", "--token --lr 1"),
+        ("--token= x", "--token= x"),
+        ("--password a=b", "--password ***"),
+    ],
+)
+def test_secrets_in_arguments_are_hidden(args: str, shown: str) -> None:
+    """By the name of the option; its value is the next word, or the rest of its own."""
+    assert without_secret_arguments(args.split()) == tuple(shown.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *("--sigma 0.5", "--tokenizer bert", "--key-size 128", "--tokens 4", "--author me", "--sessions 3", "--keep 1"),
+        *(
+            "--eos-token </s>",
+            "--pad_token=<pad>",
+            "--token-limit 5",
+            "--keys a b",
+            "--num-pass 2",
+            "token x",
+            "secret x",
+        ),
+        *("train.py --steps 3", "--cert-dir x", "--", "--design x"),
+    ],
+)
+def test_hyperparameters_are_shown(args: str) -> None:
+    """Reports and comparisons are about them."""
+    assert without_secret_arguments(args.split()) == tuple(args.split())
+
+
+@given(words=st.lists(st.text(max_size=12) | st.sampled_from(["--password", "--api-key=hush", "hush"]), max_size=6))
+def test_any_arguments_can_be_shown(words: list[str]) -> None:
+    """As many as before, and the same a second time."""
+    once = without_secret_arguments(words)
+    assert len(once) == len(words)
+    assert without_secret_arguments(once) == once
+
+
 names = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", min_size=1, max_size=12).filter(lambda name: not is_harmless(name))
 setups = st.fixed_dictionaries(
     {"env": st.dictionaries(names, st.just("hush"), min_size=1, max_size=3)},
-    optional={"args": st.just(["--db", "postgres://u:hush@db"]), "cwd": st.just("/a")},
+    optional={
+        "args": st.sampled_from([["--db", "postgres://u:hush@db"], ["--password", "hush"], ["--token=hush"]]),
+        "cwd": st.just("/a"),
+    },
 )
 
 
@@ -147,7 +201,8 @@ def test_nothing_that_is_shown_of_a_job_has_a_secret(setup: dict[str, Any], own:
     text = json.dumps(wire.encode(without_secrets(job)))
     assert "hush" not in text
     assert {*setup["env"], *own["env"]} == {*hidden_in(setup["env"], False), *hidden_in(own["env"], False)}
-    assert has_credentials(job) is ("hush" in hook or "args" in setup or "args" in own)
+    in_url = any("://" in word for one in (setup, own) for word in one.get("args", ()))
+    assert has_credentials(job) is ("hush" in hook or in_url)
     shown, whole = wire.encode(without_secrets(job)), wire.encode(job)
     assert {key for key in whole if whole[key] != shown[key]} <= {"setup", "setups", "hooks", "program"}
     assert without_secrets(without_secrets(job)) == without_secrets(job)

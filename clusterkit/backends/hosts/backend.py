@@ -59,7 +59,7 @@ class AgentsBackend:
         if request.key is None:
             write_certificate(key, directory.run_id)
         listen = request.listen or self._allocation.address
-        incoming = IncomingMessages(self._job, self._inbox.put, self._collected, self)
+        incoming = IncomingMessages(self._hosts.grants, self._inbox.put, self._collected, self)
         self._listener = Listener(key, listen, request.timeout, self._inbox.put, incoming)
         on_shut(self._listener.stop)
         on_shut(self._allocation.stop)

@@ -14,6 +14,29 @@ from clusterkit.words.outcome import Exit
 Post = Callable[[ev.Inspected | ev.FaultTook], None]
 
 
+class Grants:
+    """The attempts that each agent was ordered to start: it delivers nothing of others, also after they are over.
+
+    The loop's thread adds attempts, and the listener's thread asks. A set needs no lock for that.
+    """
+
+    def __init__(self) -> None:
+        self._attempts: dict[Connection, set[tuple[Task, int]]] = {}
+        self._tasks: dict[Connection, set[Task]] = {}
+
+    def add(self, agent: Connection, task: Task, number: int) -> None:
+        """Note an attempt, before its agent is ordered to start it."""
+        self._tasks.setdefault(agent, set()).add(task)
+        self._attempts.setdefault(agent, set()).add((task, number))
+
+    def has(self, agent: Connection, task: Task, number: int) -> bool:
+        return (task, number) in self._attempts.get(agent, ())
+
+    def tasks_of(self, agent: Connection) -> Collection[Task]:
+        """Return the tasks of which the agent was ordered to start an attempt."""
+        return self._tasks.get(agent, ())
+
+
 @dataclass(slots=True, eq=False)
 class Host:
     """A host, its connection, and its attempts."""
@@ -70,6 +93,7 @@ class Hosts:
         self._by_connection: dict[Connection, Host] = {}
         self._last_host: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0
+        self.grants = Grants()
 
     def add(self, host: Host) -> None:
         self._all.append(host)
@@ -90,6 +114,7 @@ class Hosts:
 
     def add_attempt(self, host: Host, task: Task, number: int) -> None:
         """Record that a host was ordered to start an attempt. By then, earlier attempts of the task have ended."""
+        self.grants.add(host.connection, task, number)
         host.attempts[task, number] = set()
         self._last_host[task] = host
 

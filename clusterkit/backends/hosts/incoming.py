@@ -5,33 +5,36 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from clusterkit.backends.hosts.hosts import Grants
 from clusterkit.backends.hosts.usage import HostsUsage
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, log_tail
+from clusterkit.backends.local.open_phases import OpenPhases
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.usage import UsageLog
 from clusterkit.system.files import open_fd
 from clusterkit.system.inbox import Work
-from clusterkit.words.events import Crashed, Drained, StorageFailed
-from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.events import Crashed, Drained, Inspected, PhaseChanged, StorageFailed
+from clusterkit.words.model import AttemptEvent, Task
 
 if TYPE_CHECKING:
     from clusterkit.backends.hosts.backend import AgentsBackend
 
 # The files that an agent may send: stack dumps, reports, and the values that functions returned.
-_STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.txt)")
-_REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
-_RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
+_TASK = r"(?P<task>(?:chief|worker|ps|evaluator):\d{1,6})"
+_STACKS = re.compile(rf"stacks/{_TASK}\.attempt-(?P<attempt>\d{{1,9}})\.txt", re.ASCII)
+_REPORT = re.compile(r"stacks/([a-z]{1,20}-\d{1,9}\.txt)", re.ASCII)
+_RETURNED = re.compile(rf"tasks/{_TASK}/return-(?P<attempt>\d{{1,9}})\.(?:pkl|json)", re.ASCII)
 _UNFIT = re.compile(r"[^\w.-]")
 LONGEST = 1 << 40  # bytes; the exclusive maximum of offsets in a file from an agent
 MOST_OPEN = 256  # the maximum number of open logs; most processes may have 1,024 descriptors, and each host takes one
@@ -116,6 +119,17 @@ class CollectedFiles:
         return log
 
 
+def attempt_named(name: str) -> tuple[Task, int] | None:
+    """Return the attempt to which a file from an agent belongs; None for a report, or a name that no agent sends."""
+    found = _STACKS.fullmatch(name) or _RETURNED.fullmatch(name)
+    if found is None:
+        return None
+    try:
+        return Task.parse(found["task"]), int(found["attempt"])
+    except ValueError as error:
+        raise BadMessage(str(error)) from None
+
+
 def joined_reports(reports: list[str]) -> str | None:
     """Merge the reports of several hosts into the file of the first report; return its path."""
     if len(reports) < 2:
@@ -127,12 +141,17 @@ def joined_reports(reports: list[str]) -> str | None:
 
 
 class IncomingMessages:
-    """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread."""
+    """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread.
+
+    An agent is trusted with the attempts that it was ordered to start, and with nothing else: messages about others
+    close its connection.
+    """
 
     def __init__(
-        self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, backend: AgentsBackend
+        self, grants: Grants, put: Callable[[Work], None], collected: CollectedFiles, backend: AgentsBackend
     ) -> None:
-        self._tasks = frozenset(job.tasks)
+        self._grants = grants
+        self._phases = defaultdict[Task, OpenPhases](OpenPhases)
         self._put, self._collected, self._backend = put, collected, backend
 
     def connected(self, connection: Connection, host: str) -> None:
@@ -142,19 +161,31 @@ class IncomingMessages:
         """Pass a message on. Close the connection of an agent that sends an invalid message."""
         try:
             content = ms.from_agent(message)
-            task = getattr(content, "task", None)
-            if task is not None and task not in self._tasks:
-                raise ms.BadMessage(f"the job has no {task}.")
+            self._check(connection, content)
             if isinstance(content, ms.Output):
                 self._collected.add_output(content, body)
             elif isinstance(content, ms.Written):
                 self._collected.write_part(connection.host, content, body)
             elif isinstance(content, ms.Used):
-                self._collected.usage.add(connection.host, content, self._tasks)
-            else:
+                self._collected.usage.add(connection.host, content, self._grants.tasks_of(connection))
+            elif not isinstance(content, PhaseChanged) or self._phases[content.task].admits(content):
                 self._put(partial(self._backend.received, connection, content))
         except ms.BadMessage as error:
             connection.close(f"The agent on {connection.host} sent a message that agents do not send: {error}")
+
+    def _check(self, connection: Connection, content: ms.FromAgent) -> None:
+        """Raise BadMessage for a message about an attempt that the agent was not ordered to start."""
+        if isinstance(content, ms.Written):
+            about = attempt_named(content.name)
+        elif isinstance(content, ms.Output | AttemptEvent):
+            about = content.task, content.attempt
+        else:
+            about = None
+        if about is not None and not self._grants.has(connection, *about):
+            raise ms.BadMessage(f"attempt {about[1]} of {about[0]} was not placed here.")
+        if isinstance(content, Inspected):
+            for task in content.vitals.keys() - self._grants.tasks_of(connection):
+                raise ms.BadMessage(f"{task} was not placed here.")
 
     def cut(self, connection: Connection, why: str) -> None:
         self._put(partial(self._backend.connection_cut, connection, why))

@@ -25,10 +25,10 @@ class HostsUsage:
         self._began = self._due = time.monotonic()
 
     def add(self, host: str, used: Used, tasks: Collection[Task]) -> None:
-        """Add a host's sample `used`; `tasks` are the job's tasks. Raises BadMessage."""
+        """Add a host's sample `used`; `tasks` are those that were placed there. Raises BadMessage."""
         sample = {task: _use(task, values) for task, values in used.tasks.items()}
         if unknown := next((task for task in sample if task not in tasks), None):
-            raise BadMessage(f"the job has no {unknown}.")
+            raise BadMessage(f"{unknown} was not placed here.")
         if unknown_gpu := next((name for name in used.gpus if not _INDEX.fullmatch(name)), None):
             raise BadMessage(f"{unknown_gpu!r:.80} is not the index of a GPU.")
         place = f" on {_UNFIT.sub('_', host)[:MOST_OF_NAME]}"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from clusterkit.backends.link import messages as ms
@@ -53,7 +54,8 @@ class Spool:
 
     def forward(self) -> None:
         """Send new parts of the other files: stack dumps, reports, and return values of functions."""
-        for path in [*self.directory.all_stacks.glob("*.txt"), *self.directory.all_tasks.glob("*/return-*.pkl")]:
+        returned = (self.directory.all_tasks.glob(f"*/return-*.{kind}") for kind in ("pkl", "json"))
+        for path in chain(self.directory.all_stacks.glob("*.txt"), *returned):
             name = str(path.relative_to(self.directory.path))
             with suppress(OSError):
                 self._send_new(path, path.stat().st_size, partial(ms.Written, name))

@@ -17,11 +17,12 @@ from clusterkit.backends.base import Preflight
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import GPUS, all_share_gpus, crowding, too_few
 from clusterkit.store.directory import RunDirectory
-from clusterkit.system import gpus
+from clusterkit.system import gpus, logins
 from clusterkit.system.files import why_not_reached
 from clusterkit.system.ports import HOST, claim
+from clusterkit.text.spelling import listed
 from clusterkit.warm.choice import marks
-from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.job import Convention, JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
 
 if TYPE_CHECKING:  # the network's modules are imported only if a job needs them
@@ -35,6 +36,11 @@ TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
 DESCRIPTORS_OWN = 40  # the number of descriptors that the supervisor itself needs
 LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task, and for the supervisor itself; measured with small jobs
+MOST_NAMED = 3  # the maximum number of users to name in a message
+EXPOSED = (
+    "TensorFlow's servers listen on all addresses, without authentication: whoever reaches a port reads and writes "
+    "files as you."
+)
 GB = 1 << 30
 
 
@@ -144,19 +150,35 @@ def shortages(job: JobSpec) -> list[str]:
     return found
 
 
-def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
-    """Check the job, and assign this machine's cores and GPUs. `here` has this host's tasks; None means all tasks."""
+def preflight(job: JobSpec, here: Collection[Task] | None = None, starts: bool = True) -> Preflight:
+    """Check the job, and assign this machine's cores and GPUs. `here` has this host's tasks; None means all tasks.
+
+    Unless `starts`, namespaces are not tried, so that nothing is started but nvidia-smi, if the system has it.
+    """
     devices = job.devices
     cores = () if devices.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
     found = gpus_here() if devices.gpus else UsableGpus(())
     job = replace(job, devices=replace(devices, cores=cores, names=found.names))
-    problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
-    return Preflight(job, problems, [] if problems or here is not None else shortages(job))
+    problems = [*_network_problems(job, starts), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
+    if problems or here is not None:
+        return Preflight(job, problems, [])
+    return Preflight(job, problems, [*shortages(job), *_exposures(job)])
 
 
-def _network_problems(job: JobSpec) -> list[str]:
+def _exposures(job: JobSpec) -> list[str]:
+    """Return a sentence if other people on this machine can reach TensorFlow's servers."""
+    if job.shape is Shape.SINGLE or _is_virtual(job) or job.convention is not Convention.TENSORFLOW:
+        return []
+    names = logins.others()
+    if not names:
+        return []
+    who = f"{listed(names, MOST_NAMED)} {'is' if len(names) == 1 else 'are'} logged in here, too."
+    return [f"{who} {EXPOSED} With --network virtual, nobody else reaches them."]
+
+
+def _network_problems(job: JobSpec, starts: bool) -> list[str]:
     problems = []
-    if _is_virtual(job) or needs_disk(job.faults):
+    if starts and (_is_virtual(job) or needs_disk(job.faults)):
         from clusterkit.network.virtual import why_not
 
         if _is_virtual(job) and (why := why_not(network=True, disk=False)):

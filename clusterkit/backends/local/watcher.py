@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import PurePath
 
 from clusterkit.backends.local.family import AttemptProcess
+from clusterkit.backends.local.open_phases import OpenPhases
 from clusterkit.backends.local.programs import Programs, sender_of
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system import procfs
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import AttemptChild, exit_of
-from clusterkit.words.events import Exited, Happened, Progressed
+from clusterkit.words.events import Exited, Happened, PhaseChanged, Progressed
 from clusterkit.words.model import Task
 
 # A pipe "rests" (is not read) between reads, so that reports are read in batches. The first rest takes REST
@@ -44,6 +45,7 @@ class Channel:
     attempt: int = 0
     step_prefix: bytes | None = None  # the prefix of step reports; of several in a row, only the last report is used
     rest: float = REST
+    phases: OpenPhases = field(default_factory=OpenPhases)
     programs: Programs = field(default_factory=lambda: Programs(is_alive=lambda pid: not procfs.is_zombie(pid)))
 
 
@@ -190,6 +192,8 @@ class Watcher:
                 channel.step_prefix = None if sender else b'{"kind":"progress","attempt":%d,' % event.attempt
             if first or line.startswith(b'{"kind":"metrics"'):  # metrics are rare, and later reports do not repeat them
                 self._post_pending(channel, now)
+        elif isinstance(event, PhaseChanged) and not channel.phases.admits(event):
+            return
         elif event is not None:
             self._post_pending(channel, now)  # post the earlier steps first
             self._post(event)

@@ -30,7 +30,7 @@ def check(as_json: bool, **values: object) -> None:
     from clusterkit.check.reading import findings_of
     from clusterkit.supervisor.prepare import prepare
 
-    job = prepare(given(values), must_parse=False).job
+    job = prepare(given(values), must_parse=False, starts=False).job
     findings = findings_of(job)
     if as_json:
         echo_json(document(str(job.program), findings))

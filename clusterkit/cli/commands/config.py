@@ -29,7 +29,7 @@ from clusterkit.supervisor.prepare import Prepared, gather, prepare
 @option(
     "--show-secrets",
     is_flag=True,
-    help="Show what is otherwise hidden: the values of environment variables, and credentials in URLs.",
+    help="Show what is otherwise hidden: values of environment variables and secret arguments, credentials.",
 )
 @json_option
 def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> None:
@@ -42,7 +42,7 @@ def config(as_json: bool, tasks: bool, show_secrets: bool, **values: object) -> 
     from clusterkit.words.secrets import without_secrets
 
     gathered = gather(given(values))
-    prepared = prepare(gathered)
+    prepared = prepare(gathered, starts=False)
     if as_json:
         text = resolved_json(prepared, show_secrets)
     else:

@@ -19,6 +19,7 @@ from clusterkit.engines.kubernetes.manifest import (
     RunMetadata,
     Secret,
 )
+from clusterkit.store.paths import TRUSTED_HOME
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
@@ -57,7 +58,8 @@ def jobset(manifest: Manifest) -> Document:
 
 def _supervisor(manifest: Manifest) -> Document:
     has_file = pods.job_file(manifest) != ""
-    env: list[Document] = [{"name": "CLUSTERKIT_HOME", "value": HOME}]
+    # The volume may belong to root, or be writable by all; its owner is whoever may mount it.
+    env: list[Document] = [{"name": name, "value": HOME} for name in ("CLUSTERKIT_HOME", TRUSTED_HOME)]
     mounts = [pods.KEY_MOUNT, *([pods.JOB_MOUNT] if has_file else [])]
     words = [*map(pods.verbatim, pods.supervisor_words(manifest))]
     only = pods.container(manifest, SUPERVISOR, words, env, pods.SUPERVISOR, mounts)

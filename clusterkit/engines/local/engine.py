@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line,
 from clusterkit.backends.link.address import NoInterface, address_on
 from clusterkit.engines.base import Engine
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.process import code_of, own_python
 from clusterkit.words.job import JobSpec
 
 MOST = 1024  # the maximum number of hosts; an agent takes 15 MB of memory
@@ -31,7 +31,7 @@ class LocalAgents(Allocation):
     def start(self, endpoint: str, key: Path) -> None:
         """Start the agents. Their output goes to a file in the run directory."""
         lifeline, self._lifeline_end = os.pipe2(os.O_CLOEXEC)  # a pipe without data, closed when the supervisor ends
-        words = [sys.executable, "-m", "clusterkit", "agent", "--connect", endpoint, "--key", str(key)]
+        words = own_python("-c", code_of("clusterkit.cli"), "agent", "--connect", endpoint, "--key", str(key))
         for number in range(self._count):
             argv = [*words, "--host", f"host{number}", "--lifeline", str(lifeline)]
             self.agents.append(start_agents(argv, self._log, [lifeline]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -21,6 +20,7 @@ from clusterkit.engines.slurm.reasons import notice
 from clusterkit.engines.slurm.script import agent_command, agents_step
 from clusterkit.engines.slurm.submission import Following, continues, submission
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.process import own_python
 from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import AllocationEnding, Interrupted
@@ -105,7 +105,7 @@ class SlurmAllocation(Allocation):
             raise SlurmError("This process does not run in a Slurm job. Use `clusterkit up --engine slurm` or salloc.")
         cpus = int(self._env.get("SLURM_CPUS_ON_NODE") or 1)
         self._logs.mkdir(mode=0o700, exist_ok=True)
-        command = agent_command([sys.executable, "-m", "clusterkit"], endpoint, str(key), self._continues)
+        command = agent_command(own_python("-m", "clusterkit"), endpoint, str(key), self._continues)
         self._step = start_agents(agents_step(self._hosts, cpus, str(self._logs), command), self._log)
 
     def failed(self) -> str | None:

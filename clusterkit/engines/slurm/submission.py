@@ -21,14 +21,16 @@ from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.store.directory import RunDirectory, make_private
 from clusterkit.store.journal import read_from
+from clusterkit.store.paths import TRUSTED_HOME
 from clusterkit.store.store import RunStore
+from clusterkit.system.process import own_python
 from clusterkit.text.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunState
 
 # Variables that the batch script sets, so that the user finds the run directory. Slurm passes on the others.
-PASSED = ("CLUSTERKIT_HOME",)
+PASSED = ("CLUSTERKIT_HOME", TRUSTED_HOME)
 LOOK_EVERY = 0.5  # seconds between reads of the output
 ASK_EVERY = 2.0  # seconds between queries to Slurm's controller
 LOOK_AT_RUN_EVERY = 0.1  # seconds between checks whether the run is live
@@ -63,7 +65,7 @@ class Submission:
         )
         if wrong := problems(asked):
             raise BadJob(wrong)
-        words = [sys.executable, "-m", "clusterkit", "up", "--run-id", self.run.run_id, "--continue"]
+        words = own_python("-m", "clusterkit", "up", "--run-id", self.run.run_id, "--continue")
         return script_of(asked, [*words, "-f", str(self.secret_job_file)])
 
     def submit(self, script: str, shown: str, secret: str) -> int:

@@ -3,6 +3,7 @@
 import os
 import sys
 
+sys.path[:] = [path for path in sys.path if path]  # "" is the working directory; an old Python has no option -P
 mark, host = sys.argv[1:]
 try:
     from clusterkit import __version__ as version
@@ -17,4 +18,4 @@ if key:
     os.write(memory, key)
     os.dup2(memory, 0)
     words = ["--connect", endpoint.decode(), "--key", "/proc/self/fd/0", "--host", host]
-    os.execv(sys.executable, [sys.executable, "-m", "clusterkit", "agent", *words])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "clusterkit", "agent", *words])

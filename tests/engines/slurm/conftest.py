@@ -19,7 +19,7 @@ def up(slurm: SlurmCluster, tmp_path: Path) -> Iterator[Start]:
 
     def start(*args: str | Path) -> SlurmUp:
         home = slurm.jobs / f"home-{tmp_path.name}-{len(started)}"
-        home.mkdir()
+        home.mkdir(mode=0o700)  # whatever the mask: clusterkit refuses one that others can write to
         started.append(SlurmUp(slurm, home, tuple(map(str, args))))
         return started[-1]
 
