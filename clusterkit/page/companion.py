@@ -61,7 +61,7 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
     if terminal:
         return f"The dashboard is open at {address}"
     place = urlsplit(address)._replace(fragment="").geturl()
-    return f"The dashboard is open at {place}. `clusterkit ps {run_id}` prints the address with its token."
+    return f"The dashboard is open at {place}. On a terminal, `clusterkit ps {run_id}` prints it with its token."
 
 
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:

@@ -228,7 +228,7 @@ def test_curves_follow_the_pointer_with_the_lanes(ck: Clusterkit, serve: Serve, 
 
 
 def test_lines_are_counted_once_while_the_log_moves(ck: Clusterkit, serve: Serve, browser: Browser) -> None:
-    """Charts and banners that appear above the log move it; what the tests read there has each line once all the same."""
+    """Charts that appear above the log move it; what the tests read there has each line once all the same."""
     run = up(ck, "--workers", "1", SAYS, "100")
     browser.open(serve().address(f"/run/{run.name}"))
     browser.wait_text(".pill", "succeeded", 30)

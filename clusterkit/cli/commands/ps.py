@@ -13,7 +13,15 @@ import click
 from clusterkit.cli.addressing import OnRun, choose, end_waiter
 from clusterkit.cli.help import DURATION, Command, json_option, option
 from clusterkit.cli.snapshot import RunSnapshot
-from clusterkit.cli.terminal import clear_screen, echo, echo_json, show_frame, terminal_width
+from clusterkit.cli.terminal import (
+    clear_screen,
+    echo,
+    echo_json,
+    show_frame,
+    shown_address,
+    terminal_width,
+    without_token,
+)
 from clusterkit.store.journal import follow
 from clusterkit.store.store import RunStore, newest_first
 from clusterkit.system.meter import Meter
@@ -33,12 +41,13 @@ def ps(run: str | None, as_json: bool) -> None:
     word, text = look.activity
     if as_json:
         now = {"state": look.state, "now": word, "text": text, **look.advice(), "metrics": look.status.metrics}
-        echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})
+        address = None if dashboard is None else without_token(dashboard)
+        echo_json({"run_id": look.run.run_id, **now, "dashboard": address, "tasks": rows})
         return
     echo(tasks_table(rows, terminal_width()), nl=False)
     echo("\n".join([f"{word.capitalize()}: {text}", *look.advice_lines(terminal_width())]))
     if dashboard is not None:
-        echo(f"Dashboard: {dashboard}")
+        echo(f"Dashboard: {shown_address(dashboard, look.run.dashboard)}")
 
 
 @click.command("top", cls=OnRun, examples=[("top -i 5s", ""), ("top --count 1 --json", "One sample.")])

@@ -9,13 +9,13 @@ import { RunsPage } from "./runs.js";
 import { openSource } from "./source.js";
 import { Store } from "./store.js";
 
-const REFUSED = "This browser has no access. Open the address that `clusterkit dashboard` printed: it has a token.";
+const REFUSED = "This tab has no access. Open the address that `clusterkit dashboard` printed: it has a token, which is another one each time the dashboard is started. Links of the page open in other tabs with Ctrl and a click.";
 const STATES = {
   connected: "",
   embedded: "",
   over: "",
   reconnecting: "Reconnecting … The page may be out of date.",
-  renewed: "The dashboard was restarted. Open the address that it printed; this page then continues.",
+  renewed: "Another server answers at this address now, and the page has told it nothing. If you have started the dashboard again, put the address that it printed into this tab.",
   removed: "This run was removed from the disk. The page shows the last known state; `clusterkit ls` lists the existing runs.",
   gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
 };

@@ -26,7 +26,9 @@ async function read(access, path, signal, on) {
       reportError(error); // a bug of the page; the stream itself works
     }
   }
-  return signal.aborted ? undefined : on.lost();
+  if (signal.aborted) return undefined;
+  access.lost();
+  return on.lost();
 }
 
 /** Yield the messages of a stream, each as an object with its fields, until the connection ends. */

@@ -1,6 +1,6 @@
 // The source of the page's data: a dashboard's server, or the data that is embedded in a report file.
 
-import { openAccess } from "./access.js";
+import { Access } from "./access.js";
 import { embeddedSource } from "./embedded.js";
 import { follow } from "./events.js";
 
@@ -15,7 +15,7 @@ export class SourceError extends Error {
 /** Return the source of this document's data. */
 export async function openSource() {
   const element = document.getElementById("embedded");
-  return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname, await openAccess());
+  return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname, new Access());
 }
 
 async function ask(access, path, options) {
@@ -106,8 +106,9 @@ class LiveSource {
     return ask(this.access, path, options);
   }
 
-  config() {
-    return this.ask("/api/config");
+  async config() {
+    const config = await this.ask("/api/config");
+    return { ...config, control: config.control && Boolean(this.access.keys?.control) };
   }
 
   /** Keep the store up to date. `tell(state, text)` gets a state such as connected, over, reconnecting, gone or missing. */
