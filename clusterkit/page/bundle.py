@@ -14,7 +14,7 @@ STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
 DATA_ID = "embedded"  # the id of the HTML element that contains a document's data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
 _LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # matches imports of modules that are loaded only when needed
-_EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
+_EXPORT = re.compile(r"^export (?=(?:async function\*?|function|class|const) (\w+))", re.M)
 _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+\.svg)">')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from clusterkit.page.live import WatchedRun
 from clusterkit.page.logbook import LogBook, Wanted
+from clusterkit.store.store import NoSuchRun
 from clusterkit.system.searching import TooSlow
 from clusterkit.words.errors import ClusterkitError
 
@@ -21,6 +22,7 @@ MOST = 64  # the maximum number of streams that are open at once
 FAREWELL = 0.5  # seconds; the time limit for closing a stream when the server shuts down
 STUCK = 15.0  # seconds; the maximum time that a client may take to read a message
 HEARTBEAT = 10.0  # seconds; after this long without a message, a comment is sent
+SIGN_EVERY = 4.0  # seconds; after this long without a message, a stream of several parts has a comment
 APART = 0.25  # seconds; the minimum time between two messages
 LOOK_EVERY = 0.1  # seconds between checks for changes or new log lines
 MOST_PER_LOOK = 20_000  # the maximum number of characters of logs that are sent per check
@@ -102,6 +104,47 @@ class EventStream:
             abort: Callable[[], Any] | None = scope.get("state", {}).get("abort")
             if abort is not None:
                 abort()
+
+
+async def together(parts: Mapping[str, AsyncIterator[str]]) -> AsyncIterator[str]:
+    """Yield the messages of several streams, each with a field `of` that names its stream; never ends by itself.
+
+    A part that fails with a ClusterkitError ends with an event `refused`. Without messages, comments are sent, so that
+    a client notices a connection that is dead, and so that the server knows which clients are there.
+    """
+    ready = asyncio.Queue[str](maxsize=1)  # a client that reads slowly slows down what is read for it
+
+    async def forward(name: str, messages: AsyncIterator[str]) -> None:
+        try:
+            async with aclosing(messages):  # type: ignore[type-var]
+                async for text in messages:
+                    await ready.put(f"of: {name}\n{text}")
+            # A client that was told of the end takes no notice of this.
+            await ready.put(f"of: {name}\n{refused(NoSuchRun('This run was removed.'))}")
+        except ClusterkitError as error:
+            await ready.put(f"of: {name}\n{refused(error)}")
+
+    tasks = [asyncio.create_task(forward(name, messages)) for name, messages in parts.items()]
+    try:
+        yield ": \n\n"
+        while True:
+            try:
+                yield await asyncio.wait_for(ready.get(), SIGN_EVERY)
+            except TimeoutError:
+                yield ": \n\n"
+            for task in tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def refused(error: ClusterkitError) -> str:
+    """Format the message that ends a part of a stream which can't be answered."""
+    missing = isinstance(error, NoSuchRun)
+    return message(json.dumps({"error": str(error), "missing": missing}), event="refused")
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:

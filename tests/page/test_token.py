@@ -81,7 +81,13 @@ def test_the_page_of_a_run_that_was_removed_says_so(home: Path, serve: Callable[
         browser.wait_text(".pill", "training")
         browser.expected.append(NETWORK)
         served.kill()
-        browser.wait_text(".banner", f"clusterkit dashboard --port {served.port}`", 60)
+        browser.wait_text(".banner", f"clusterkit dashboard --port {served.port} r shows it again", 60)
+        assert browser.text(".pill") == "not known"
+        browser.wait_text("header .text", r"At \d\d:\d\d:\d\d it was training")
+        assert "clusterkit ps r" in browser.text("header .commands")
+        assert "last known" in browser.text(".tasks .note")
+        assert not browser.all(".tasks button.act")
+
     shutil.rmtree(run.path)
     served.again()
     browser.run("dispatchEvent(new Event('focus'))")  # somebody looks: it tries at once

@@ -27,6 +27,11 @@ async function sealed(token, text) {
   return hex(await crypto.subtle.sign("HMAC", key, bytes.encode(text)));
 }
 
+/** Return the name of the shared worker of the tabs that have a token, which nobody else can guess. */
+export async function named(token) {
+  return sealed(token, "clusterkit tabs");
+}
+
 function hex(bytes) {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -53,11 +58,11 @@ export function request(path, token, { headers, ...options } = {}) {
 }
 
 function begun() {
-  const tokens = [given(), kept()].filter(Boolean);
+  const tokens = globalThis.document ? [given(), kept()].filter(Boolean) : []; // a worker has no address and no storage
   const proof = tokens.length ? proven(tokens) : Promise.resolve(null);
-  const run = location.pathname.match(RUN)?.[1];
+  const run = globalThis.document && location.pathname.match(RUN)?.[1];
   const ask = (path) => proof.then((keys) => keys && request(path, keys.reading, { cache: "no-store" })).catch(() => null);
-  const paths = run && tokens.length ? [`/api/run/${run}/stream`, "/api/config"] : [];
+  const paths = run && tokens.length ? [`/api/run/${run}/entities`, "/api/config"] : [];
   return { tokens, proof, answers: new Map(paths.map((path) => [path, ask(path)])) };
 }
 

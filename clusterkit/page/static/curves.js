@@ -103,10 +103,12 @@ export class Curves {
       const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
       const about = [from, to, attemptsOf(this.store)];
       await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
+      this.failed = null;
       uPlot = await plotting();
       this.plot();
     } catch (error) {
       if (!error.kind) reportError(error); // an error without a kind is a bug of the page
+      this.failed = error.kind;
       this.versions = null; // fetch again after the next update of the store; a banner already says that the server is gone
     } finally {
       this.busy = false;

@@ -19,7 +19,6 @@ export function embeddedSource(all) {
     place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
     config: async () => ({ version: "", ...data.config, control: false }),
     watch(store, tell) {
-      store.frozen = true;
       store.apply(entities, data.now ?? entities.run?.ended ?? 0, true);
       tell("embedded");
     },

@@ -96,6 +96,11 @@ export function moment(wall) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
 }
 
+/** Format the time of day of a wall time in milliseconds, such as `13:54:02`. */
+export function wallTime(milliseconds) {
+  return new Date(milliseconds).toTimeString().slice(0, 8);
+}
+
 /** Format a count with its noun, such as `1 task` or `2 tasks`. */
 export function plural(n, noun) {
   return `${count(n)} ${noun}${n === 1 ? "" : "s"}`;

@@ -7,6 +7,11 @@ import { lazily } from "./store.js";
 const BEFORE = 1; // seconds; moments up to this long before or after a story still belong to it
 const AROUND = 30; // seconds; for a moment without a story, marks within this time of it are shown
 
+/** Say of a run that is not over that nothing has failed, as far as is known. */
+function soFar(store) {
+  return store.connection.known ? "Nothing has failed so far" : "Nothing had failed when the connection was lost";
+}
+
 /** Return the story that a moment belongs to, or undefined. */
 export function storyAt(stories, t) {
   const within = stories.filter((s) => t >= s.at - BEFORE && t <= lastOf(s) + BEFORE);
@@ -58,7 +63,7 @@ export class Story {
     this.back.hidden = !this.chosen;
     const stall = this.chosen ? null : this.stall();
     const story = this.chosen ? storyAt(stories, this.chosen.t) : stories.at(-1);
-    const key = JSON.stringify([story, stall, this.chosen, story ? null : this.waits()]);
+    const key = JSON.stringify([story, stall, this.chosen, story ? null : this.waits(), this.store.connection.known]);
     if (key === this.shown) return;
     this.shown = key;
     this.log.hidden = !story && !stall && !this.chosen;
@@ -75,7 +80,7 @@ export class Story {
   }
 
   tellStall(stall) {
-    say(this.title, `${clock(stall.since)} · Stalled since then`);
+    say(this.title, `${clock(stall.since)} · ${this.store.connection.known ? "Stalled since then" : "Stalled when the connection was lost"}`);
     this.target = { t: stall.at };
     const verdicts = stall.tasks.map(([task, verdict]) => lineOf({ text: `${task} ${verdict}`, kind: "" }, ""));
     const noticed = lineOf({ text: verdicts.length ? "The stall was noticed" : stall.text, kind: "warning" }, after(stall.at - stall.since));
@@ -120,8 +125,8 @@ export class Story {
 
   tellNothing() {
     const run = this.store.get("run");
-    const starting = run?.phase === "starting";
-    say(this.title, starting ? "Starting" : run?.phase === "over" ? (run.state === "lost" ? "No task failed" : "Nothing failed") : "Nothing has failed so far");
+    const starting = run?.phase === "starting" && this.store.isLive();
+    say(this.title, starting ? "Starting" : run?.phase === "over" ? (run.state === "lost" ? "No task failed" : "Nothing failed") : soFar(this.store));
     this.target = null;
     const waits = starting ? this.waits() : [];
     fill(
@@ -169,7 +174,7 @@ export class Recoveries {
     this.empty.hidden = stories.length > 0;
     const { phase, state } = this.store.get("run") ?? {};
     const none = state === "lost" ? "No task failed" : "Nothing failed";
-    say(this.empty, phase === "over" ? `${none}, and nothing was broken on purpose.` : "Nothing has failed so far.");
+    say(this.empty, phase === "over" ? `${none}, and nothing was broken on purpose.` : soFar(this.store));
     if (key === this.shown) return;
     this.shown = key;
     fill(this.body, stories.map((story) => this.row(story)));

@@ -1,0 +1,72 @@
+// A tab's side of the hub that follows runs and logs for all tabs.
+
+import { named } from "./ahead.js";
+import { Hub } from "./hub.js";
+
+export class Follower {
+  constructor(access) {
+    this.access = access;
+    addEventListener("focus", () => this.hurry());
+  }
+
+  /** Follow a part, as `Hub.start` does. Returns a function that ends this. */
+  start(part, tell) {
+    let end = null;
+    let ended = false;
+    this.ready ??= this.open();
+    this.ready.then((hub) => {
+      if (!ended) end = hub.start(part, tell);
+    });
+    return () => {
+      ended = true;
+      end?.();
+    };
+  }
+
+  async hurry() {
+    (await this.ready)?.hurry();
+  }
+
+  async open() {
+    const keys = await this.access.proved().catch(() => null);
+    const token = keys?.reading ?? this.access.tokens[0];
+    if (globalThis.SharedWorker && navigator.locks && token) {
+      try {
+        return await shared(token);
+      } catch {
+        // The browser refuses shared workers, for example in a private window.
+      }
+    }
+    const hub = new Hub();
+    hub.token = token;
+    return hub;
+  }
+}
+
+/** Return a hub of the shared worker. */
+async function shared(token) {
+  const worker = new SharedWorker("/static/worker.js", { type: "module", name: await named(token) });
+  const [lock, tells] = [crypto.randomUUID(), new Map()];
+  let numbers = 0;
+  await new Promise((held) => {
+    navigator.locks.request(lock, () => {
+      held();
+      return new Promise(() => null); // never resolved: the browser releases the lock when the tab is gone
+    });
+  });
+  const { port } = worker;
+  port.onmessage = ({ data: { of, ...told } }) => tells.get(of)?.(told);
+  port.postMessage({ token, lock });
+  return {
+    start(part, tell) {
+      const start = (numbers += 1);
+      tells.set(start, tell);
+      port.postMessage({ start, part });
+      return () => {
+        tells.delete(start);
+        port.postMessage({ end: start });
+      };
+    },
+    hurry: () => port.postMessage({ hurry: true }),
+  };
+}
