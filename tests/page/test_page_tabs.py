@@ -100,13 +100,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 BAD_PARTS = (
-    "",
-    "[]",
-    "{",
-    '{"x": {}}',
-    '{"1": []}',
-    '{"1": {}}',
-    '{"1": {"run": 3}}',
+    *("", "[]", "{", '{"x": {}}', '{"1": []}', '{"1": {}}', '{"1": {"run": 3}}'),
     '{"1": {"run": "over", "from": 5}}',
 )
 

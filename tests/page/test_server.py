@@ -163,7 +163,7 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     assert f"`clusterkit ps {name}`" in run.output
     assert not (run.run / "dashboard").exists()
     assert (run.run / "dashboard.log").read_text() == ""
-    assert processes_of(home) == {}
+    wait_until(lambda: processes_of(home) == {}, 20, "the end of the page, which nobody looks at any more")
 
 
 def test_a_run_does_not_notice_that_its_dashboard_is_killed(up: Callable[..., Up], home: Path, tmp_path: Path) -> None:

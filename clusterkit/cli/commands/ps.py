@@ -34,9 +34,9 @@ from clusterkit.words.model import number_of
 @click.command("ps", cls=OnRun, examples=[("ps", ""), ("ps --json", "For scripts.")])
 @json_option
 def ps(run: str | None, as_json: bool) -> None:
-    """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
+    """List the tasks of a run. CPU and memory are those of the last seconds, as the dashboard shows them."""
     look = RunSnapshot(choose(run, finished=False))
-    rows = look.rows(Meter() if look.live else None)
+    rows = look.rows(Meter() if look.live else None, sampled=True)
     dashboard = look.run.dashboard_address() if look.live else None
     word, text = look.activity
     if as_json:

@@ -1,7 +1,7 @@
 // Charts of what the tasks report and of the resources that they use, on the same time axis as the lanes.
 
 import { DASHES, fill, h, keyed, mark, save, say, taskName, toggle } from "./dom.js";
-import { clock, quantity } from "./format.js";
+import { clock, quantity, seconds } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
@@ -284,8 +284,14 @@ export class Curves {
       isEmpty &&= found == null;
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
-    const about = isEmpty ? (this.store.isLive() ? "no values yet" : "no values") : chart.metric.name === SPEED ? "30 s mean" : "";
+    const about = isEmpty ? this.emptyText() : chart.metric.name === SPEED ? `mean over ${seconds(Math.max(...chart.all.map((one) => one.window ?? 0)))}` : "";
     say(chart.at, t == null ? about : `at ${clock(t)}`);
+  }
+
+  /** Say why a chart has no values. */
+  emptyText() {
+    if (this.failed === "gone" || this.failed === "refused") return "not fetched: the server does not answer";
+    return this.store.isLive() ? "no values yet" : "no values";
   }
 
   resize() {

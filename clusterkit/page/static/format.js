@@ -46,16 +46,17 @@ export function after(s) {
   return s == null ? NONE : `${s < 0 ? "" : "+"}${seconds(s)}`;
 }
 
-/** Format a size in bytes, such as `690 MB`. */
+/** Format a size in bytes, such as `690 MiB`, in the units and with the digits of `clusterkit ps`. */
 export function bytes(n) {
   if (n == null) return NONE;
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let value = n;
   let i = 0;
-  while (n >= 999.5 && i < units.length - 1) {
-    n /= 1000;
+  while (value >= 1000 && i < units.length - 1) {
+    value /= 1024;
     i += 1;
   }
-  return `${i && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+  return `${i && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[i]}`;
 }
 
 /** Format a speed, such as `138`, `19.6` or `0.25`. */

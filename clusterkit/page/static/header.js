@@ -103,6 +103,7 @@ export class Header {
     const known = this.store.isOver() || this.store.connection.known;
     const word = known ? run.now || run.state || run.phase : UNKNOWN;
     const news = !known || run.phase === "over" || /^(stalled|recovering)$/.test(word);
+    if (!news) say(this.spoken, ""); // an alert about what is past would be false
     if (news && this.pill.textContent && this.pill.textContent !== word) this.tell(word, run);
     say(this.pill, word);
     this.pill.className = `pill ${known ? toneOf(word) : "quiet"}`;

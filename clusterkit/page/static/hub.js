@@ -34,6 +34,13 @@ export class Hub {
     return () => this.parts.delete(name) && this.reopenSoon();
   }
 
+  /** Follow nothing, until something is started. */
+  close() {
+    clearTimeout(this.timer);
+    this.control?.abort("new");
+    this.control = null;
+  }
+
   /** Try again at once, for example since somebody looks at a tab. */
   hurry() {
     if (this.waits) this.reopenSoon();
@@ -60,7 +67,8 @@ export class Hub {
 
   address() {
     const asked = {};
-    for (const [name, { part }] of this.parts) {
+    for (const [name, { part, done }] of this.parts) {
+      if (done) continue;
       if (JSON.stringify(asked).length + JSON.stringify(part).length > LONGEST / 2) break;
       asked[name] = part;
     }
@@ -104,9 +112,9 @@ export class Hub {
 
   pass({ of, event = "data", id, data }) {
     const known = this.parts.get(of);
-    if (!known || (event === "data" && !data)) return;
+    if (!known || known.done || (event === "data" && !data)) return;
     if (id) known.part.from = id;
-    if (event !== "data") this.parts.delete(of);
+    if (event !== "data") known.done = true; // its owner is still told of the connection
     known.tell({ event, id, data: data && JSON.parse(data) });
   }
 }

@@ -127,11 +127,15 @@ class LiveSource {
     }
     store.apply(first.entities, first.now, true);
     tell("connected");
-    return this.follower.start({ run: this.place.id, from: String(first.offset) }, ({ state, event, data }) => {
+    const end = this.follower.start({ run: this.place.id, from: String(first.offset) }, ({ state, event, data }) => {
       if (state) this.became(state, tell);
       else if (event === "data") store.apply(data.set, data.now);
-      else if (event === "refused") tell("removed");
+      else if (event === "refused") {
+        end(); // nothing more is to be known of the run
+        tell("removed");
+      }
     });
+    return end;
   }
 
   /** Pass on the state of the connection; the token is in the browser's storage only while there is one. */

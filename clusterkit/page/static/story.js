@@ -89,13 +89,13 @@ export class Story {
   }
 
   tell(story) {
-    const recovered = story.planned != null && story.seconds != null;
+    const recovered = story.kind === "recovery" && story.seconds != null;
     say(this.title, `${clock(story.at)} · ${recovered ? "Recovered: " : ""}${story.title}`);
     this.target = { t: this.chosen?.t ?? story.at, task: story.log?.[0], attempt: story.log?.[1] };
     const lines = story.lines.filter((line, at) => at > 0 || story.lines.length === 1 || line.text !== story.title);
     fill(this.list, lines.map((line) => lineOf(line, line.at === story.at ? clock(line.at) : after(line.at - story.at))));
     const said = [];
-    if (story.seconds != null) said.push(`first new step after ${seconds(story.seconds)}`);
+    if (story.seconds != null && story.kind !== "failure") said.push(`${story.went_on ? "all tasks up again" : "first new step"} after ${seconds(story.seconds)}`);
     if (story.lost) said.push(`${plural(story.lost, "step")} lost`);
     if (story.checkpoint) said.push(`from ${nameOf(story.checkpoint)}`);
     say(this.numbers, said.join(" · "));
@@ -146,7 +146,7 @@ function lineOf(line, time) {
   return h("li", { class: line.kind || null }, at, h("span", null, line.text));
 }
 
-/** The table of recoveries: a row for each story, the longest recovery first. */
+/** The table of incidents: a row for each story, the costliest first. */
 export class Recoveries {
   constructor(store, choose) {
     this.store = store;
@@ -158,7 +158,7 @@ export class Recoveries {
     this.root = h(
       "section",
       { class: "recoveries", "aria-labelledby": "h-recoveries" },
-      h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Recoveries")),
+      h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Incidents, the longest first")),
       h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-labelledby": "h-recoveries" }, this.table, this.empty),
     );
     const update = lazily(() => this.update());
@@ -167,7 +167,7 @@ export class Recoveries {
   }
 
   update() {
-    const cost = (story) => story.seconds ?? Infinity; // a recovery without a new step counts as the longest
+    const cost = (story) => story.seconds ?? (story.kind === "fault" ? 0 : Infinity); // a failure without a new step counts as the longest
     const stories = this.store.all("story").sort((a, b) => cost(b) - cost(a) || a.at - b.at);
     const key = JSON.stringify(stories);
     this.table.hidden = !stories.length;

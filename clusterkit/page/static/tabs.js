@@ -57,6 +57,8 @@ async function shared(token) {
   const { port } = worker;
   port.onmessage = ({ data: { of, ...told } }) => tells.get(of)?.(told);
   port.postMessage({ token, lock });
+  addEventListener("pagehide", () => port.postMessage({ gone: true }));
+  addEventListener("pageshow", (event) => event.persisted && location.reload()); // the browser had kept the page, without its worker
   return {
     start(part, tell) {
       const start = (numbers += 1);
