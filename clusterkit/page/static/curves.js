@@ -284,12 +284,13 @@ export class Curves {
       isEmpty &&= found == null;
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
-    const about = isEmpty ? this.emptyText() : chart.metric.name === SPEED ? `mean over ${seconds(Math.max(...chart.all.map((one) => one.window ?? 0)))}` : "";
-    say(chart.at, t == null ? about : `at ${clock(t)}`);
+    say(chart.at, t == null ? this.aboutNewest(chart, isEmpty) : `at ${clock(t)}`);
   }
 
-  /** Say why a chart has no values. */
-  emptyText() {
+  /** Say what the newest values of a chart are, or why there are none. */
+  aboutNewest({ metric, all }, isEmpty) {
+    const windows = metric.name === SPEED ? (all ?? []).map((one) => one.window).filter(Boolean) : [];
+    if (!isEmpty) return windows.length ? `mean over ${seconds(Math.max(...windows))}` : "";
     if (this.failed === "gone" || this.failed === "refused") return "not fetched: the server does not answer";
     return this.store.isLive() ? "no values yet" : "no values";
   }
