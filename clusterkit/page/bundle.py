@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -20,6 +21,7 @@ _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+\.svg)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
 _FIRST = '<script src="/static/first.js"></script>\n'  # left out of documents, which have no server
+_NO_SCRIPT = re.compile(r"<noscript>.*?</noscript>", re.S)
 _DATA = "<!-- data -->"  # the placeholder for the data and the modules
 
 
@@ -61,10 +63,11 @@ def _module(text: str, name: str) -> str:
     return f"() => {{\n{body}\nreturn {{ {', '.join(given)} }};\n}}"
 
 
-def document(files: Mapping[str, str], data: str, kind: str) -> str:
+def document(files: Mapping[str, str], data: str, kind: str, plain: str = "") -> str:
     """Return an HTML document that contains the page's files and the JSON text `data`. Raises Unbundled.
 
-    `files` maps paths to texts. `kind` is the text for `marker`, such as `run ID`.
+    `files` maps paths to texts. `kind` is the text for `marker`, such as `run ID`. `plain` is what a browser shows that
+    runs no scripts, such as the preview of a mail program.
     """
     files = bundled(files)
     scripts: list[str] = []
@@ -99,6 +102,8 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
         f'<script type="application/json" id="{DATA_ID}">{escaped(data)}</script>\n'
         f'<script type="module">{scripts[0]}</script>',
     )
+    if plain:
+        rest = _NO_SCRIPT.sub(lambda _: f"<noscript><pre>{html.escape(plain)}</pre></noscript>", rest)
     return f"{first}{end}\n{marker(kind)}{more}{tag}\n{policy}{rest}"
 
 
@@ -121,9 +126,12 @@ def _file(files: Mapping[str, str], name: str) -> str:
 
 
 def _policy(scripts: list[str], styles: list[str]) -> str:
-    """Return a content security policy that allows only the document's own scripts and styles."""
+    """Return a content security policy that allows only the document's own scripts and styles.
+
+    A worker that the scripts make themselves is subject to the same policy.
+    """
     allowed, shown = " ".join(map(_hash, scripts)), " ".join(map(_hash, styles)) or "'none'"
-    inside = f"script-src {allowed}; style-src {shown}; img-src data:"
+    inside = f"script-src {allowed}; style-src {shown}; img-src data:; worker-src blob:"
     return f"default-src 'none'; {inside}; base-uri 'none'; form-action 'none'"
 
 

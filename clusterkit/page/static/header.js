@@ -123,7 +123,8 @@ export class Header {
     say(this.names.step, halts ? `last step; ${saved}` : "step");
     say(this.names.goodput, halts && run.unsaved ? `goodput; ${plural(run.unsaved, "step")} not saved` : "goodput");
     say(this.names.time, run.phase === "over" ? "in total" : known ? "so far" : "until then");
-    say(this.text, known ? run.text : `At ${wallTime(this.store.connection.since)} it was ${run.now || run.phase}: ${run.text}`);
+    const asOf = this.source.made && run.phase !== "over" ? `As of ${moment(this.source.made)}: ` : "";
+    say(this.text, known ? asOf + run.text : `At ${wallTime(this.store.connection.since)} it was ${run.now || run.phase}: ${run.text}`);
     say(this.heading, run.heading);
     const error = run.error.join("\n");
     tell(this.why, error && run.is_error ? "" : run.why);
