@@ -24,7 +24,7 @@ from tests.strangers import as_stranger
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(120)]
 Serve = Callable[..., Served]
-FOREIGN = r"Failed to load resource|blocked by CORS|has been blocked|ERR_|Refused to"
+FOREIGN = r"Failed to load resource|Failed to fetch a worker script|blocked by CORS|has been blocked|ERR_|Refused to"
 
 
 class Stranger(ThreadingHTTPServer):
@@ -189,6 +189,17 @@ def test_the_address_of_a_new_server_is_put_into_a_tab_that_is_open(run: Path, s
     browser.run("location.hash = args[0]", f"token={TOKEN}")  # as if the printed address were entered there
     browser.wait_text("h1", r"\.py")
     assert TOKEN not in browser.driver.current_url
+
+
+def test_a_request_that_a_tab_leaves_behind_loses_no_token(run: Path, serve: Serve, browser: Browser) -> None:
+    """Going elsewhere in the middle of an answer is no loss of the connection."""
+    served = serve()
+    browser.open(served.address(f"/run/{run.name}"))
+    browser.wait_text("h1", r"\.py")
+    for path in ("/", f"/run/{run.name}", "/") * 3:
+        browser.run("location.href = args[0]", path)  # at once, while the page before it still loads
+    browser.open(f"http://127.0.0.1:{served.port}/")
+    browser.wait_text("table.list", run.name)
 
 
 def test_a_token_that_the_server_does_not_know_is_not_kept(

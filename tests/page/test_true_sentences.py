@@ -1,4 +1,4 @@
-"""What the page says is so: of faults that kill nobody, of stragglers, of programs without TensorFlow, of the figures."""
+"""What the page says is so: of faults that kill nobody, of stragglers, of programs without TensorFlow."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@
 
 import { KEY, ahead, answerTo, given, proven, request } from "./ahead.js";
 
+const LEAVES_WITHIN = 500; // milliseconds; a tab that is still there has not gone elsewhere
 const OTHER = "The server at this address does not know the token of this tab.";
 
 export class Access {
@@ -46,7 +47,8 @@ export class Access {
   /** Note that the connection was lost: whoever answers next has to prove itself, and a page of theirs must find no token. */
   lost() {
     this.proof = null;
-    store(null);
+    // Requests also fail when the tab goes elsewhere, which says nothing about the server; then, this is never called.
+    setTimeout(() => this.proof || store(null), LEAVES_WITHIN);
   }
 
   /** Call `fetch` with the token, or return the answer to a request that was made ahead. */

@@ -37,16 +37,21 @@ export class Follower {
         // The browser refuses shared workers, for example in a private window.
       }
     }
-    const hub = new Hub();
-    hub.token = token;
-    return hub;
+    return own(token);
   }
+}
+
+/** Return a hub of this tab alone. */
+function own(token) {
+  const hub = new Hub();
+  hub.token = token;
+  return hub;
 }
 
 /** Return a hub of the shared worker. */
 async function shared(token) {
   const worker = new SharedWorker("/static/worker.js", { type: "module", name: await named(token) });
-  const [lock, tells] = [crypto.randomUUID(), new Map()];
+  const [lock, started] = [crypto.randomUUID(), new Map()];
   let numbers = 0;
   await new Promise((held) => {
     navigator.locks.request(lock, () => {
@@ -55,20 +60,28 @@ async function shared(token) {
     });
   });
   const { port } = worker;
-  port.onmessage = ({ data: { of, ...told } }) => tells.get(of)?.(told);
+  port.onmessage = ({ data: { of, ...told } }) => started.get(of)?.tell(told);
   port.postMessage({ token, lock });
   addEventListener("pagehide", () => port.postMessage({ gone: true }));
   addEventListener("pageshow", (event) => event.persisted && location.reload()); // the browser had kept the page, without its worker
+  let instead = null;
+  worker.addEventListener("error", () => {
+    // The worker's script could not be fetched, since the server has just ended.
+    instead ??= own(token);
+    for (const one of started.values()) one.end = instead.start(one.part, one.tell);
+  });
   return {
     start(part, tell) {
       const start = (numbers += 1);
-      tells.set(start, tell);
-      port.postMessage({ start, part });
+      const one = { part, tell, end: () => port.postMessage({ end: start }) };
+      started.set(start, one);
+      if (instead) one.end = instead.start(part, tell);
+      else port.postMessage({ start, part });
       return () => {
-        tells.delete(start);
-        port.postMessage({ end: start });
+        started.delete(start);
+        one.end();
       };
     },
-    hurry: () => port.postMessage({ hurry: true }),
+    hurry: () => (instead ? instead.hurry() : port.postMessage({ hurry: true })),
   };
 }
