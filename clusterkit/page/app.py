@@ -173,8 +173,21 @@ class Dashboard:
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> Response:
-        opened = await self._opened(request)
+        """Return all entities of a run. Its id may be shortened, as on the command line."""
+        try:
+            opened = await self._opened(request)
+        except NoSuchRun:
+            prefix = request.path_params["run"]
+            if not RUN_ID.fullmatch(prefix):
+                raise
+            found = await asyncio.to_thread(self._runs_with, prefix)
+            if len(found) != 1:
+                raise
+            opened = await self._open(found[0])
         return _json(await opened.watched.ask(_entities_of))
+
+    def _runs_with(self, prefix: str) -> list[str]:
+        return [run.run_id for run in self._store.all() if run.run_id.startswith(prefix)]
 
     async def stream(self, request: Request) -> EventStream:
         """Stream the changes of a run's entities. A client without a journal offset first gets all entities."""

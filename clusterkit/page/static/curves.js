@@ -11,6 +11,7 @@ import { Points, SPEED, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // the maximum number of tasks in a legend
 const MOST_BANDS = 4; // the maximum number of curves in a chart for which the range of values is shaded
+const MOST_CURVES = 8; // a chart with curves of more tasks begins with their mean and range
 const PAUSE = 1000; // milliseconds; the minimum time between fetches
 const POINTS = 800;
 const HOW = ["log scale", "smooth", "mean and range", "as a table"];
@@ -27,12 +28,9 @@ export class Curves {
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
     this.how = {}; // which options of HOW are switched on
-    const tools = HOW.map((name) =>
-      toggle(name, (on) => {
-        this.how[name] = on;
-        this.rebuild();
-      }),
-    );
+    this.moved = null; // called when the user changes what is shown
+    this.tools = new Map(HOW.map((name) => [name, toggle(name, (on) => this.change(name, on))]));
+    const tools = [...this.tools.values()];
     const csv = h("button", { class: "chip", type: "button", onclick: () => this.toCsv() }, "CSV");
     const head = h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons, h("div", { class: "tools" }, tools, csv));
     this.root = h("div", { class: "curves" }, head, this.list, this.empty);
@@ -47,6 +45,7 @@ export class Curves {
   update() {
     this.metrics = metricsOf(this.store);
     this.empty.hidden = this.metrics.length > 0;
+    this.begin();
     const shown = this.shown();
     keyed(this.buttons, this.metrics, (m) => m.name, (m) => this.button(m.name), (chip, m) => {
       mark(chip, "aria-pressed", String(shown.includes(m.name)));
@@ -57,6 +56,42 @@ export class Curves {
       this.fetchSoon();
     }
     this.build();
+  }
+
+  change(name, on) {
+    this.how[name] = on;
+    this.rebuild();
+    this.moved?.();
+  }
+
+  /** Return what the user has chosen: the names of curves, the options that are switched on, and the only task, each or null. */
+  place() {
+    const how = HOW.filter((name) => this.how[name]);
+    return { chosen: this.chosen, how: this.touched || how.length ? how : null, only: this.only ?? null };
+  }
+
+  /** Show what `place` returned. */
+  restore({ chosen, how, only }) {
+    Object.assign(this, { chosen, only });
+    if (how) this.switchOn(how);
+    this.rebuild();
+    this.update();
+    this.fetchSoon(0);
+  }
+
+  /** Switch on these options, and all others off. */
+  switchOn(how) {
+    this.touched = true;
+    for (const [name, button] of this.tools) {
+      this.how[name] = how.includes(name);
+      mark(button, "aria-pressed", String(this.how[name]));
+    }
+  }
+
+  /** Curves of many tasks begin as their mean and range, which fit into a chart. */
+  begin() {
+    if (this.touched || !this.metrics.some((metric) => metric.tasks.length > MOST_CURVES)) return;
+    this.switchOn([MEAN]);
   }
 
   shown() {
@@ -71,6 +106,7 @@ export class Curves {
   /** Show only the curves of one task; if they are already the only ones, show those of all tasks again. */
   choose(task) {
     this.only = this.only === task ? null : task;
+    this.moved?.();
     for (const button of this.list.querySelectorAll(".values button")) mark(button, "aria-pressed", String(button.textContent === this.only));
     this.rebuild();
   }
@@ -82,6 +118,7 @@ export class Curves {
   toggle(name) {
     const shown = this.shown();
     this.chosen = shown.includes(name) ? shown.filter((n) => n !== name) : [...shown, name];
+    this.moved?.();
     this.update();
     this.fetchSoon(0);
   }

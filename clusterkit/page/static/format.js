@@ -97,6 +97,16 @@ export function moment(wall) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
 }
 
+/** Format how long ago a wall time was, such as `5 min ago`; a time of other days as a date. Both are in seconds. */
+export function ago(wall, now) {
+  if (wall == null) return NONE;
+  const past = Math.max(0, now - wall);
+  if (past < 60) return "just now";
+  if (past < 3600) return `${Math.floor(past / 60)} min ago`;
+  if (past < 12 * 3600) return `${Math.floor(past / 3600)} h ago`;
+  return moment(wall);
+}
+
 /** Format the time of day of a wall time in milliseconds, such as `13:54:02`. */
 export function wallTime(milliseconds) {
   return new Date(milliseconds).toTimeString().slice(0, 8);

@@ -125,6 +125,7 @@ class LiveSource {
       tell(failures > 3 ? "gone" : "reconnecting", error.message);
       return again(failures, () => this.watchRun(store, tell, failures + 1));
     }
+    this.named(first.entities.run?.id);
     store.apply(first.entities, first.now, true);
     tell("connected");
     const end = this.follower.start({ run: this.place.id, from: String(first.offset) }, ({ state, event, data }) => {
@@ -136,6 +137,14 @@ class LiveSource {
       }
     });
     return end;
+  }
+
+  /** Go on with the whole id of a run whose id was shortened in the address. */
+  named(id) {
+    if (!id || id === this.place.id) return;
+    this.place.id = id;
+    this.base = baseOf(id);
+    history.replaceState(history.state, "", this.hrefOf(id) + location.search);
   }
 
   /** Pass on the state of the connection; the token is in the browser's storage only while there is one. */
