@@ -202,7 +202,7 @@ class Dashboard:
         changes of a run since an offset, or with a "log" of the parameters of a query the lines since a cursor.
         """
         parts = _parts_of(request.query_params.get("parts", ""))
-        return EventStream(together({name: self._part(part) for name, part in parts.items()}), self.slots)
+        return EventStream(together({name: self._part(part) for name, part in parts.items()}, self.slots), self.slots)
 
     async def _part(self, part: Mapped) -> AsyncIterator[str]:
         opened = await self._open(part["run"])
@@ -270,6 +270,7 @@ class Dashboard:
         return await self._open(request.path_params["run"])
 
     async def _open(self, run_id: str) -> OpenRun:
+        self.slots.note_use()
         if not RUN_ID.fullmatch(run_id):
             raise NoSuchRun("This is not a run id.")
         return await self._runs.open(run_id)

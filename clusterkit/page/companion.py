@@ -30,11 +30,11 @@ Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 Say = Callable[[str], None]
 
 
-class HasStreams(Protocol):
-    """A server that knows how many streams are open; each open page has one."""
+class Seen(Protocol):
+    """A server that knows for how many seconds no page has been open."""
 
     @property
-    def streams(self) -> int: ...
+    def unseen_for(self) -> float: ...
 
 
 class DashboardProcess(ServerProcess):
@@ -90,9 +90,10 @@ def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
     def attend() -> None:
         select.select([channel], [], [])  # readable once the supervisor closes it or is killed
         signal.setitimer(signal.ITIMER_REAL, LINGER + END_WITHIN)  # the signal ends this process, even if it hangs
-        if server.streams:
+        if server.unseen_for < RELOAD:
             tell(channel, STAYS)
             channel.close()
+            server.linger()
             wait_for_pages(server)
         server.end()
 
@@ -100,11 +101,8 @@ def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
     server.run()
 
 
-def wait_for_pages(server: HasStreams, linger: float = LINGER, reload: float = RELOAD) -> None:
+def wait_for_pages(server: Seen, linger: float = LINGER, reload: float = RELOAD) -> None:
     """Wait until no page has been open for `reload` seconds, and for `linger` seconds at most."""
     until = time.monotonic() + linger
-    seen = time.monotonic()
-    while time.monotonic() < min(until, seen + reload):
-        if server.streams:
-            seen = time.monotonic()
+    while time.monotonic() < until and server.unseen_for < reload:
         time.sleep(LOOK_EVERY)

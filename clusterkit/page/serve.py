@@ -107,8 +107,9 @@ class PageServer:
         )
 
     @property
-    def streams(self) -> int:
-        return self._dashboard.slots.taken
+    def unseen_for(self) -> float:
+        """Return for how many seconds no page has been open; each open page has a stream."""
+        return self._dashboard.slots.unused_for
 
     @property
     def token(self) -> str:
@@ -143,6 +144,10 @@ class PageServer:
             for file in files.values():
                 with suppress(OSError):
                     file.unlink()
+
+    def linger(self) -> None:
+        """Have pages show from now on that they are still open. May be called from any thread."""
+        self._dashboard.slots.lingers = True
 
     def run(self) -> None:
         """Serve until the method `end` is called or a signal arrives."""

@@ -25,9 +25,9 @@ class Pages:
         self.until = time.monotonic() + seconds
 
     @property
-    def streams(self) -> int:
-        """One page."""
-        return int(time.monotonic() < self.until)
+    def unseen_for(self) -> float:
+        """No time while one is open."""
+        return max(0.0, time.monotonic() - self.until)
 
 
 @pytest.mark.parametrize(("open_for", "linger", "reload", "least", "most"), [(0, 9, 0.1, 0.1, 3), (99, 0.3, 9, 0.3, 3)])
@@ -86,13 +86,13 @@ def test_a_page_tells_that_its_supervisor_was_killed(up: Callable[..., Up], home
     started = up(*JOB, "--dashboard-control", ROLES, "--steps", "100000")
     page_of(started.run, browser)
     browser.wait_text(row("worker:1"), "running")
+    browser.expected.append(r"Failed to load resource|Failed to fetch a worker script|net::ERR_")
     os.kill(started.supervisor, signal.SIGKILL)
     assert started.wait(LONG) != 0
     browser.wait_text(".pill", "lost", 30)
     browser.wait_text(".line .text", "was lost after .*: the supervisor was killed by SIGKILL")
     assert "training" not in browser.text("header .line") + browser.text("header .brief")
     assert not browser.all(".tasks button.act")
-    browser.expected.append(r"Failed to load resource|net::ERR_")
     (page,) = companions(home)
     os.kill(page, signal.SIGKILL)
     browser.wait_text(".banner", f"clusterkit dashboard {re.escape(started.run.name)} opens it again", 60)

@@ -36,6 +36,7 @@ export class Hub {
 
   /** Follow nothing, until something is started. */
   close() {
+    this.closed = true;
     clearTimeout(this.timer);
     this.control?.abort("new");
     this.control = null;
@@ -48,7 +49,8 @@ export class Hub {
 
   reopenSoon() {
     clearTimeout(this.timer);
-    this.waits = false;
+    this.closed = this.waits = false;
+    this.reopens = true;
     this.timer = setTimeout(() => this.open(), SOON);
   }
 
@@ -76,11 +78,12 @@ export class Hub {
   }
 
   async open() {
+    this.reopens = false;
     this.control?.abort("new");
     const control = (this.control = new AbortController());
     this.heard = null;
     const failed = await this.read(control).catch(() => "lost");
-    if (control.signal.reason === "new" || control !== this.control) return;
+    if (this.reopens || control.signal.reason === "new" || control !== this.control) return;
     this.control = null;
     this.proved = false;
     this.failures += 1;
@@ -105,7 +108,8 @@ export class Hub {
       if (control.signal.aborted) break;
       this.heard = performance.now();
       this.become("connected");
-      this.pass(message);
+      if (message.event === "renew") this.reopenSoon();
+      else this.pass(message);
     }
     return "lost";
   }

@@ -45,6 +45,7 @@ export class Follower {
 function own(token) {
   const hub = new Hub();
   hub.token = token;
+  addEventListener("pagehide", () => hub.close());
   return hub;
 }
 
@@ -60,7 +61,10 @@ async function shared(token) {
     });
   });
   const { port } = worker;
-  port.onmessage = ({ data: { of, ...told } }) => started.get(of)?.tell(told);
+  port.onmessage = ({ data: { ping, of, ...told } }) => {
+    if (ping) port.postMessage({ there: true });
+    else started.get(of)?.tell(told);
+  };
   port.postMessage({ token, lock });
   addEventListener("pagehide", () => port.postMessage({ gone: true }));
   addEventListener("pageshow", (event) => event.persisted && location.reload()); // the browser had kept the page, without its worker
