@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,9 @@ from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import Helper, code_of, own_python
 from clusterkit.task.entry import die_with_parent
 from clusterkit.words.events import Crashed
+
+LOOK_EVERY = 0.05  # seconds between checks whether a companion has ended
+STAYS = {"stays": True}  # a companion sends this when the channel is closed, if it goes on for a limited time
 
 
 def main() -> None:
@@ -82,6 +86,7 @@ class Companion:
     ) -> None:
         self._heard, self._ended = heard, ended
         self._stopped = False
+        self._stays = False
         self._helper = Helper(script.argv, script.run.path / f"{script.name}.log", script.env)
         self.pid, self._channel = self._helper.pid, self._helper.channel
         self._thread = start_thread(script.name, self._listen, post)
@@ -91,12 +96,21 @@ class Companion:
         self._channel.sendall(json.dumps(message).encode() + b"\n")
 
     def stop(self, within: float) -> None:
-        """Close the channel, so that the process ends, and kill the process after `within` seconds."""
+        """Close the channel, so that the process ends, and kill the process after `within` seconds.
+
+        A process that says that it stays is left behind.
+        """
         if self._stopped:
             return
         self._stopped = True
         self._channel.shutdown(socket.SHUT_WR)
-        self._helper.end(within)
+        until = time.monotonic() + within
+        while not (self._stays or self._helper.has_ended(LOOK_EVERY)) and time.monotonic() < until:
+            pass
+        if self._stays:
+            self._helper.leave()
+        else:
+            self._helper.end(0)
         join(self._thread)
         self._channel.close()
 
@@ -104,7 +118,11 @@ class Companion:
         # The connection is reset if the process ends before it has read all messages.
         with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
             for line in lines:
-                self._heard(parse_line(line))
+                message = parse_line(line)
+                if message == STAYS:
+                    self._stays = True
+                else:
+                    self._heard(message)
         if not self._stopped:
             self._ended()
 

@@ -41,7 +41,8 @@ def draw(place: Place, pictures: Path) -> None:
     browser = Browser()
     try:
         assert served.stdout is not None
-        browser.open(re.findall(r"http://\S+", served.stdout.readline())[0])
+        (file,) = re.findall(r"with its token: (\S+)\)", served.stdout.readline())
+        browser.open(Path(file).read_text().strip())
         _wait_for_step(browser)
         for width, height in SIZES.items():
             for scheme in ("light", "dark"):

@@ -100,13 +100,18 @@ class RunSnapshot:
             self.run.run_id, (self.state, self.activity[0]), time.time() - self.run.created(), job, self.status
         )
 
-    def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
-        """Return the rows of the tasks for `ps`."""
-        return task_rows(self.status, time.time(), self.live, {} if meter is None else self._used(meter))
+    def rows(self, meter: Meter | None, sampled: bool = False) -> list[dict[str, Any]]:
+        """Return the rows of the tasks for `ps`; with `sampled`, prefer the run's last sample, which the page shows."""
+        return task_rows(self.status, time.time(), self.live, {} if meter is None else self._used(meter, sampled))
 
-    def _used(self, meter: Meter) -> Mapping[Task, Use]:
+    def _used(self, meter: Meter, sampled: bool) -> Mapping[Task, Use]:
         """Return each task's CPU and memory usage. In a job on several hosts, the usage is the agents' last sample."""
-        if self.info is None or not self.info.job.hosts.count:
-            return meter.sample(self.status.pids if self.live else {})
-        self._samples.new()
-        return present_use(self._samples, self.status, time.time()) if self.live else {}
+        if not self.live:
+            return {}
+        elsewhere = self.info is not None and bool(self.info.job.hosts.count)
+        if sampled or elsewhere:
+            self._samples.new()
+            found = present_use(self._samples, self.status, time.time())
+            if found or elsewhere:
+                return found
+        return meter.sample(self.status.pids)

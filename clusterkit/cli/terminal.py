@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -37,6 +38,27 @@ def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> 
     Newlines are printed as they are, so callers have to remove newlines from untrusted parts of the text.
     """
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # color=True: click keeps escapes
+
+
+def shown_address(address: str, file: Path | None) -> str:
+    """Return what to print for the address of a dashboard, whose token must not get into logs or other programs' input.
+
+    Only on a terminal, this is the address with its token. Elsewhere it is the address without, and the private `file`
+    that has the whole address. Raises ClusterkitError if there is no such file.
+    """
+    if sys.stdout.isatty():
+        return address
+    if file is None:
+        raise ClusterkitError(
+            "The address of the dashboard has a token. It is printed on a terminal only, and can't be written to a "
+            "file in the state directory."
+        )
+    return f"{without_token(address)} (with its token: {file})"
+
+
+def without_token(address: str) -> str:
+    """Return the address of a dashboard without its token, which is in the fragment."""
+    return address.partition("#")[0]
 
 
 def echo_json(value: Any) -> None:

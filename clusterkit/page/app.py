@@ -7,10 +7,13 @@ import gzip
 import hashlib
 import json
 import math
+import re
+import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
@@ -30,7 +33,7 @@ from clusterkit.page.metrics import CONTENT_TYPE, exposition
 from clusterkit.page.model.board import json_text, map_text
 from clusterkit.page.model.overview import CampaignList, Overview
 from clusterkit.page.report_file import page_files
-from clusterkit.page.streams import EventStream, StreamSlots, TooMany, log_messages, run_messages
+from clusterkit.page.streams import EventStream, StreamSlots, TooMany, log_messages, run_messages, together
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.system.files import end_of
@@ -49,6 +52,8 @@ LONGEST = 4 << 20  # bytes; only the end of a longer file is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
 MOST_SCRAPED = 20  # an answer has the metrics of at most this many live runs, the newest
+MOST_PARTS = 64  # a stream has at most this many parts
+_NAME = re.compile(r"\d{1,9}", re.ASCII)
 MOST_NAMES = 200  # the maximum number of curves in one answer
 MOST_POINTS = 5000  # the maximum number of points of a curve in one answer
 # The HTTP status for each error whose text is sent to the client. The most specific class applies.
@@ -110,6 +115,7 @@ class Dashboard:
             Route("/api/campaigns", self.campaigns),
             Route("/api/campaign/{campaign}", self.campaign),
             Route("/metrics", self.metrics),
+            Route("/api/follow", self.follow),
             Route(f"{run}/entities", self.entities),
             Route(f"{run}/stream", self.stream),
             Route(f"{run}/series", self.series),
@@ -167,15 +173,51 @@ class Dashboard:
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> Response:
-        opened = await self._opened(request)
-        return _json(await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}'))
+        """Return all entities of a run. Its id may be shortened, as on the command line."""
+        try:
+            opened = await self._opened(request)
+        except NoSuchRun:
+            prefix = request.path_params["run"]
+            if not RUN_ID.fullmatch(prefix):
+                raise
+            found = await asyncio.to_thread(self._runs_with, prefix)
+            if len(found) != 1:
+                raise
+            opened = await self._open(found[0])
+        return _json(await opened.watched.ask(_entities_of))
+
+    def _runs_with(self, prefix: str) -> list[str]:
+        return [run.run_id for run in self._store.all() if run.run_id.startswith(prefix)]
 
     async def stream(self, request: Request) -> EventStream:
         """Stream the changes of a run's entities. A client without a journal offset first gets all entities."""
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
-        offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
-        return EventStream(run_messages(opened.watched, offset), self.slots)
+        return EventStream(run_messages(opened.watched, _offset_of(text)), self.slots)
+
+    async def follow(self, request: Request) -> EventStream:
+        """Stream what several pages follow, over one connection: browsers open only six to a server.
+
+        The parameter `parts` is a JSON object that maps a name to each part: {"run": ID, "from": OFFSET} for the
+        changes of a run since an offset, or with a "log" of the parameters of a query the lines since a cursor.
+        """
+        parts = _parts_of(request.query_params.get("parts", ""))
+        return EventStream(together({name: self._part(part) for name, part in parts.items()}, self.slots), self.slots)
+
+    async def _part(self, part: Mapped) -> AsyncIterator[str]:
+        opened = await self._open(part["run"])
+        if "log" not in part:
+            messages = run_messages(opened.watched, _offset_of(part.get("from", "")))
+        else:
+            wanted = Wanted.parse(dict(parse_qsl(part["log"])))
+            opened.logs.check(wanted)
+            cursor = part.get("from") or "end"
+            if cursor == "end":
+                cursor = await asyncio.to_thread(opened.logs.end, wanted)
+            messages = log_messages(opened.logs, wanted, cursor)
+        async with aclosing(messages):  # type: ignore[type-var]
+            async for text in messages:
+                yield text
 
     async def series(self, request: Request) -> Response:
         opened = await self._opened(request)
@@ -225,10 +267,41 @@ class Dashboard:
         return _json(json.dumps({"text": await act(opened, body)}))
 
     async def _opened(self, request: Request) -> OpenRun:
-        run_id = request.path_params["run"]
+        return await self._open(request.path_params["run"])
+
+    async def _open(self, run_id: str) -> OpenRun:
+        self.slots.note_use()
         if not RUN_ID.fullmatch(run_id):
             raise NoSuchRun("This is not a run id.")
         return await self._runs.open(run_id)
+
+
+def _entities_of(live: LiveRun) -> str:
+    """Return all entities of a run as JSON, with the time and the offset from which a client follows the changes."""
+    now = round(live.model.seconds(time.time()), 3)
+    entities = map_text(live.model.board.all())
+    return f'{{"entities":{entities},"now":{json.dumps(now)},"offset":{live.model.settled}}}'
+
+
+def _parts_of(text: str) -> dict[str, dict[str, str]]:
+    """Parse the parts of a stream. Raises BadQuestion."""
+    try:
+        parts = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadQuestion("`parts` must be a JSON object.") from None
+    if not isinstance(parts, dict) or len(parts) > MOST_PARTS:
+        raise BadQuestion(f"`parts` must be a JSON object with at most {MOST_PARTS} parts.")
+    for name, part in parts.items():
+        if not _NAME.fullmatch(name) or not isinstance(part, dict) or not isinstance(part.get("run"), str):
+            raise BadQuestion("Each part must have a number as its name, and a run.")
+        if not all(isinstance(value, str) for value in part.values()):
+            raise BadQuestion("The fields of a part must be texts.")
+    return parts
+
+
+def _offset_of(text: str) -> int:
+    """Parse the offset from which a client wants changes; -1 if it wants all entities."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
 
 
 def _json(text: str) -> Response:

@@ -72,7 +72,8 @@ def _of_run(run: RunDirectory, kind: Format) -> str:
     if live.model.board.get("run") is None or not run.path.is_dir():
         raise NoReport(f"The run {run.run_id} can't be read.")
     if kind is Format.HTML:
-        return document(page_files(), _run_data(run, live, MOST), f"run {run.run_id}")
+        plain = run_markdown(_facts(run, live))
+        return document(page_files(), _run_data(run, live, MOST), f"run {run.run_id}", plain)
     return run_markdown(_facts(run, live))
 
 
@@ -91,7 +92,7 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
         runs.append(f"{json.dumps(run.run_id)}:{_run_data(run, live, room)}")
     entities = json_text(campaign_entities(record, {run.run_id for run in kept}))
     data = f'{{"entities":{entities},"runs":{{{",".join(runs)}}},"config":{_config()}}}'
-    return document(page_files(), data, f"campaign {record.campaign}")
+    return document(page_files(), data, f"campaign {record.campaign}", campaign_markdown(record))
 
 
 class RunsReport:

@@ -2,28 +2,28 @@
 
 Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make the host name of that
 page resolve to 127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from
-another page, and must have the token in a header. The page itself contains no secret and is served to everybody. The
+another page, and must have a token in a header. The page itself contains no secret and is served to everybody. The
 page's script reads the token from the fragment of the address. A cookie would be less safe, because browsers send a
 cookie to every port of 127.0.0.1.
+
+When the server has ended, any user of the machine can listen on its port, and the pages that are still open ask
+whoever listens there. So every start of a server has tokens of its own, and before a page sends a token, the server
+has to prove that it knows this token: see `Tokens.proof`.
 """
 
 from __future__ import annotations
 
 import hmac
-import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from clusterkit.system.files import end_of, write_whole
 
 VALID = 30.0  # seconds; how long a ticket is valid
 NO_STORE = {"cache-control": "no-store"}
@@ -72,33 +72,57 @@ HEADERS = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
 NO_TOKEN = (
-    "This request lacks the dashboard's token, or has an old one. Open the address that clusterkit printed when the "
-    "dashboard was started. Programs send its token in the header Authorization: Bearer TOKEN."
+    "This request lacks the dashboard's token, or has an old one: each start of a dashboard has another token. "
+    "Open the address that clusterkit printed. Programs send its token in the header Authorization: Bearer TOKEN."
 )
-_TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
+ONLY_READING = "This token lets you see runs, but not control them."
+PROOF = "/api/proof"  # with ?nonce=NONCE, this path returns what proves that the server knows its tokens
+_NONCE = re.compile(r"[\w-]{16,64}", re.ASCII)
+_LENGTH = 48  # hexadecimal digits of a token: 192 bits
 # The paths of the page itself, for which no token is needed.
-_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")
+_DOCUMENT = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*")
+_OPEN = re.compile(rf"{_DOCUMENT.pattern}|/static/.*")
+_CANONICAL = "127.0.0.1"
 
 
 def new_token() -> str:
     """Return a random token of 192 bits."""
-    return secrets.token_urlsafe(24)
+    return secrets.token_hex(_LENGTH // 2)
 
 
-def kept_token(path: Path) -> str:
-    """Return the token that is stored in a private file. If there is no such file, write a new token to the file.
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of one start of a server: `reading` lets a client see runs, `control` also lets it control them.
 
-    Servers share the file, so that open pages keep working when a server is restarted.
+    The token for reading follows from the one for control, so that the page needs only one token, and sends the one for
+    control only with requests that need it.
     """
-    with suppress(OSError, ValueError):
-        seen = path.lstat()
-        token = end_of(path, 100).decode()
-        if seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and _TOKEN.fullmatch(token):
-            return token
-    token = new_token()
-    with suppress(OSError):  # if the file can't be written, the next server just has another token
-        write_whole(path, token.encode(), 0o600)
-    return token
+
+    reading: str
+    control: str | None = None  # None if the server controls no runs
+
+    @classmethod
+    def new(cls, control: bool) -> Tokens:
+        token = new_token()
+        return cls(_sealed(token, "clusterkit reading")[:_LENGTH], token) if control else cls(token)
+
+    @property
+    def strongest(self) -> str:
+        return self.control or self.reading
+
+    def proof(self, nonce: str, port: int) -> dict[str, str | None]:
+        """Return what proves to a client with one of the tokens that this server knows the token.
+
+        It tells nothing about the token. It names the port, so that a server on another port can't pass on the answer
+        of this one.
+        """
+        text = f"clusterkit dashboard {port} {nonce}"
+        control = None if self.control is None else _sealed(self.control, text)
+        return {"reading": _sealed(self.reading, text), "control": control}
+
+
+def _sealed(key: str, text: str) -> str:
+    return hmac.digest(key.encode(), text.encode(), "sha256").hex()
 
 
 class HttpRefused(Exception):
@@ -112,9 +136,10 @@ class HttpRefused(Exception):
 class Safety:
     """Middleware that lets only allowed requests through, and adds HEADERS to each response."""
 
-    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, port: int) -> None:
         self._app = app
-        self._token = token.encode()
+        self._tokens = tokens
+        self._port = port
         self._tickets = Tickets()
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
@@ -135,11 +160,25 @@ class Safety:
             answer = JSONResponse({"error": refused.why}, refused.status, {**NO_STORE, **refused.more})
             await answer(scope, receive, send_safely)
             return
-        if scope["path"] == TICKETS and scope["method"] == "GET":
+        own = self._answer(scope) if scope["method"] == "GET" else None
+        await (own or self._app)(scope, receive, send_safely)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that is about access alone, or None."""
+        path = scope["path"]
+        if path == TICKETS:
             asked = dict(_pairs(scope["query_string"])).get("path", "")
-            await JSONResponse({"ticket": self._tickets.issue(asked)}, headers=NO_STORE)(scope, receive, send_safely)
-            return
-        await self._app(scope, receive, send_safely)
+            return JSONResponse({"ticket": self._tickets.issue(asked)}, headers=NO_STORE)
+        if path == PROOF:
+            nonce = dict(_pairs(scope["query_string"])).get("nonce", "")
+            if not _NONCE.fullmatch(nonce):
+                return JSONResponse({"error": "`nonce` must have 16 to 64 letters and digits."}, 400, NO_STORE)
+            return JSONResponse(self._tokens.proof(nonce, self._port), headers=NO_STORE)
+        # Another user may listen on the same port of ::1, which browsers prefer for `localhost`.
+        if _DOCUMENT.fullmatch(path) and not Headers(scope=scope)["host"].startswith(f"{_CANONICAL}:"):
+            query = f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+            return RedirectResponse(f"http://{_CANONICAL}:{self._port}{quote(path)}{query}", 307, NO_STORE)
+        return None
 
     def _check(self, scope: Scope) -> None:
         """Raise HttpRefused if the request is not allowed."""
@@ -169,13 +208,21 @@ class Safety:
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         method, path = scope["method"], scope["path"]
         sent = [one.removeprefix("Bearer ").encode() for one in headers.getlist("authorization")]
-        if any(hmac.compare_digest(token, self._token) for token in sent):
+        if self._is_sent(self._tokens.strongest, sent):
             return
-        if method in LOOKING and _OPEN.fullmatch(path):
+        if self._is_sent(self._tokens.reading, sent):
+            if method in LOOKING:
+                return
+            raise HttpRefused(403, ONLY_READING)
+        if method in LOOKING and (path == PROOF or _OPEN.fullmatch(path)):
             return
         tickets = [value for name, value in _pairs(scope["query_string"]) if name == "ticket"]
         if method != "GET" or len(tickets) != 1 or not self._tickets.admits(tickets[0], path):
             raise HttpRefused(403, NO_TOKEN)
+
+    @staticmethod
+    def _is_sent(token: str, sent: Sequence[bytes]) -> bool:
+        return any(hmac.compare_digest(one, token.encode()) for one in sent)
 
 
 def _is_navigation(headers: Headers) -> bool:

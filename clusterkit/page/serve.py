@@ -6,14 +6,18 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clusterkit.page.app import Dashboard
-from clusterkit.page.safety import Safety, kept_token
+from clusterkit.page.safety import Safety, Tokens
 from clusterkit.store.store import RunStore
+from clusterkit.system.files import write_whole
 from clusterkit.task.peers import uid_of
 from clusterkit.words.errors import ClusterkitError
 
@@ -81,9 +85,10 @@ class PageServer:
     def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
-        self.token = kept_token(store.token_file)
+        self._tokens = Tokens.new(control)
+        self._store = store
         self._dashboard = Dashboard(store, control)
-        app = Safety(self._dashboard.app(), self.token, self.port)
+        app = Safety(self._dashboard.app(), self._tokens, self.port)
         self._server = _Uvicorn(
             self._dashboard.slots.ending,
             uvicorn.Config(
@@ -102,12 +107,47 @@ class PageServer:
         )
 
     @property
-    def streams(self) -> int:
-        return self._dashboard.slots.taken
+    def unseen_for(self) -> float:
+        """Return for how many seconds no page has been open; each open page has a stream."""
+        return self._dashboard.slots.unused_for
 
-    def address(self, path: str = "/") -> str:
-        """Return the address to open. The token is in the fragment, which browsers do not send to servers."""
-        return f"http://{HOST}:{self.port}{path}#token={self.token}"
+    @property
+    def token(self) -> str:
+        """The token for programs that read, such as a scraper of metrics."""
+        return self._tokens.reading
+
+    def address(self, path: str = "/", reading: bool = False) -> str:
+        """Return the address to open. The token is in the fragment, which browsers do not send to servers.
+
+        Whoever opens the address may control runs if the server does; with `reading`, only see them.
+        """
+        token = self._tokens.reading if reading else self._tokens.strongest
+        return f"http://{HOST}:{self.port}{path}#token={token}"
+
+    @contextmanager
+    def published(self, path: str) -> Iterator[Path | None]:
+        """Keep the address of `path` and the token for reading in private files. Yields the file with the address.
+
+        Yields None if the files can't be written.
+        """
+        files = {what: self._store.dashboard_file(self.port, what) for what in ("address", "token")}
+        try:
+            files["address"].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(files["address"], f"{self.address(path)}\n".encode(), 0o600)
+            write_whole(files["token"], f"{self.token}\n".encode(), 0o600)
+        except OSError:
+            yield None
+            return
+        try:
+            yield files["address"]
+        finally:
+            for file in files.values():
+                with suppress(OSError):
+                    file.unlink()
+
+    def linger(self) -> None:
+        """Have pages show from now on that they are still open. May be called from any thread."""
+        self._dashboard.slots.lingers = True
 
     def run(self) -> None:
         """Serve until the method `end` is called or a signal arrives."""

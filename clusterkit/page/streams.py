@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from clusterkit.page.live import WatchedRun
 from clusterkit.page.logbook import LogBook, Wanted
+from clusterkit.store.store import NoSuchRun
 from clusterkit.system.searching import TooSlow
 from clusterkit.words.errors import ClusterkitError
 
@@ -21,6 +23,8 @@ MOST = 64  # the maximum number of streams that are open at once
 FAREWELL = 0.5  # seconds; the time limit for closing a stream when the server shuts down
 STUCK = 15.0  # seconds; the maximum time that a client may take to read a message
 HEARTBEAT = 10.0  # seconds; after this long without a message, a comment is sent
+RENEW_AFTER = 8.0  # seconds; how long a stream of several parts lasts while the server lingers
+SIGN_EVERY = 4.0  # seconds; after this long without a message, a stream of several parts has a comment
 APART = 0.25  # seconds; the minimum time between two messages
 LOOK_EVERY = 0.1  # seconds between checks for changes or new log lines
 MOST_PER_LOOK = 20_000  # the maximum number of characters of logs that are sent per check
@@ -39,6 +43,8 @@ class StreamSlots:
 
     def __init__(self) -> None:
         self.taken = 0
+        self.lingers = False  # True if the server ends once no page is open
+        self._used = float("-inf")  # the monotonic time at which a stream ended last, or a page asked
         self.ending = asyncio.Event()  # set when the server shuts down, to end all streams
 
     def reserve(self) -> None:
@@ -49,6 +55,16 @@ class StreamSlots:
 
     def release(self) -> None:
         self.taken -= 1
+        self.note_use()
+
+    def note_use(self) -> None:
+        """Note that a page is there, which may not have opened its stream yet."""
+        self._used = time.monotonic()
+
+    @property
+    def unused_for(self) -> float:
+        """Return for how many seconds no stream has been open, and no page has asked for anything."""
+        return 0.0 if self.taken else time.monotonic() - self._used
 
 
 class EventStream:
@@ -102,6 +118,52 @@ class EventStream:
             abort: Callable[[], Any] | None = scope.get("state", {}).get("abort")
             if abort is not None:
                 abort()
+
+
+async def together(parts: Mapping[str, AsyncIterator[str]], slots: StreamSlots) -> AsyncIterator[str]:
+    """Yield the messages of several streams, each with a field `of` that names its stream.
+
+    It does not end by itself, except that a server that lingers for its pages has each of them ask again from time to
+    time: a browser may keep the connection of a page that is gone.
+
+    A part that fails with a ClusterkitError ends with an event `refused`. Without messages, comments are sent, so that
+    a client notices a connection that is dead, and so that the server knows which clients are there.
+    """
+    ready = asyncio.Queue[str](maxsize=1)  # a client that reads slowly slows down what is read for it
+
+    async def forward(name: str, messages: AsyncIterator[str]) -> None:
+        try:
+            async with aclosing(messages):  # type: ignore[type-var]
+                async for text in messages:
+                    await ready.put(f"of: {name}\n{text}")
+            # A client that was told of the end takes no notice of this.
+            await ready.put(f"of: {name}\n{refused(NoSuchRun('This run was removed.'))}")
+        except ClusterkitError as error:
+            await ready.put(f"of: {name}\n{refused(error)}")
+
+    tasks = [asyncio.create_task(forward(name, messages)) for name, messages in parts.items()]
+    began = time.monotonic()
+    try:
+        yield ": \n\n"
+        while not (slots.lingers and time.monotonic() - began > RENEW_AFTER):
+            try:
+                yield await asyncio.wait_for(ready.get(), SIGN_EVERY)
+            except TimeoutError:
+                yield ": \n\n"
+            for task in tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
+        yield message("{}", event="renew")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def refused(error: ClusterkitError) -> str:
+    """Format the message that ends a part of a stream which can't be answered."""
+    missing = isinstance(error, NoSuchRun)
+    return message(json.dumps({"error": str(error), "missing": missing}), event="refused")
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:

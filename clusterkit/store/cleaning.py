@@ -21,7 +21,7 @@ from clusterkit.store.removals import Removal, Removals
 from clusterkit.store.store import RunStore
 from clusterkit.system import procfs
 from clusterkit.system.ports import port_here
-from clusterkit.system.sweep import kill_until_gone
+from clusterkit.system.sweep import kill_until_gone, lingers
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Continued, Finished
 
@@ -69,7 +69,7 @@ def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
     for pid, run, _ in _processes(spared):
-        if run is None or not (everywhere or store.has(run)):
+        if run is None or not (everywhere or store.has(run)) or (run.run_id != own and lingers(pid)):
             continue
         if run.lock_file.exists() and (not run.is_live() or (run.run_id == own and store.has(run))):
             found[run.run_id].append(pid)
@@ -227,8 +227,8 @@ def _leaks(store: RunStore, run_id: str) -> Leaks:
     used_ports = {port: used_ports[port] for port in used_ports.keys() & procfs.listening_ports()}
     processes, ports = list[str](), list[str]()
     for pid, run, task in _processes():
-        if run is not None and not (store.has(run) and run_id in ("", run.run_id)):
-            continue  # a process of another run, which may have been given one of the ports
+        if lingers(pid) or (run is not None and not (store.has(run) and run_id in ("", run.run_id))):
+            continue  # the page of a run, or a process of another run, which may have one of the ports
         if run is not None:
             processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")
         for port in used_ports.keys() & procfs.listening_ports_of(pid) if used_ports else ():

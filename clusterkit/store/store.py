@@ -64,9 +64,9 @@ class RunStore:
 
     home: Path = field(default_factory=state_dir)
 
-    @property
-    def token_file(self) -> Path:
-        return self.home / "dashboard.token"
+    def dashboard_file(self, port: int, what: str) -> Path:
+        """Return the file with the `address` or the `token` of the dashboard that listens on a port."""
+        return self.home / "dashboards" / f"{port}.{what}"
 
     @property
     def path(self) -> Path:

@@ -21,6 +21,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
+LEFT: list[subprocess.Popen[bytes]] = []  # processes that nobody waits for, kept since Popen complains otherwise
 HELPER_PIDS: set[int] = set()  # pids of the helper processes, which only `Helper.end` reaps
 KILLED_WITHIN = 2.0  # seconds; how long to wait for a helper process to end after SIGKILL
 
@@ -91,6 +92,16 @@ class Helper:
         self.pid = self._process.pid
         HELPER_PIDS.add(self.pid)
         self.pidfd = os.pidfd_open(self.pid)
+
+    def has_ended(self, within: float) -> bool:
+        """Wait up to so many seconds for the end of the process, and return whether it has ended."""
+        return first_readable((self.pidfd,), within) is not None
+
+    def leave(self) -> None:
+        """Let the process go on, which ends by itself."""
+        LEFT.append(self._process)
+        HELPER_PIDS.discard(self.pid)
+        os.close(self.pidfd)
 
     def end(self, within: float) -> None:
         """Wait for the process, which has been asked to end; kill it after `within` seconds. Always returns."""

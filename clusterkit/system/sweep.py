@@ -15,6 +15,7 @@ from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
 RETRY_EVERY = 0.05  # seconds; the pause before another try when no descriptor is free
+LINGERS = "CLUSTERKIT_LINGERS"  # the environment variable of processes that outlive their run for a limited time
 KILL_TIMEOUT = 10.0  # seconds; the time limit for SIGKILL to take effect, which a hang in the kernel delays
 
 
@@ -59,14 +60,22 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
 
 
 def end_descendants(within: float | None = None) -> int:
-    """Kill and reap all descendants of this process; return how many were killed. Raises ProcessesSurvived."""
+    """Kill and reap all descendants of this process; return how many were killed. Raises ProcessesSurvived.
+
+    Spares those that linger on purpose.
+    """
 
     def find() -> list[int]:
         for pid in procfs.children(os.getpid()):
             reap_ended(pid)
-        return procfs.descendants(os.getpid())
+        return [pid for pid in procfs.descendants(os.getpid()) if not lingers(pid)]
 
     return kill_until_gone(find, within)
+
+
+def lingers(pid: int) -> bool:
+    """Return whether a process outlives its run on purpose, and ends by itself after a limited time."""
+    return LINGERS in procfs.environ(pid)
 
 
 def kill_and_wait(pids: Collection[int], until: float, within: float = KILL_TIMEOUT) -> None:

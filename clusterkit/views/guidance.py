@@ -11,6 +11,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.situation import RunActivity, Situation, situation_of
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import at_words, printable
+from clusterkit.views.listing import straggler_note
 from clusterkit.views.naming import LONGEST, all_failed, counted, died, plain
 from clusterkit.views.recoveries import USUAL, remedy, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of
@@ -79,11 +80,14 @@ def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
         return Guidance(why, "Nothing: training continues meanwhile.", (logs,))
     if found.faults:
         return Guidance(_faults(found), "Nothing: training continues. To end the fault now:", _healing(found, run_id))
-    if not ended:
-        return Guidance("", "Nothing. To follow the output:", (logs,))
-    lost = sum(one.lost for one in ended)
-    why = f"Nothing is wrong now. {number_of('interruption', len(ended))} so far, {_again(lost) or 'no step lost'}."
-    return Guidance(why, "Nothing. To follow the output:", (logs,))
+    slow = [f"{task} is {note}." for task, of in ledger.run.tasks.items() if (note := straggler_note(of)) is not None]
+    parts = list(map(printable, slow))
+    if ended:
+        lost = sum(one.lost for one in ended)
+        parts += [] if slow else ["Nothing is wrong now."]
+        parts.append(f"{number_of('interruption', len(ended))} so far, {_again(lost) or 'no step lost'}.")
+    todo = "Training continues. To follow the output:" if slow else "Nothing. To follow the output:"
+    return Guidance(" ".join(parts), todo, (logs,))
 
 
 def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:

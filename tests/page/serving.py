@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clusterkit.page import serve
+from clusterkit.page import safety, serve
 from clusterkit.store.store import RunStore
 
 
 def main() -> None:
     """Serve until a signal."""
     home, port, token, *control = sys.argv[1:]
-    vars(serve)["kept_token"] = lambda path: token
+    vars(safety)["new_token"] = lambda: token
     server = serve.PageServer(RunStore(Path(home)), bool(control), int(port))
     print(server.address(), flush=True)
     server.run()

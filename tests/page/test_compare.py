@@ -39,7 +39,7 @@ def test_runs_are_sorted_filtered_and_compared(home: Path, serve: Callable[..., 
         browser.wait_text("table", r"workers\t3\t2")
         rows = dict(line.split("\t", 1) for line in browser.text("table").splitlines()[1:])
         assert rows["state"] == "training\tfailed"
-        assert rows["restarts"] == "1\t2"
+        assert rows["restarts"] == "1 best\t2 +100 %"  # the first run is the baseline
         assert rows["loss"] == "0.01695\t0.01695"
         assert "network" not in rows  # it is the same
         browser.wait(lambda: browser.all(".chart canvas"), "curves")

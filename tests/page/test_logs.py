@@ -176,13 +176,15 @@ def test_a_flood_is_followed_at_its_end(tmp_path: Path) -> None:
     assert alone["skipped"] + sum(len(one["text"]) + 1 for one in alone["lines"]) == 10 * len(chunk)
 
 
-def test_what_comes_while_one_follows_is_sent_once(tmp_path: Path) -> None:
-    """Also the last line, which has no end, once the run is over."""
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_comes_while_one_follows_is_sent_once(tmp_path: Path, restarts: bool) -> None:
+    """Also the last line, which has no end, once the run is over; and by a server that starts anew each time."""
     rng, made = random.Random(5), Output(written(tmp_path / "r", job(workers=2)))
     made.run.lock_file.unlink()  # a run that is just starting
     book, found, cursor = LogBook(made.run), list[str](), "0"
     for number in range(60):
         made.write(f"worker:{rng.randrange(2)}", 1, rng.choice((b"a\nb", b"c", b"\n", b"d\n")) + b"%d" % number)
+        book = LogBook(made.run) if restarts else book
         page = book.following(Wanted(), cursor, 10_000)
         found, cursor = [*found, *(one["text"] for one in page["lines"])], page["next"]
     made.end_all()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from clusterkit.words.reports import Vitals
 from tests.histories import job
 from tests.page.browser import TOKEN, Browser, Served
 from tests.page.histories import beginning, line, progress, written
+from tests.page.situated import held, training
+from tests.strangers import as_stranger
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(120)]
 Serve = Callable[..., Served]
-FOREIGN = r"Failed to load resource|blocked by CORS|has been blocked|ERR_|Refused to"
+FOREIGN = r"Failed to load resource|Failed to fetch a worker script|blocked by CORS|has been blocked|ERR_|Refused to"
 
 
 class Stranger(ThreadingHTTPServer):
@@ -29,8 +32,8 @@ class Stranger(ThreadingHTTPServer):
 
     daemon_threads = False  # so that `server_close` waits for them
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.noted: list[str] = []
         self.clients: list[socket.socket] = []
         self.page = b""
@@ -78,6 +81,21 @@ def stranger() -> Iterator[Stranger]:
     made = Stranger()
     yield made
     made.end()
+
+
+@pytest.fixture
+def port_taken() -> Iterator[Callable[[int], Stranger]]:
+    """Another user's server listens on a port; its sockets are theirs, where the tests run as root."""
+    made: list[Stranger] = []
+
+    def take(port: int) -> Stranger:
+        with as_stranger() if os.getuid() == 0 else nullcontext():
+            made.append(Stranger(port))
+        return made[-1]
+
+    yield take
+    for one in made:
+        one.end()
 
 
 @pytest.fixture
@@ -132,17 +150,20 @@ def test_a_strangers_page_gets_nothing_out_of_the_dashboard(
 
 
 def test_the_page_stays_open_to_its_own_tabs(run: Path, serve: Serve, browser: Browser) -> None:
-    """A reload keeps the token, another tab gets it from the first one, and a file opens with a ticket of its own."""
+    """A reload keeps the token, a tab that a link opens has a copy, and a file opens with a ticket of its own."""
     served = serve()
-    browser.open(served.address(f"/run/{run.name}"))
-    browser.wait_text("h1", r"\.py")
-    browser.driver.refresh()
-    browser.wait_text("h1", r"\.py")
-    first = browser.driver.current_window_handle
-    browser.driver.switch_to.new_window("tab")
-    browser.open(f"http://127.0.0.1:{served.port}/")
+    browser.open(served.address("/"))
     browser.wait_text("table.list", run.name)
-    browser.click("table.list a")
+    browser.driver.refresh()
+    browser.wait_text("table.list", run.name)
+    first = browser.driver.current_window_handle
+    browser.run(
+        """document.querySelector("table.list a")
+          .dispatchEvent(new MouseEvent("click", {ctrlKey: true, bubbles: true, cancelable: true}))"""
+    )
+    browser.wait(lambda: len(browser.driver.window_handles) == 2, "another tab")
+    browser.driver.switch_to.window((set(browser.driver.window_handles) - {first}).pop())
+    browser.wait_text("h1", r"\.py")
     browser.click("summary", "Stacks of all tasks")
     browser.wait_text(".stall pre", "a frame of the program")
     before = set(browser.driver.window_handles)
@@ -159,8 +180,8 @@ def test_the_page_stays_open_to_its_own_tabs(run: Path, serve: Serve, browser: B
     browser.driver.switch_to.window(first)
 
 
-def test_a_new_token_reaches_the_tabs_that_are_open(run: Path, serve: Serve, browser: Browser) -> None:
-    """Whoever opens the address of the server that was started anew in the same tab or another one has access again."""
+def test_the_address_of_a_new_server_is_put_into_a_tab_that_is_open(run: Path, serve: Serve, browser: Browser) -> None:
+    """A tab without access has it then, and the token is in its address no longer."""
     served = serve()
     browser.expected.append(FOREIGN)
     browser.open(served.address(f"/run/{run.name}", token="f" * 32))
@@ -168,3 +189,58 @@ def test_a_new_token_reaches_the_tabs_that_are_open(run: Path, serve: Serve, bro
     browser.run("location.hash = args[0]", f"token={TOKEN}")  # as if the printed address were entered there
     browser.wait_text("h1", r"\.py")
     assert TOKEN not in browser.driver.current_url
+
+
+def test_a_request_that_a_tab_leaves_behind_loses_no_token(run: Path, serve: Serve, browser: Browser) -> None:
+    """Going elsewhere in the middle of an answer is no loss of the connection."""
+    served = serve()
+    browser.open(served.address(f"/run/{run.name}"))
+    browser.wait_text("h1", r"\.py")
+    for path in ("/", f"/run/{run.name}", "/") * 3:
+        browser.run("location.href = args[0]", path)  # at once, while the page before it still loads
+    browser.open(f"http://127.0.0.1:{served.port}/")
+    browser.wait_text("table.list", run.name)
+
+
+def test_a_token_that_the_server_does_not_know_is_not_kept(
+    run: Path, serve: Serve, browser: Browser, stranger: Stranger
+) -> None:
+    """A link on another site can't log the tabs of the dashboard out, nor can a change of the address."""
+    served = serve()
+    browser.open(served.address(f"/run/{run.name}"))
+    browser.wait_text("h1", r"\.py")
+    wrong = f"http://127.0.0.1:{served.port}/run/{run.name}#token={'f' * 32}"
+    browser.run("location.hash = args[0]", f"token={'f' * 32}")
+    browser.wait(lambda: "token" not in browser.driver.current_url, "it is taken out of the address")
+    browser.driver.refresh()
+    browser.wait_text("h1", r"\.py")
+    browser.expected.append(FOREIGN)
+    stranger.page = f"<a href='{wrong}'>runs</a>".encode()
+    browser.open(f"http://127.0.0.1:{stranger.server_port}/")
+    browser.click("a", "runs")
+    browser.wait_text("h1", r"\.py")
+    browser.open(served.address("/", token="e" * 32))
+    browser.wait_text("table.list", run.name)
+
+
+def test_who_takes_the_port_of_a_server_that_ended_gets_no_token(
+    home: Path, serve: Serve, browser: Browser, port_taken: Callable[[int], Stranger]
+) -> None:
+    """An open page asks them for a proof and sends nothing else; a page of theirs finds nothing."""
+    with held(home, training(2)) as live:
+        served = serve()
+        browser.open(served.address(f"/run/{live.path.name}"))
+        browser.wait_text(".pill", "training")
+        browser.expected.append(FOREIGN)
+        served.kill()
+        served.release()
+        other = port_taken(served.port)
+        browser.run("dispatchEvent(new Event('focus'))")
+        browser.wait_text(".banner", "Another server answers at this address", 60)
+        browser.wait(lambda: len(other.noted) > 2, "it asks again")
+        assert {one.split()[1].partition("?")[0] for one in other.noted} == {"/api/proof"}
+        assert not [one for one in other.noted if TOKEN in one or "authorization" in one.lower()]
+        assert browser.run("return [JSON.stringify(sessionStorage), JSON.stringify(localStorage)]") == ["{}", "{}"]
+        browser.driver.refresh()  # the page is theirs now
+        browser.wait(lambda: "GET /run/" in str(other.noted), "the page of the other server")
+        assert browser.run("return JSON.stringify(sessionStorage)") == "{}"

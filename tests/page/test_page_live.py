@@ -61,8 +61,10 @@ def lines_of(browser: Browser) -> list[str]:
         for (let top = 0; ; top += 200) {
           view.scrollTop = top;
           await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(r))));
+          // A line's place is measured from the first line, since the log moves down when curves appear above it.
+          const origin = view.querySelector('.space').getBoundingClientRect().top;
           for (const row of view.querySelectorAll('.row')) {
-            found.set(Math.round(row.getBoundingClientRect().top + view.scrollTop), row.textContent);
+            found.set(Math.round(row.getBoundingClientRect().top - origin), row.textContent);
           }
           if (top > view.scrollHeight) break;
         }
@@ -223,6 +225,24 @@ def test_curves_follow_the_pointer_with_the_lanes(ck: Clusterkit, serve: Serve, 
     browser.point(".plot", width // 2, 40, click=True)
     browser.wait_text(".moment h2", "worker:0")
     browser.wait(lambda: browser.all(".row.now"), "the log is at that moment")
+
+
+def test_lines_are_counted_once_while_the_log_moves(ck: Clusterkit, serve: Serve, browser: Browser) -> None:
+    """Charts that appear above the log move it; what the tests read there has each line once all the same."""
+    run = up(ck, "--workers", "1", SAYS, "100")
+    browser.open(serve().address(f"/run/{run.name}"))
+    browser.wait_text(".pill", "succeeded", 30)
+    browser.wait(lambda: numbers(browser)[-1:] == [100], "the last line")
+    browser.run(
+        """const log = document.querySelector('section.log'); let frames = 0;
+        const move = () => {
+          frames += 1;
+          log.style.marginTop = `${132 * (Math.floor(frames / 4) % 3)}px`;
+          if (frames < 600) requestAnimationFrame(move);
+        };
+        move();"""
+    )
+    assert numbers(browser) == list(range(1, 101))
 
 
 def test_a_run_ends_while_its_page_is_open(ck: Clusterkit, serve: Serve, browser: Browser) -> None:

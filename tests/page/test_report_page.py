@@ -10,6 +10,7 @@ import pytest
 
 from clusterkit.page import report_file
 from clusterkit.page.report_file import RunsReport
+from clusterkit.store.store import RunStore
 from tests.commands import Clusterkit
 from tests.page.browser import Browser
 from tests.page.situated import ERROR, failed, held, training
@@ -79,3 +80,51 @@ def test_runs_of_an_exam_open_from_disk(
         browser.open(address)
         browser.wait_text(".brief .error", re.escape(ERROR))
         browser.open("about:blank")
+
+
+def test_a_search_without_an_end_does_not_freeze_a_report(home: Path, browser: Browser, tmp_path: Path) -> None:
+    """It is ended with a sentence, the page answers all the while, and the next search works."""
+    with held(home, training(2), "first") as live:
+        log = live.run.log(live.told.job.tasks[0], 1)
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(f"{'word ' * 60}!\n" + "".join(f"train step {number}\n" for number in range(50)))
+        live.told.run.after(1)
+        live.end()
+        made = report_file.report(live.run, report_file.Format.HTML, RunStore(home))
+    file = tmp_path / "report.html"
+    file.write_text(made)
+    browser.open(file.as_uri())
+    browser.wait_text(".rows", "train step 49")
+    browser.type("input[aria-label^=Filter]", r"/(\w+\s?)*step (\d+)$/")
+    slept = browser.run(
+        """let longest = 0; const until = performance.now() + 4000;
+        while (performance.now() < until) {
+          const before = performance.now();
+          await new Promise((done) => setTimeout(done, 20));
+          longest = Math.max(longest, performance.now() - before);
+        } return longest;"""
+    )
+    assert slept < 1500
+    browser.wait_text(".log .error", "takes too long")
+    browser.type("input[aria-label^=Filter]", r"/step 4\d$/")
+    browser.wait(lambda: browser.text(".rows").count("train step") == 10, "ten lines match")
+    assert browser.text(".log .error") == ""
+
+
+def test_a_report_tells_without_scripts_and_is_dated(home: Path, browser: Browser, tmp_path: Path) -> None:
+    """The text of a live run says as of when; a browser that runs no scripts shows what Markdown would."""
+    with held(home, training(2), "first") as live:
+        made = report_file.report(live.run, report_file.Format.HTML, RunStore(home))
+        text = report_file.report(live.run, report_file.Format.MARKDOWN, RunStore(home))
+    file = tmp_path / "report.html"
+    file.write_text(made)
+    browser.open(file.as_uri())
+    browser.wait_text("header .text", r"As of \d{4}-\d\d-\d\d \d\d:\d\d: Step")
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.open(file.as_uri())
+        shown = browser.driver.find_element("css selector", "noscript pre").text
+        assert text.splitlines()[0] in shown
+        assert "worker:1" in shown
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -13,14 +13,15 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message
 
 from clusterkit.page.app import LONGEST_BODY, Dashboard
-from clusterkit.page.safety import HEADERS, VALID, Safety, Tickets, new_token
+from clusterkit.page.safety import HEADERS, VALID, Safety, Tickets, Tokens, new_token
 from clusterkit.store.store import RunStore
 from tests.histories import job
 from tests.page.histories import beginning, progress, written
 
 PORT = 8090
 HERE = f"http://127.0.0.1:{PORT}"
-TOKEN = new_token()
+TOKENS = Tokens.new(control=True)
+TOKEN = TOKENS.strongest
 ROUTES = (
     *("/api/config", "/api/runs", "/api/run/over/entities", "/api/ticket?path=/api/run/over/file/stacks/stall-1.txt"),
     *("/api/campaigns", "/api/campaign/nope", "/metrics"),
@@ -53,7 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 @pytest.fixture(params=[False, True])
 def client(request: pytest.FixtureRequest, store: RunStore) -> Iterator[TestClient]:
     """Asks a dashboard that only looks, or acts."""
-    app = Safety(Dashboard(store, request.param).app(), TOKEN, PORT)
+    app = Safety(Dashboard(store, request.param).app(), TOKENS, PORT)
     with TestClient(app, base_url=HERE, follow_redirects=False) as made:
         yield made
 
@@ -61,7 +62,7 @@ def client(request: pytest.FixtureRequest, store: RunStore) -> Iterator[TestClie
 @pytest.mark.parametrize("method", METHODS)
 def test_nobody_learns_anything_who_may_not(store: RunStore, method: str) -> None:
     """Whatever is asked for: the answer says why not, and the same for what there is and what there is not."""
-    app = Safety(Dashboard(store, True).app(), TOKEN, PORT)
+    app = Safety(Dashboard(store, True).app(), TOKENS, PORT)
     wrong = [
         ({}, 403),
         ({"cookie": f"clusterkit-{PORT}={TOKEN}; token={TOKEN}"}, 403),
@@ -179,6 +180,48 @@ def test_tickets_cannot_be_guessed_or_stretched(ticket: str, path: str) -> None:
     assert not tickets.admits(real, file)
 
 
+def test_who_may_only_see_runs_changes_nothing(store: RunStore) -> None:
+    """The token for reading sees everything, and is refused with a sentence where something would change."""
+    app = Safety(Dashboard(store, True).app(), TOKENS, PORT)
+    granted = {"authorization": f"Bearer {TOKENS.reading}"}
+    with TestClient(app, base_url=HERE) as asking:
+        assert asking.get("/api/runs", headers=granted).status_code == 200
+        answer = asking.post("/api/run/over/act", json={"verb": "down"}, headers={**granted, **ORIGIN})
+        assert (answer.status_code, answer.json()["error"]) == (
+            403,
+            "This token lets you see runs, but not control them.",
+        )
+        allowed = asking.post("/api/run/over/act", json={"verb": "down"}, headers={**GRANTED, **ORIGIN})
+        assert allowed.status_code == 409, "it is over"
+    assert TOKENS.reading not in TOKEN
+
+
+def test_the_server_proves_that_it_knows_the_token(client: TestClient) -> None:
+    """To whoever asks, without the token; each question, port and token has another proof, and no proof has a token."""
+    nonces = ["a" * 16, "b" * 64]
+    proofs = [client.get("/api/proof", params={"nonce": nonce}).json() for nonce in nonces]
+    assert proofs == [TOKENS.proof(nonce, PORT) for nonce in nonces]
+    other = [TOKENS.proof(nonces[0], PORT + 1), Tokens.new(control=True).proof(nonces[0], PORT)]
+    values = [value for proof in (*proofs, *other) for value in proof.values()]
+    assert len(set(values)) == 8
+    assert not [value for value in values if value and (TOKEN[:16] in value or TOKENS.reading[:16] in value)]
+    assert Tokens.new(control=False).proof("a" * 16, PORT)["control"] is None
+    for nonce in ("", "a" * 15, "a" * 65, "ä" * 20, "a" * 20 + "\n"):
+        assert client.get("/api/proof", params={"nonce": nonce}).status_code == 400
+    assert client.post("/api/proof", headers=ORIGIN).status_code == 403
+    assert client.get("/api/proof?nonce=" + "a" * 16, headers={"origin": "http://evil.example"}).status_code == 403
+
+
+def test_the_page_has_one_address(client: TestClient) -> None:
+    """Another user may listen on ::1, where browsers look for localhost first; programs may ask by either name."""
+    for name in ("localhost", "[::1]"):
+        host = {"host": f"{name}:{PORT}"}
+        for path in ("/", "/run/over?at=3&zoom=1~2", "/campaign/a%20b"):
+            answer = client.get(path, headers=host)
+            assert (answer.status_code, answer.headers["location"]) == (307, f"{HERE}{path}")
+        assert client.get("/api/runs", headers={**host, **GRANTED}).status_code == 200
+
+
 def test_tokens_cannot_be_guessed() -> None:
     """128 bits at least, and never the same."""
     assert len({new_token() for _ in range(100)}) == 100
@@ -238,7 +281,7 @@ def test_acts_are_checked_before_anything_is_asked_of_a_run(store: RunStore) -> 
         *(b'{"verb": "fault", "fault": "nonsense"}', b'{"verb": "fault", "fault": "kill ps:7"}'),
     )
     for control in (False, True):
-        app = Safety(Dashboard(store, control).app(), TOKEN, PORT)
+        app = Safety(Dashboard(store, control).app(), TOKENS, PORT)
         with TestClient(app, base_url=HERE) as asking:
             headers = {**GRANTED, **ORIGIN}
             for body in bodies:
@@ -255,7 +298,7 @@ def test_acts_are_checked_before_anything_is_asked_of_a_run(store: RunStore) -> 
 def test_streams_are_bounded_in_number(store: RunStore) -> None:
     """The answer to one too many says so, and a place is free again when a stream has ended."""
     dashboard = Dashboard(store)
-    app = Safety(dashboard.app(), TOKEN, PORT)
+    app = Safety(dashboard.app(), TOKENS, PORT)
     with TestClient(app, base_url=HERE) as asking:
         while dashboard.slots.taken < 64:
             dashboard.slots.reserve()

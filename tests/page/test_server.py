@@ -18,6 +18,7 @@ import pytest
 
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
+from tests.terminal import on_terminal
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
 WITHIN = 60.0  # seconds
@@ -91,11 +92,12 @@ class Browser:
 
 
 def opened(command: Command) -> Browser:
-    """A browser at the address that `clusterkit dashboard` prints, or that a run keeps in its file for `ps`."""
+    """A browser at the address in the file that `clusterkit dashboard` names, or that a run keeps for `ps`."""
 
     def printed() -> str | None:
-        file = command.run / "dashboard" if isinstance(command, Up) else None
-        text = command.output if file is None else file.read_text() if file.exists() else ""
+        named = re.search(r"\(with its token: (\S+)\)", command.output)
+        file = command.run / "dashboard" if isinstance(command, Up) else named and Path(named[1])
+        text = file.read_text() if file and file.exists() else ""
         found = re.search(r"http://127\.0\.0\.1:\d+/\S*token=\S+", text)
         return found[0] if found else None
 
@@ -161,7 +163,7 @@ def test_a_dashboard_beside_a_run_shows_its_end_acts_on_it_and_leaves_nothing(
     assert f"`clusterkit ps {name}`" in run.output
     assert not (run.run / "dashboard").exists()
     assert (run.run / "dashboard.log").read_text() == ""
-    assert processes_of(home) == {}
+    wait_until(lambda: processes_of(home) == {}, 20, "the end of the page, which nobody looks at any more")
 
 
 def test_a_run_does_not_notice_that_its_dashboard_is_killed(up: Callable[..., Up], home: Path, tmp_path: Path) -> None:
@@ -177,14 +179,20 @@ def test_a_run_does_not_notice_that_its_dashboard_is_killed(up: Callable[..., Up
     assert processes_of(home) == {}
 
 
-def test_the_token_of_a_run_in_the_background_is_in_no_file_but_its_own(ck: Clusterkit, tmp_path: Path) -> None:
-    """`ps` prints it; console.log has the address without it."""
+def test_the_token_of_a_run_in_the_background_is_in_no_file_but_its_own(
+    ck: Clusterkit, home: Path, tmp_path: Path
+) -> None:
+    """`ps` prints it on a terminal only; console.log and what goes into a pipe have the address without it."""
     run = ck.up("--workers", "1", "--dashboard", CHILDREN / "reports.py", tmp_path / "stop")
     file = run / "dashboard"
     wait_until(lambda: file.exists() and file.read_text().strip(), WITHIN, "the address")
     address, _, token = file.read_text().strip().partition("#token=")
     assert file.stat().st_mode & 0o777 == 0o600
-    assert f"Dashboard: {address}#token={token}" in ck("ps", run.name).out
+    assert f"Dashboard: {address} (with its token: {file})" in ck("ps", run.name).out
+    assert json.loads(ck("ps", "--json", run.name).out)["dashboard"] == address
+    assert token not in ck("ps", run.name).out + ck("ps", "--json", run.name).out
+    with on_terminal(home, "ps", run.name, columns=200) as shown:
+        assert f"Dashboard: {address}#token={token}" in shown.finish()
     wait_until(lambda: address in (run / "console.log").read_text(), WITHIN, "the address in the log")
     ck("down", run.name)
     held = [path for path in run.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]

@@ -1,18 +1,19 @@
-"""The dashboard's token is kept for the next server, in a file that nobody else can read or put there."""
+"""Each start of a dashboard has a token of its own, which is printed on terminals only, and kept in private files."""
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import signal
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from clusterkit.page.safety import kept_token
+from clusterkit.page.serve import PageServer
+from clusterkit.store.store import RunStore
 from tests.page.browser import Browser, Served
 from tests.page.situated import held, training
 from tests.support import Command, wait_until
@@ -20,56 +21,52 @@ from tests.support import Command, wait_until
 NETWORK = "stream.* - Failed to load resource|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|net::ERR_"
 
 
-def test_the_token_is_kept_in_a_private_file(tmp_path: Path) -> None:
-    """The next server has the same one."""
-    file = tmp_path / "token"
-    token = kept_token(file)
-    assert (file.stat().st_mode & 0o777, file.read_text()) == (0o600, token)
-    assert kept_token(file) == token
-    assert kept_token(tmp_path / "other") != token
+def test_the_files_of_a_server_are_private_and_end_with_it(tmp_path: Path) -> None:
+    """One has the address, which may control; the other has the token for programs, which only read."""
+    store = RunStore(tmp_path / "home")
+    server = PageServer(store, control=True)
+    with server.published("/run/x") as file:
+        assert file is not None
+        token = store.dashboard_file(server.port, "token")
+        assert (file.read_text(), token.read_text()) == (f"{server.address('/run/x')}\n", f"{server.token}\n")
+        assert server.token not in server.address()
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (file, token)} == {0o600}
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        with PageServer(store).published("/") as other:
+            assert other != file
+    assert list(file.parent.iterdir()) == []
+    server.end()
 
 
-def test_what_is_no_private_token_is_replaced(tmp_path: Path) -> None:
-    """Whatever is in its place: bytes, a file that others can read, a link; what a link points to stays as it is."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance, file = random.Random(seed), tmp_path / "token"
-    good = kept_token(tmp_path / "good")
-    for noise in [b"", b"x" * 31, good.encode() + b"\n", *(chance.randbytes(chance.randrange(200)) for _ in range(50))]:
-        file.write_bytes(noise)
-        file.chmod(0o600)
-        assert re.fullmatch(r"[\w-]{32}", token := kept_token(file), re.ASCII)
-        assert token != noise.decode(errors="replace")
-        assert file.read_text() == token
-    file.chmod(0o640)
-    assert kept_token(file) != token
-    file.unlink()
-    file.symlink_to(tmp_path / "good")
-    assert kept_token(file) != good
-    assert (tmp_path / "good").read_text() == good
-    assert not file.is_symlink()
-    file.unlink()
-    file.mkdir()
-    assert kept_token(file) != kept_token(file)  # it can't be kept
-    assert kept_token(tmp_path / "missing" / "token")
+def test_a_server_without_a_place_for_its_files_serves_all_the_same(tmp_path: Path) -> None:
+    """It says that there is none."""
+    (tmp_path / "dashboards").write_text("")
+    with PageServer(RunStore(tmp_path)).published("/") as file:
+        assert file is None
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_the_next_dashboard_on_the_port_has_the_same_address(clusterkit: Callable[..., Command], home: Path) -> None:
-    """So that whoever has its page open, or its address, needs no other one."""
+def test_each_start_on_a_port_has_another_token(clusterkit: Callable[..., Command], home: Path) -> None:
+    """Into a pipe, the token is not printed: a private file has it until the dashboard ends."""
     home.mkdir(exist_ok=True)
     with socket.socket() as held_port:
         held_port.bind(("127.0.0.1", 0))
-        port = str(held_port.getsockname()[1])
+        port = held_port.getsockname()[1]
+    file = RunStore(home).dashboard_file(port, "address")
     addresses = []
     for _ in range(2):
-        command = clusterkit("dashboard", "--port", port)
-        wait_until(lambda: "token=" in command.output, 60, "its address")  # noqa: B023
-        addresses.append(command.output.split()[-1])
+        command = clusterkit("dashboard", "--control", "--port", str(port))
+        wait_until(lambda: str(file) in command.output, 60, "where its address is")  # noqa: B023
+        addresses.append(file.read_text().strip())
+        token = addresses[-1].partition("#token=")[2]
+        assert re.fullmatch("[0-9a-f]{48}", token)
+        assert token not in command.output
+        assert "token=" not in command.output
         command.signal(signal.SIGINT)
         assert command.wait(60) == 0
-    assert addresses[0] == addresses[1]
+        assert not file.exists()
+    assert addresses[0] != addresses[1]
 
 
 @pytest.mark.process
@@ -84,7 +81,13 @@ def test_the_page_of_a_run_that_was_removed_says_so(home: Path, serve: Callable[
         browser.wait_text(".pill", "training")
         browser.expected.append(NETWORK)
         served.kill()
-        browser.wait_text(".banner", f"clusterkit dashboard --port {served.port}`", 60)
+        browser.wait_text(".banner", f"clusterkit dashboard --port {served.port} r shows it again", 60)
+        assert browser.text(".pill") == "not known"
+        browser.wait_text("header .text", r"At \d\d:\d\d:\d\d it was training")
+        assert "clusterkit ps r" in browser.text("header .commands")
+        assert "last known" in browser.text(".tasks .note")
+        assert not browser.all(".tasks button.act")
+
     shutil.rmtree(run.path)
     served.again()
     browser.run("dispatchEvent(new Event('focus'))")  # somebody looks: it tries at once

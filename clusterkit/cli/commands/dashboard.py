@@ -9,7 +9,7 @@ import click
 
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnRun, choose
 from clusterkit.cli.help import option, port_option
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, shown_address
 from clusterkit.job.preflight import dashboard_problems, tensorboard_problems
 from clusterkit.store.store import RunStore
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -27,7 +27,8 @@ from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 def dashboard(run: str | None, port: int, control: bool) -> None:
     """Show live and finished runs in a browser until Ctrl-C is pressed.
 
-    The server listens on 127.0.0.1 only. To open the page, use the printed address, which contains a token.
+    The server listens on 127.0.0.1 only. To open the page, use the printed address. It has a token, which is another
+    one each time the dashboard is started. Where the output is no terminal, a private file has the address with it.
     """
     chosen = None if run is None else choose(run, finished=True)
     if problems := dashboard_problems():
@@ -39,8 +40,13 @@ def dashboard(run: str | None, port: int, control: bool) -> None:
         signal.signal(number, lambda number, frame: server.end())
     what = "all runs" if chosen is None else f"the run {chosen.run_id}"
     place = "/" if chosen is None else f"/run/{chosen.run_id}"
-    echo(f"The dashboard shows {what} until Ctrl-C is pressed: {server.address(place)}")
-    server.run()
+    with server.published(place) as file:
+        address = server.address(place)
+        shown = shown_address(address, file)
+        echo(f"The dashboard shows {what} until Ctrl-C is pressed: {shown}")
+        if control and shown == address:
+            echo(f"Without control, for somebody who may only see the runs: {server.address(place, reading=True)}")
+        server.run()
 
 
 @click.command("tensorboard", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("tensorboard --port 6006", "")])

@@ -13,7 +13,15 @@ import click
 from clusterkit.cli.addressing import OnRun, choose, end_waiter
 from clusterkit.cli.help import DURATION, Command, json_option, option
 from clusterkit.cli.snapshot import RunSnapshot
-from clusterkit.cli.terminal import clear_screen, echo, echo_json, show_frame, terminal_width
+from clusterkit.cli.terminal import (
+    clear_screen,
+    echo,
+    echo_json,
+    show_frame,
+    shown_address,
+    terminal_width,
+    without_token,
+)
 from clusterkit.store.journal import follow
 from clusterkit.store.store import RunStore, newest_first
 from clusterkit.system.meter import Meter
@@ -26,19 +34,20 @@ from clusterkit.words.model import number_of
 @click.command("ps", cls=OnRun, examples=[("ps", ""), ("ps --json", "For scripts.")])
 @json_option
 def ps(run: str | None, as_json: bool) -> None:
-    """List the tasks of a run. CPU is the average over the attempt; `top` shows the current use."""
+    """List the tasks of a run. CPU and memory are those of the last seconds, as the dashboard shows them."""
     look = RunSnapshot(choose(run, finished=False))
-    rows = look.rows(Meter() if look.live else None)
+    rows = look.rows(Meter() if look.live else None, sampled=True)
     dashboard = look.run.dashboard_address() if look.live else None
     word, text = look.activity
     if as_json:
         now = {"state": look.state, "now": word, "text": text, **look.advice(), "metrics": look.status.metrics}
-        echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})
+        address = None if dashboard is None else without_token(dashboard)
+        echo_json({"run_id": look.run.run_id, **now, "dashboard": address, "tasks": rows})
         return
     echo(tasks_table(rows, terminal_width()), nl=False)
     echo("\n".join([f"{word.capitalize()}: {text}", *look.advice_lines(terminal_width())]))
     if dashboard is not None:
-        echo(f"Dashboard: {dashboard}")
+        echo(f"Dashboard: {shown_address(dashboard, look.run.dashboard)}")
 
 
 @click.command("top", cls=OnRun, examples=[("top -i 5s", ""), ("top --count 1 --json", "One sample.")])

@@ -168,6 +168,8 @@ class Story:
     first_step: float | None = None  # when the first new step was completed
     checkpoint: str | None = None
     log: tuple[str, int] | None = None  # the task and attempt in whose log the incident begins
+    kind: str = "recovery"  # recovery, failure (nothing was restarted after it) or fault (no task died of it)
+    went_on: bool = False  # True if training continued meanwhile; `seconds` then ends when all tasks were up again
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,14 @@ def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
         program=clean(str(job.program)),
         command=clean(command_of(job)),
         shape=job.shape_text,
-        strategy=STRATEGIES[job.shape],
         network=job.network.value,
         engine=job.hosts.engine if job.hosts.count else run.engine,
     )
+
+
+def connected(run: Run, info: RunInfo | None) -> Run:
+    """Return the run with the strategy of its shape, once a task has created one: a program may not use TensorFlow."""
+    return run if info is None else replace(run, strategy=STRATEGIES[info.job.shape])
 
 
 def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:

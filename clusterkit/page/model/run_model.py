@@ -16,6 +16,7 @@ from clusterkit.page.model.rows import (
     Usage,
     cells,
     clean,
+    connected,
     new_run,
     resolved_entity,
     run_entity,
@@ -29,11 +30,13 @@ from clusterkit.store.usage import UsageSample
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
+from clusterkit.words.reports import Stage
 
 USED = ("cpu", "memory", "gpu", "gpu memory")  # the names of sampled curves; tasks report all other curves
 OWN = {"step", *USED}  # the names of clusterkit's own curves; a reported metric with such a name is renamed
 ALWAYS = (float("-inf"), float("inf"))
 UNITS = {"cpu": "%", "memory": "bytes", "gpu": "%", "gpu memory": "bytes", "step": "steps"}
+MOST_PACE, LEAST_PACE = 400, 2  # points of a curve from which a pace is computed, at most and at least
 MOST_VERDICTS = 200
 SILENT = 2.0  # seconds; after this long without an event, goodput is calculated up to the present time
 RUN, JOB = "run", "job"
@@ -145,6 +148,18 @@ class RunModel:
         known = next((of for one, of in self.ledger.attempts.by_task.items() if str(one) == task), {})
         return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED, curve.usual(most))
 
+    def _pace(self, begin: float, end: float) -> float | None:
+        """Return the steps per second between two times, of the fastest task; None if too few steps were reported."""
+        found = list[float]()
+        for task in self.ledger.run.tasks:
+            curve = self.curves.get("step", str(task))
+            points = None if curve is None else curve.points(begin, end, MOST_PACE)
+            inside = [] if points is None else [at for at in points["t"] if begin <= at <= end]
+            if points is not None and len(inside) >= LEAST_PACE:
+                values = [v for t, v in zip(points["t"], points["v"], strict=True) if begin <= t <= end]
+                found.append((max(values) - min(values)) / (end - begin))
+        return max(found, default=None)
+
     def _progressed(self, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = self.offset
         if self.info is not None and self.ledger.incidents.is_open:  # a step can change an incident's story
@@ -173,6 +188,8 @@ class RunModel:
         match event:
             case ev.Stalled():
                 self._add_verdict(at, event)
+            case ev.Reached(stage=Stage.CONNECTED):
+                self._run = connected(self._run, self.info)
             case ev.Placed(_, endpoints) if self.info is not None:
                 self.board.put(JOB, resolved_entity(self.info, endpoints), self.offset)
             case ev.TensorBoardReady(address):
@@ -240,7 +257,7 @@ class RunModel:
     def _tell_stories(self, offset: int) -> None:
         if self.info is None:
             return
-        told = stories(self.ledger.incidents.report(), self.written or self.ledger.run.result)
+        told = stories(self.ledger.incidents.report(), self.written or self.ledger.run.result, self._pace)
         for number, story in enumerate(told):
             self.board.put(f"story/{number}", story, offset)
         number = len(told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
 from clusterkit.page.model.entities import Story, StoryLine
@@ -15,11 +15,20 @@ from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
 MOST_TOLD = 8  # the maximum number of deaths of the same kind that a story lists individually
+UNCHANGED = 0.85  # the fraction of its usual speed from which on training was not slowed by a fault
 MOST_STORIES = 1000  # a run has at most this many stories, the newest
 SAME = " with the same error, on its own"
 
 
-def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Story]:
+Pace = Callable[[float, float], float | None]  # returns the steps per second between two times, or None if unknown
+
+
+def no_pace(begin: float, end: float) -> float | None:
+    """Stand for a pace that is not known."""
+    return None
+
+
+def stories(report: RecoveryReport, result: RunResult | None = None, pace: Pace = no_pace) -> list[Story]:
     """Return a story for each recovery, and for each fault that killed no task, in chronological order.
 
     The explanation of a task's failure becomes part of the story of the last recovery in which that task failed on its
@@ -31,7 +40,7 @@ def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Sto
     for recovery, faults in begun:
         why = [one for one in explanations if one.task is not None and last.get(one.task) is recovery]
         found.append(_of_recovery(recovery, faults, why, _unrepaired(result)))
-    found += map(_of_fault, alone)
+    found += (_of_fault(fault, pace) for fault in alone)
     return sorted(found, key=lambda story: story.at)[-MOST_STORIES:]
 
 
@@ -65,6 +74,8 @@ def _of_recovery(
         first_step=recovery.first_step,
         checkpoint=recovery.checkpoint,
         log=None if cause is None else (str(cause.task), cause.attempt),
+        kind="failure" if recovery.planned is None else "recovery",
+        went_on=recovery.went_on,
     )
 
 
@@ -142,14 +153,14 @@ def _origin(recovery: Recovery) -> str:
     return text
 
 
-def _of_fault(fault: InjectedFault) -> Story:
+def _of_fault(fault: InjectedFault, pace: Pace) -> Story:
     lines = list(_injections([fault]))
     if not fault.done:
         lines.append(StoryLine(fault.injected, f"It could not be injected: {fault.detail}", "warning"))
     if fault.detected is not None:
         lines.append(StoryLine(fault.detected, "A stall was noticed", "warning"))
     if fault.went_on:
-        lines.append(StoryLine(fault.injected, "No task died, and training continued", "step"))
+        lines.append(StoryLine(fault.healed or fault.injected, _pace_during(fault, pace), "step"))
     elif fault.first_step is not None:
         stood = shown(fault.first_step - fault.injected)
         lines.append(StoryLine(fault.first_step, f"First step after the fault; no steps for {stood}", "step"))
@@ -160,4 +171,19 @@ def _of_fault(fault: InjectedFault) -> Story:
         seconds=None if fault.went_on or fault.first_step is None else fault.first_step - fault.injected,
         detected=fault.detected,
         first_step=fault.first_step,
+        kind="fault",
+        went_on=fault.went_on,
     )
+
+
+def _pace_during(fault: InjectedFault, pace: Pace) -> str:
+    """Say how fast training went on while the fault lasted. Without a known end, say only that no task has died."""
+    if fault.healed is None:
+        return "No task has died of it"
+    before = pace(fault.injected - (fault.healed - fault.injected), fault.injected)
+    during = pace(fault.injected, fault.healed)
+    if before is None or during is None or before <= 0:
+        return "No task died, and training went on until then"
+    if during >= UNCHANGED * before:
+        return f"No task died; training went on at {during:.3g} steps/s until then, {before:.3g} before"
+    return f"No task died; training was slowed to {during:.3g} steps/s until then, from {before:.3g} before"

@@ -2,24 +2,14 @@
 
 import { CampaignPage } from "./campaign.js";
 import { ComparePage } from "./compare.js";
-import { fill, h, say } from "./dom.js";
+import { fill, h, tell } from "./dom.js";
 import { bytes, moment } from "./format.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { openSource } from "./source.js";
 import { Store } from "./store.js";
 
-const REFUSED = "This browser has no access. Open the address that `clusterkit dashboard` printed: it has a token.";
-const STATES = {
-  connected: "",
-  embedded: "",
-  over: "",
-  reconnecting: "Reconnecting … The page may be out of date.",
-  renewed: "The dashboard was restarted. Open the address that it printed; this page then continues.",
-  removed: "This run was removed from the disk. The page shows the last known state; `clusterkit ls` lists the existing runs.",
-  gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
-};
-
+const REFUSED = "This tab has no access. Open the address that `clusterkit dashboard` printed: it has a token, which is another one each time the dashboard is started. Links of the page open in other tabs with Ctrl and a click.";
 const FILLED_WITHIN = 300; // milliseconds; how long to wait for the first data before the page is shown empty
 
 const app = document.getElementById("app");
@@ -30,14 +20,15 @@ function full(title, text, link) {
   fill(app, h("main", { class: "full" }, h("h1", null, title), h("p", null, text), link ? h("p", null, h("a", { href: "/" }, "All runs")) : null));
 }
 
-function heard(source, page, state, text) {
+function heard(store, source, page, state, text) {
   app.dataset.connection = state;
   if (state === "refused") return full("No access", REFUSED);
   if (state === "missing") return full("Nothing here", text || "There is no such run.", source.live && source.place.page !== "runs");
   if (state === "connected" || state === "over") page.connected?.();
-  const words = STATES[state] ?? text ?? "";
+  store.become(state, text);
+  const words = store.connection.says(store.get("run"));
   banner.hidden = !words;
-  return say(banner, words);
+  return tell(banner, words);
 }
 
 async function configOf(source) {
@@ -60,7 +51,7 @@ async function start() {
   const source = await openSource();
   const store = new Store();
   let [page, heardLast] = [null, null];
-  source.watch(store, (...news) => (page ? heard(source, page, ...news) : (heardLast = news))); // the data may arrive before the page exists
+  source.watch(store, (...news) => (page ? heard(store, source, page, ...news) : (heardLast = news))); // the data may arrive before the page exists
   if (source.place.page === "run") document.createElement("canvas").getContext("2d"); // creating the first context takes a browser 40 ms: do it while waiting for the server
   let config;
   try {
@@ -72,7 +63,7 @@ async function start() {
   page = new { runs: RunsPage, run: RunPage, campaign: CampaignPage, compare: ComparePage }[source.place.page](store, source, config);
   store.changed.clear(); // the parts of the page have just drawn all entities
   fill(app, page.root, h("footer", null, footer(config)), banner);
-  if (heardLast) heard(source, page, ...heardLast);
+  if (heardLast) heard(store, source, page, ...heardLast);
   return undefined;
 }
 

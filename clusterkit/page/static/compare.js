@@ -60,8 +60,9 @@ export class ComparePage {
     this.metric ??= firstChoice([...metrics.values()].filter((one) => one.name !== "steps/s"))[0];
     keyed(this.chips, [...metrics.keys()].filter((name) => name !== "steps/s"), (name) => name, (name) => this.chip(name), (chip, name) => mark(chip, "aria-pressed", String(name === this.metric)));
     const row = (name, of) => h("tr", null, h("th", { scope: "row" }, name), runs.map((one) => h("td", null, of(one))));
+    const numbers = (name, of, shown, better) => numbersRow(name, runs.map(of), shown, better);
     const options = [...new Set(runs.flatMap((one) => [...one.options.keys()]))].filter((name) => new Set(runs.map((one) => one.options.get(name))).size > 1);
-    const names = runs.map((one, at) => h("th", { scope: "col" }, h("a", { href: this.source.hrefOf(one.id), class: hueOf(at) }, one.id)));
+    const names = runs.map((one, at) => h("th", { scope: "col" }, h("a", { href: this.source.hrefOf(one.id), class: hueOf(at) }, one.id), at === 0 && h("small", null, " baseline")));
     fill(
       this.table,
       h("thead", null, h("tr", null, h("td"), names)),
@@ -71,10 +72,10 @@ export class ComparePage {
         row("program", ({ run }) => run.program),
         row("state", ({ run }) => run.state || run.now),
         row("steps", ({ run }) => count(run.step)),
-        row("goodput", ({ goodput }) => share(goodput)),
-        row("restarts", ({ run }) => count(run.restarts)),
-        row("took", ({ run }) => seconds(run.ended)),
-        [...metrics.values()].filter((one) => !["step", "steps/s"].includes(one.name)).map(({ name, unit }) => row(name, (one) => quantity(one.last.get(name)?.last, unit))),
+        numbers("goodput", ({ goodput }) => goodput, share, 1),
+        numbers("restarts", ({ run }) => run.restarts, count, -1),
+        numbers("took", ({ run }) => run.ended, seconds, -1),
+        [...metrics.values()].filter((one) => !["step", "steps/s"].includes(one.name)).map(({ name, unit }) => numbers(name, (one) => one.last.get(name)?.last, (value) => quantity(value, unit), wayOf(name))),
         options.map((name) => row(h("code", null, name), (one) => h("code", null, one.options.get(name) ?? "–"))),
       ),
     );
@@ -127,6 +128,31 @@ export class ComparePage {
     new this.uPlot({ width: this.plot.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { show: false }, scales: { x: { time: false } }, axes, series: [{}, ...series] }, data, this.plot);
     mark(this.plot, "aria-label", `${this.metric} over ${this.axis.value} of ${this.compared.map((one) => one.id).join(", ")}`);
   }
+}
+
+/** Return 1 if a greater value of a metric is better, -1 if a smaller one is, and 0 if its name does not tell. */
+export function wayOf(metric) {
+  if (/loss|error|mse|mae|perplexity/i.test(metric)) return -1;
+  return /acc|auc|precision|recall|f1/i.test(metric) ? 1 : 0;
+}
+
+/** Return the texts of a row of numbers: each with its difference from the first, which is the baseline, and whether it is best. */
+export function differences(values, way) {
+  const known = values.filter((value) => typeof value === "number" && Number.isFinite(value));
+  const best = !way || known.length < 2 || new Set(known).size < 2 ? null : way > 0 ? Math.max(...known) : Math.min(...known);
+  const [base] = values;
+  return values.map((value, at) => {
+    const differs = at > 0 && typeof value === "number" && typeof base === "number" && base !== 0 && value !== base;
+    const percent = differs ? (100 * (value - base)) / Math.abs(base) : 0;
+    const text = differs ? `${percent > 0 ? "+" : "−"}${Math.abs(percent) < 9.95 ? Math.abs(percent).toFixed(1) : Math.round(Math.abs(percent))} %` : "";
+    return { text, best: best !== null && value === best };
+  });
+}
+
+function numbersRow(name, values, shown, way) {
+  const about = differences(values, way);
+  const cell = (value, { text, best }) => h("td", { class: best ? "best" : null }, shown(value), text && h("small", null, ` ${text}`), best && h("small", null, " best"));
+  return h("tr", null, h("th", { scope: "row" }, name), values.map((value, at) => cell(value, about[at])));
 }
 
 /** Return a curve over time or, with `steps`, over the step at each time. Leaves out steps that were later repeated. */

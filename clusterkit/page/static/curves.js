@@ -1,7 +1,7 @@
 // Charts of what the tasks report and of the resources that they use, on the same time axis as the lanes.
 
 import { DASHES, fill, h, keyed, mark, save, say, taskName, toggle } from "./dom.js";
-import { clock, quantity } from "./format.js";
+import { clock, quantity, seconds } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
@@ -11,6 +11,7 @@ import { Points, SPEED, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // the maximum number of tasks in a legend
 const MOST_BANDS = 4; // the maximum number of curves in a chart for which the range of values is shaded
+const MOST_CURVES = 8; // a chart with curves of more tasks begins with their mean and range
 const PAUSE = 1000; // milliseconds; the minimum time between fetches
 const POINTS = 800;
 const HOW = ["log scale", "smooth", "mean and range", "as a table"];
@@ -27,12 +28,9 @@ export class Curves {
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
     this.how = {}; // which options of HOW are switched on
-    const tools = HOW.map((name) =>
-      toggle(name, (on) => {
-        this.how[name] = on;
-        this.rebuild();
-      }),
-    );
+    this.moved = null; // called when the user changes what is shown
+    this.tools = new Map(HOW.map((name) => [name, toggle(name, (on) => this.change(name, on))]));
+    const tools = [...this.tools.values()];
     const csv = h("button", { class: "chip", type: "button", onclick: () => this.toCsv() }, "CSV");
     const head = h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons, h("div", { class: "tools" }, tools, csv));
     this.root = h("div", { class: "curves" }, head, this.list, this.empty);
@@ -47,6 +45,7 @@ export class Curves {
   update() {
     this.metrics = metricsOf(this.store);
     this.empty.hidden = this.metrics.length > 0;
+    this.begin();
     const shown = this.shown();
     keyed(this.buttons, this.metrics, (m) => m.name, (m) => this.button(m.name), (chip, m) => {
       mark(chip, "aria-pressed", String(shown.includes(m.name)));
@@ -57,6 +56,42 @@ export class Curves {
       this.fetchSoon();
     }
     this.build();
+  }
+
+  change(name, on) {
+    this.how[name] = on;
+    this.rebuild();
+    this.moved?.();
+  }
+
+  /** Return what the user has chosen: the names of curves, the options that are switched on, and the only task, each or null. */
+  place() {
+    const how = HOW.filter((name) => this.how[name]);
+    return { chosen: this.chosen, how: this.touched || how.length ? how : null, only: this.only ?? null };
+  }
+
+  /** Show what `place` returned. */
+  restore({ chosen, how, only }) {
+    Object.assign(this, { chosen, only });
+    if (how) this.switchOn(how);
+    this.rebuild();
+    this.update();
+    this.fetchSoon(0);
+  }
+
+  /** Switch on these options, and all others off. */
+  switchOn(how) {
+    this.touched = true;
+    for (const [name, button] of this.tools) {
+      this.how[name] = how.includes(name);
+      mark(button, "aria-pressed", String(this.how[name]));
+    }
+  }
+
+  /** Curves of many tasks begin as their mean and range, which fit into a chart. */
+  begin() {
+    if (this.touched || !this.metrics.some((metric) => metric.tasks.length > MOST_CURVES)) return;
+    this.switchOn([MEAN]);
   }
 
   shown() {
@@ -71,6 +106,7 @@ export class Curves {
   /** Show only the curves of one task; if they are already the only ones, show those of all tasks again. */
   choose(task) {
     this.only = this.only === task ? null : task;
+    this.moved?.();
     for (const button of this.list.querySelectorAll(".values button")) mark(button, "aria-pressed", String(button.textContent === this.only));
     this.rebuild();
   }
@@ -82,6 +118,7 @@ export class Curves {
   toggle(name) {
     const shown = this.shown();
     this.chosen = shown.includes(name) ? shown.filter((n) => n !== name) : [...shown, name];
+    this.moved?.();
     this.update();
     this.fetchSoon(0);
   }
@@ -103,10 +140,12 @@ export class Curves {
       const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
       const about = [from, to, attemptsOf(this.store)];
       await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
+      this.failed = null;
       uPlot = await plotting();
       this.plot();
     } catch (error) {
       if (!error.kind) reportError(error); // an error without a kind is a bug of the page
+      this.failed = error.kind;
       this.versions = null; // fetch again after the next update of the store; a banner already says that the server is gone
     } finally {
       this.busy = false;
@@ -282,8 +321,15 @@ export class Curves {
       isEmpty &&= found == null;
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
-    const about = isEmpty ? (this.store.isLive() ? "no values yet" : "no values") : chart.metric.name === SPEED ? "30 s mean" : "";
-    say(chart.at, t == null ? about : `at ${clock(t)}`);
+    say(chart.at, t == null ? this.aboutNewest(chart, isEmpty) : `at ${clock(t)}`);
+  }
+
+  /** Say what the newest values of a chart are, or why there are none. */
+  aboutNewest({ metric, all }, isEmpty) {
+    const windows = metric.name === SPEED ? (all ?? []).map((one) => one.window).filter(Boolean) : [];
+    if (!isEmpty) return windows.length ? `mean over ${seconds(Math.max(...windows))}` : "";
+    if (this.failed === "gone" || this.failed === "refused") return "not fetched: the server does not answer";
+    return this.store.isLive() ? "no values yet" : "no values";
   }
 
   resize() {

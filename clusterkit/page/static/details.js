@@ -100,7 +100,7 @@ export class Network {
   update() {
     const cells = new Map(this.store.all("cell").map((cell) => [`${cell.source} ${cell.target}`, cell]));
     this.root.hidden = !cells.size;
-    const live = this.store.get("run")?.phase !== "over";
+    const live = this.store.isLive();
     const tasks = [...new Set([...cells.values()].flatMap((c) => [c.source, c.target]))].sort(byTask);
     const key = JSON.stringify([[...cells.values()], live, this.store.colors()]);
     if (key === this.shown) return;

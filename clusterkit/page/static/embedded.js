@@ -1,5 +1,7 @@
 // The data source of a report file: the document contains all data, and the data never changes.
 
+import { Matcher } from "./matching.js";
+
 const PAGE = 1000; // the default number of lines of an answer
 
 /** Create the data source of a report. If the report contains several runs, `#run/ID` in the address selects one. */
@@ -12,14 +14,15 @@ export function embeddedSource(all) {
   const entities = data.entities ?? {};
   const campaign = "campaign" in entities;
   const lines = (data.logs ?? []).map((line, index) => ({ ...line, cursor: String(index) }));
+  const matcher = new Matcher(lines.map((line) => line.text));
   return {
     live: false,
+    made: (data.config ?? all.config)?.made, // the wall time at which the report was made
     home: all.home ?? (data === all ? null : { href: "#", text: "The campaign" }),
     hrefOf: (run) => (run in (all.runs ?? {}) ? `#run/${encodeURIComponent(run)}` : null),
     place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
     config: async () => ({ version: "", ...data.config, control: false }),
     watch(store, tell) {
-      store.frozen = true;
       store.apply(entities, data.now ?? entities.run?.ended ?? 0, true);
       tell("embedded");
     },
@@ -28,13 +31,13 @@ export function embeddedSource(all) {
       if (data.files?.[path] == null) throw new Error(`${path} is not in this report; it is in the run's directory.`);
       return data.files[path];
     },
-    log: async (asked) => logOf(lines, asked),
+    log: async (asked) => logOf(lines, asked, asked.regex ? await matcher.matches(asked.grep) : null),
   };
 }
 
-/** Answer a query for log lines as a server would. */
-export function logOf(lines, asked) {
-  const keep = filterOf(asked);
+/** Answer a query for log lines as a server would. `matched` has the numbers of the lines that match a regular expression. */
+export function logOf(lines, asked, matched = null) {
+  const keep = filterOf(asked, matched);
   const limit = Number(asked.limit ?? PAGE);
   if (asked.before != null) return answer(lastOf(lines, Number(asked.before), keep, limit), lines, true);
   if (asked.from === "end") return answer(lastOf(lines, lines.length, keep, limit), lines, true);
@@ -65,13 +68,12 @@ function answer(found, lines, back = false) {
   };
 }
 
-function filterOf({ task, attempt, grep, regex }) {
-  const expression = regex ? new RegExp(grep) : null;
+function filterOf({ task, attempt, grep }, matched) {
   const wanted = grep?.toLowerCase();
   return (line) =>
     (line.skipped != null && !grep && (!task || !line.task || line.task === task)) ||
     (line.skipped == null &&
       (!task || line.task === task) &&
       (!attempt || line.attempt === Number(attempt)) &&
-      (!grep || (expression ? expression.test(line.text) : line.text.toLowerCase().includes(wanted))));
+      (!grep || (matched ? matched.has(Number(line.cursor)) : line.text.toLowerCase().includes(wanted))));
 }

@@ -46,16 +46,17 @@ export function after(s) {
   return s == null ? NONE : `${s < 0 ? "" : "+"}${seconds(s)}`;
 }
 
-/** Format a size in bytes, such as `690 MB`. */
+/** Format a size in bytes, such as `690 MiB`, in the units and with the digits of `clusterkit ps`. */
 export function bytes(n) {
   if (n == null) return NONE;
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let value = n;
   let i = 0;
-  while (n >= 999.5 && i < units.length - 1) {
-    n /= 1000;
+  while (value >= 1000 && i < units.length - 1) {
+    value /= 1024;
     i += 1;
   }
-  return `${i && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+  return `${i && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[i]}`;
 }
 
 /** Format a speed, such as `138`, `19.6` or `0.25`. */
@@ -94,6 +95,21 @@ export function moment(wall) {
   const d = new Date(wall * 1000);
   const two = (n) => String(n).padStart(2, "0");
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}`;
+}
+
+/** Format how long ago a wall time was, such as `5 min ago`; a time of other days as a date. Both are in seconds. */
+export function ago(wall, now) {
+  if (wall == null) return NONE;
+  const past = Math.max(0, now - wall);
+  if (past < 60) return "just now";
+  if (past < 3600) return `${Math.floor(past / 60)} min ago`;
+  if (past < 12 * 3600) return `${Math.floor(past / 3600)} h ago`;
+  return moment(wall);
+}
+
+/** Format the time of day of a wall time in milliseconds, such as `13:54:02`. */
+export function wallTime(milliseconds) {
+  return new Date(milliseconds).toTimeString().slice(0, 8);
 }
 
 /** Format a count with its noun, such as `1 task` or `2 tasks`. */

@@ -1,7 +1,7 @@
 // The top of a run's page: what the run is, its progress, and how it spent its time.
 
 import { copyButton, fill, h, keyed, mark, say, tell } from "./dom.js";
-import { count, moment, plural, seconds, share, speed } from "./format.js";
+import { count, moment, plural, seconds, share, speed, wallTime } from "./format.js";
 import { lazily } from "./store.js";
 
 const FACTS = [
@@ -42,6 +42,7 @@ export function toneOf(state) {
   return /^(starting|over|)$/.test(state) ? "quiet" : "wait";
 }
 
+const UNKNOWN = "not known";
 const GOODPUT = "Goodput is the share of the run's time that went into training steps whose results were kept.";
 
 export class Header {
@@ -99,11 +100,13 @@ export class Header {
   update() {
     const run = this.store.get("run");
     if (!run) return;
-    const word = run.now || run.state || run.phase;
-    const news = run.phase === "over" || /^(stalled|recovering)$/.test(word);
+    const known = this.store.isOver() || this.store.connection.known;
+    const word = known ? run.now || run.state || run.phase : UNKNOWN;
+    const news = !known || run.phase === "over" || /^(stalled|recovering)$/.test(word);
+    if (!news) say(this.spoken, ""); // an alert about what is past would be false
     if (news && this.pill.textContent && this.pill.textContent !== word) this.tell(word, run);
     say(this.pill, word);
-    this.pill.className = `pill ${toneOf(word)}`;
+    this.pill.className = `pill ${known ? toneOf(word) : "quiet"}`;
     say(this.program, run.program);
     say(this.about, [run.id, run.shape, run.strategy].filter(Boolean).join(" · "));
     mark(this.about, "title", `${run.command}\n${run.directory}\nbegan ${moment(run.wall)}`);
@@ -111,7 +114,7 @@ export class Header {
     const of = run.total == null ? "" : ` / ${count(run.total)}`;
     say(this.values.step, run.step == null ? "–" : `${count(run.step)}${of}`);
     say(this.values.speed, speed(run.speed));
-    this.values.speed.parentElement.hidden = run.phase === "over";
+    this.values.speed.parentElement.hidden = !this.store.isLive();
     for (const name of ["step", "goodput"]) this.values[name].parentElement.hidden = run.phase === "over" && run.step == null;
     say(this.values.restarts, count(run.restarts));
     say(this.names.restarts, run.restarts === 1 ? "restart" : "restarts");
@@ -119,17 +122,18 @@ export class Header {
     const saved = run.saved == null ? "none is saved" : `${count(run.saved)} is saved`;
     say(this.names.step, halts ? `last step; ${saved}` : "step");
     say(this.names.goodput, halts && run.unsaved ? `goodput; ${plural(run.unsaved, "step")} not saved` : "goodput");
-    say(this.names.time, run.phase === "over" ? "in total" : "so far");
-    say(this.text, run.text);
+    say(this.names.time, run.phase === "over" ? "in total" : known ? "so far" : "until then");
+    const asOf = this.source.made && run.phase !== "over" ? `As of ${moment(this.source.made)}: ` : "";
+    say(this.text, known ? asOf + run.text : `At ${wallTime(this.store.connection.since)} it was ${run.now || run.phase}: ${run.text}`);
     say(this.heading, run.heading);
     const error = run.error.join("\n");
     tell(this.why, error && run.is_error ? "" : run.why);
     say(this.error, error);
     this.error.hidden = !error;
-    this.heading.hidden = this.reason.hidden = !run.why && !error;
-    tell(this.todo, run.todo);
-    this.brief.hidden = !run.todo;
-    keyed(this.commands, run.commands, (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
+    this.heading.hidden = this.reason.hidden = !known || (!run.why && !error);
+    tell(this.todo, known ? run.todo : "Ask the run itself what it does now.");
+    this.brief.hidden = known && !run.todo;
+    keyed(this.commands, known ? run.commands : [`clusterkit ps ${run.id}`], (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
     this.showLinks();
     this.showGoodput();
     this.tick();
@@ -163,7 +167,7 @@ export class Header {
   showLinksNow() {
     const run = this.store.get("run");
     if (!run) return;
-    const asks = this.source.live && run.phase !== "over" && globalThis.Notification?.permission === "default";
+    const asks = this.source.live && this.store.isLive() && globalThis.Notification?.permission === "default";
     const key = `${run.tensorboard} ${run.exit_code} ${asks}`;
     if (key === this.linked) return;
     this.linked = key;

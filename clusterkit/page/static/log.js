@@ -45,10 +45,10 @@ export class Log {
   runChanged() {
     const run = this.store.get("run");
     if (!run) return;
-    this.tools.live(this.source.live && run.phase !== "over");
+    this.tools.live(this.source.live && this.store.isLive());
     if (this.begun) return;
     this.begun = true;
-    this.open({ from: "end" }, this.source.live && run.phase !== "over");
+    this.open({ from: "end" }, this.source.live && this.store.isLive());
   }
 
   /** Show the lines of another query. */
@@ -81,6 +81,7 @@ export class Log {
     }
     if (turn !== this.turn) return;
     this.tools.problem("");
+    this.failed = "";
     this.lines.set(answer, back);
     this.search(this.found, false);
     this.draw();
@@ -105,8 +106,12 @@ export class Log {
   }
 
   fail(error) {
-    if (error.kind === "wrong" || error instanceof SyntaxError) this.tools.problem(error.message);
-    else say(this.empty, error.message);
+    if (error.kind === "wrong" || error instanceof SyntaxError) return this.tools.problem(error.message);
+    // Lines of another query must not stand below this one.
+    this.lines.clear();
+    this.failed = `${error.message} These lines can't be shown.`;
+    this.draw();
+    return undefined;
   }
 
   /** Scroll to a moment, so that some lines before it are visible, too. */
@@ -285,7 +290,7 @@ export class Log {
     const { lines } = this.lines;
     const none = !lines.length;
     this.empty.hidden = !none;
-    if (none) say(this.empty, this.asked.grep ? "No line matches the filter." : this.store.isLive() ? "The tasks have written nothing yet." : "The tasks wrote nothing.");
+    if (none) say(this.empty, this.failed ? this.failed : this.asked.grep ? "No line matches the filter." : this.store.isLive() ? "The tasks have written nothing yet." : "The tasks wrote nothing.");
     this.space.style.setProperty("height", `${lines.length * ROW}px`);
     const first = Math.max(0, Math.floor(this.view.scrollTop / ROW) - SPARE);
     const last = Math.min(lines.length, Math.ceil((this.view.scrollTop + this.view.clientHeight) / ROW) + SPARE);

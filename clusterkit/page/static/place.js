@@ -1,5 +1,5 @@
 // Keeps what a run's page shows in its address, so that a link, the Back button and a reload restore the chosen moment, the
-// zoomed range and the log lines.
+// zoomed range, the curves and the log lines.
 
 import { filterOf } from "./log_lines.js";
 import { query } from "./source.js";
@@ -8,11 +8,12 @@ const PAUSE = 300; // milliseconds; how long to wait after the last change
 
 export class Place {
   /** `choose(moment)` shows the story of a moment; `choose(null)` shows the latest story. */
-  constructor(store, timeline, log, choose) {
-    Object.assign(this, { store, timeline, log, choose });
+  constructor(store, timeline, log, curves, choose) {
+    Object.assign(this, { store, timeline, log, curves, choose });
     store.onValue(["run"], () => store.get("run")?.id, () => location.search && this.open());
     timeline.on((what) => what !== "cursor" && this.changed());
     log.moved = () => this.changed();
+    curves.moved = () => this.changed();
     addEventListener("popstate", () => this.open());
   }
 
@@ -20,6 +21,8 @@ export class Place {
   open() {
     if (!this.store.get("run")) return;
     const { timeline, log } = this;
+    const asked = new URLSearchParams(location.search);
+    this.curves.restore({ chosen: listOf(asked, "curve"), how: listOf(asked, "how"), only: asked.get("only") });
     const { task, attempt, log: text = "", at, zoom } = Object.fromEntries(new URLSearchParams(location.search));
     const t = Number.isFinite(Number(at ?? NaN)) ? Number(at) : null;
     timeline.reset();
@@ -40,8 +43,13 @@ export class Place {
     const { range, chosen } = this.timeline;
     const { task, attempt, grep, regex } = this.log.asked;
     const zoom = range?.map((u) => this.timeline.toT(u).toFixed(2)).join("~");
-    const found = query({ task, attempt, log: regex ? `/${grep}/` : grep, at: chosen?.toFixed(2), zoom });
-    return found && `?${found}`;
+    const found = new URLSearchParams(query({ task, attempt, log: regex ? `/${grep}/` : grep, at: chosen?.toFixed(2), zoom }));
+    const curves = this.curves.place();
+    for (const [name, values] of [["curve", curves.chosen], ["how", curves.how], ["only", curves.only && [curves.only]]]) {
+      for (const value of values ?? []) found.append(name, value);
+      if (values && !values.length) found.append(name, ""); // chosen, but none
+    }
+    return found.size ? `?${found}` : "";
   }
 
   changed() {
@@ -52,4 +60,9 @@ export class Place {
       this.settled = now;
     }, PAUSE);
   }
+}
+
+/** Return the values of a parameter; null if the address does not have it. */
+function listOf(asked, name) {
+  return asked.has(name) ? asked.getAll(name).filter(Boolean) : null;
 }

@@ -50,12 +50,13 @@ export class RunPage {
       choose(moment);
       lanes.root.scrollIntoView({ block: "nearest" });
     };
+    const curves = new Curves(store, source, timeline);
     const time = h(
       "section",
       { class: "time", "aria-labelledby": "h-time" },
       h("div", { class: "head" }, h("h2", { id: "h-time" }, "Tasks over time"), key(store), zoomTools(timeline)),
       lanes.root,
-      new Curves(store, source, timeline).root,
+      curves.root,
     );
     const side = h("div", { class: "side" }, story.root, new Tasks(store, actions, openLog).root);
     const pairs = [
@@ -63,7 +64,7 @@ export class RunPage {
       [new Network(store, actions), new Stalls(store, source)],
     ];
     const more = pairs.map((pair) => h("div", { class: "duo" }, pair.map((one) => one.root)));
-    if (source.live) new Place(store, timeline, log, (moment) => story.choose(moment));
+    if (source.live) new Place(store, timeline, log, curves, (moment) => story.choose(moment));
     const main = h("main", { class: "run" }, time, side, log.root, more, new Job(store).root);
     this.root = h("div", { class: "page" }, new Header(store, source).root, main);
   }

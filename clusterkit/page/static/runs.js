@@ -2,9 +2,9 @@
 
 import { Actions } from "./actions.js";
 import { fill, h, keyed, mark, say } from "./dom.js";
-import { count, metric, moment, plural, seconds } from "./format.js";
+import { ago, count, metric, moment, plural, seconds } from "./format.js";
 import { toneOf } from "./header.js";
-import { MOST_COMPARED } from "./source.js";
+import { MOST_COMPARED, query } from "./source.js";
 
 export class RunsPage {
   constructor(store, source, config) {
@@ -12,12 +12,14 @@ export class RunsPage {
     const actions = new Actions(source, store, config.control);
     this.remove = actions.possible && h("button", { class: "small bad", type: "button", hidden: true, onclick: () => actions.ask("remove", [...this.chosen]) }, "Remove …");
     document.title = "Runs · clusterkit";
-    this.filter = h("input", { type: "search", placeholder: "Filter: program, id or state", "aria-label": "Filter the runs", oninput: () => this.update() });
-    this.states = h("select", { "aria-label": "State of the runs that are shown", onchange: () => this.update() });
-    this.grouping = h("select", { "aria-label": "How the runs are grouped", onchange: () => this.update() }, GROUPS.map(([key, name]) => h("option", { value: key }, name)));
+    this.filter = h("input", { type: "search", placeholder: "Filter: program, id or state", "aria-label": "Filter the runs", oninput: () => this.changed() });
+    this.states = h("select", { "aria-label": "State of the runs that are shown", onchange: () => this.changed() });
+    this.grouping = h("select", { "aria-label": "How the runs are grouped", onchange: () => this.changed() }, GROUPS.map(([key, name]) => h("option", { value: key }, name)));
     this.compare = h("a", { class: "home", hidden: true }, "Compare");
     this.chosen = new Set();
     this.sort = { key: "wall", by: -1 };
+    this.most = AT_ONCE;
+    this.more = h("button", { class: "small", type: "button", hidden: true, onclick: () => this.showMore() });
     this.runs = table([...COLUMNS.map(([name]) => name), ""], (at) => this.sortBy(KEYS[at]));
     this.campaigns = table(["campaign", "state", "program", "began", "runs", "failed", ""]);
     this.empty = h("p", { class: "empty" });
@@ -26,10 +28,46 @@ export class RunsPage {
       "div",
       { class: "page" },
       h("header", { class: "list" }, h("h1", null, "clusterkit"), this.remove, this.compare, this.states, this.grouping, this.filter),
-      h("main", { class: "stack" }, h("section", { "aria-labelledby": "h-runs" }, h("div", { class: "head" }, h("h2", { id: "h-runs" }, "Runs")), this.runs.root, this.empty), this.ofCampaigns),
+      h("main", { class: "stack" }, h("section", { "aria-labelledby": "h-runs" }, h("div", { class: "head" }, h("h2", { id: "h-runs" }, "Runs")), this.runs.root, this.more, this.empty), this.ofCampaigns),
     );
+    this.restore();
+    addEventListener("popstate", () => this.restore());
     store.on(["run"], () => this.update());
     store.on(["campaign"], () => this.updateCampaigns());
+  }
+
+  /** Show the filter, the state, the groups and the order that the address names. */
+  restore() {
+    const asked = new URLSearchParams(location.search);
+    this.filter.value = asked.get("filter") ?? "";
+    this.wantedState = asked.get("state") ?? "";
+    const group = asked.get("group");
+    if (GROUPS.some(([key]) => key === group)) this.grouping.value = group;
+    const [key, way] = (asked.get("sort") ?? "").split(" ");
+    if (KEYS.includes(key)) this.sort = { key, by: way === "up" ? 1 : -1 };
+    this.showOrder();
+    this.update();
+  }
+
+  /** Keep what the user chose in the address, without a new entry in the history. */
+  changed() {
+    this.most = AT_ONCE;
+    this.wantedState = this.states.value;
+    const { key, by } = this.sort;
+    const usual = key === "wall" && by < 0;
+    const found = query({
+      filter: this.filter.value,
+      state: this.wantedState,
+      group: this.grouping.value === GROUPS[0][0] ? null : this.grouping.value || "none",
+      sort: usual ? null : `${key} ${by > 0 ? "up" : "down"}`,
+    });
+    history.replaceState(history.state, "", location.pathname + (found && `?${found}`));
+    this.update();
+  }
+
+  showMore() {
+    this.most += AT_ONCE;
+    this.update();
   }
 
   update() {
@@ -40,8 +78,12 @@ export class RunsPage {
     this.showChosen();
     const states = [...new Set(all.map((row) => row.state))].sort();
     keyed(this.states, ["", ...states], (state) => state, (state) => h("option", { value: state }, state || "all states"));
+    if (this.wantedState !== this.states.value && ["", ...states].includes(this.wantedState)) this.states.value = this.wantedState;
     const wanted = this.filter.value.toLowerCase();
-    const rows = all.filter((row) => (!this.states.value || row.state === this.states.value) && `${row.id} ${row.program} ${row.state} ${row.shape} ${row.part_of}`.toLowerCase().includes(wanted));
+    const found = all.filter((row) => (!this.states.value || row.state === this.states.value) && `${row.id} ${row.program} ${row.state} ${row.shape} ${row.part_of}`.toLowerCase().includes(wanted));
+    const rows = found.slice(0, this.most);
+    this.more.hidden = rows.length === found.length;
+    say(this.more, `Show more of ${plural(found.length, "run")}`);
     this.empty.hidden = rows.length > 0;
     const known = this.store.kinds.has("run") || this.answered;
     say(this.empty, all.length ? "No run matches the filter." : known ? "There are no runs yet. Start one with: clusterkit up PROGRAM" : "Loading …");
@@ -70,8 +112,14 @@ export class RunsPage {
 
   sortBy(key) {
     this.sort = { key, by: key === this.sort.key ? -this.sort.by : ["metric", "wall", "seconds", "step", "restarts"].includes(key) ? -1 : 1 };
-    this.runs.heads.forEach((head, at) => mark(head, "aria-sort", KEYS[at] !== key ? null : this.sort.by > 0 ? "ascending" : "descending"));
-    this.update();
+    this.showOrder();
+    this.changed();
+  }
+
+  /** Mark the column by which the runs are sorted. */
+  showOrder() {
+    const { key, by } = this.sort;
+    this.runs.heads.forEach((head, at) => mark(head, "aria-sort", KEYS[at] !== key ? null : by > 0 ? "ascending" : "descending"));
   }
 
   /** Called after an answer of the server, even if the lists are empty. */
@@ -90,7 +138,8 @@ export class RunsPage {
 /** The columns of the list of runs, each with the field to sort by. Narrow windows don't show the last columns. */
 const COLUMNS = [["run", "id"], ["state", "state"], ["program", "program"], ["metric", "metric"], ["began", "wall"], ["took", "seconds"], ["step", "step"], ["restarts", "restarts"], ["tasks", "shape"]]; // prettier-ignore
 const KEYS = COLUMNS.map(([, key]) => key);
-const GROUPS = [["part_of", "by campaign and exam"], ["program", "by program"], ["", "not grouped"]]; // prettier-ignore
+const GROUPS = [["part_of", "by campaign and exam"], ["program", "by program"], ["none", "not grouped"]]; // prettier-ignore
+const AT_ONCE = 100; // the number of runs that are shown at first, and more each time
 
 /** Insert a heading row before each group of rows, in the order of their first rows. Rows without a group come first. */
 function grouped(rows, by) {
@@ -146,9 +195,10 @@ function showRow(tr, state, texts) {
 function showRun(tr, row) {
   const { program, shape, wall, step, restarts, text } = row;
   const final = row.metric ? `${row.metric[0]} ${metric(row.metric[1])}` : "–";
-  showRow(tr, row.state, [program, final, moment(wall), seconds(row.seconds), count(step), count(restarts), shape, text]);
+  showRow(tr, row.state, [program, final, ago(wall, Date.now() / 1000), seconds(row.seconds), count(step), count(restarts), shape, text]);
   mark(tr.lastElementChild, "title", text);
   mark(tr.rest[0], "title", program);
+  mark(tr.rest[2], "title", moment(wall));
 }
 
 function makeCampaign(row) {

@@ -70,7 +70,7 @@ export function attemptsOf(store) {
 /** Return a curve as {u, v, again, low, high}, with nulls in gaps. `again` has only values of steps that were repeated. */
 export function curveOf(metric, points, timeline) {
   const p = metric === SPEED ? speedOf(points) : points;
-  const curve = { u: [], v: [], again: [], low: [], high: [] };
+  const curve = { u: [], v: [], again: [], low: [], high: [], window: p.window };
   for (let i = 0; i < p.t.length; i += 1) {
     const u = timeline.toU(p.t[i]);
     const last = curve.u.at(-1);
@@ -88,6 +88,7 @@ function speedOf({ t, v, again }) {
   const found = { t: [], v: [], again: [] };
   const put = (i, value) => [found.t.push(t[i]), found.v.push(value), found.again.push(again?.[i] ?? 0)];
   const window = Math.max((t.at(-1) - t[0]) / 80, 0.5);
+  found.window = window;
   let from = 0;
   for (let i = 0; i < t.length; i += 1) {
     if (v[i] === null) put(i, null);
@@ -147,10 +148,10 @@ export function valueAt(curve, u) {
   return low ? curve.v[low - 1] : null;
 }
 
-/** Return the newest value, as the task's row shows it. The speed is null while no steps are reported. */
+/** Return the newest value, as the task's row shows it; of the speed, the curve's own. It is null while no steps are reported. */
 export function newest(metric, curve, row, run) {
   const last = curve.v.at(-1);
-  if (metric === SPEED) return run?.speed === null ? null : (row?.speed ?? last);
+  if (metric === SPEED) return run?.speed === null ? null : last;
   if (row && ["step", "cpu", "memory"].includes(metric)) return row[metric];
   return row && metric in row.metrics ? row.metrics[metric] : curve.v.findLast((v) => v != null);
 }

@@ -1,8 +1,8 @@
 // The source of the page's data: a dashboard's server, or the data that is embedded in a report file.
 
-import { openAccess } from "./access.js";
+import { Access } from "./access.js";
 import { embeddedSource } from "./embedded.js";
-import { follow } from "./events.js";
+import { Follower } from "./tabs.js";
 
 /** A failed request. `kind` is refused, missing, gone (the server does not answer) or wrong. */
 export class SourceError extends Error {
@@ -15,7 +15,7 @@ export class SourceError extends Error {
 /** Return the source of this document's data. */
 export async function openSource() {
   const element = document.getElementById("embedded");
-  return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname, await openAccess());
+  return element ? embeddedSource(JSON.parse(element.textContent)) : new LiveSource(location.pathname, new Access());
 }
 
 async function ask(access, path, options) {
@@ -49,19 +49,15 @@ async function errorOf(answer) {
 
 const LONGEST_WAIT = 15000; // milliseconds; the maximum time between attempts to reach a server
 
-/** Call `go` after a delay that grows with `failures`, or when the page gets the focus. Returns a function to cancel. */
+/** Call `go` after a delay that grows with `failures`, or when the page gets the focus. */
 function again(failures, go) {
-  const stop = () => {
+  const now = () => {
     clearTimeout(timer);
     removeEventListener("focus", now);
-  };
-  const now = () => {
-    stop();
     go();
   };
   const timer = setTimeout(now, Math.min(500 * 2 ** failures, LONGEST_WAIT));
   addEventListener("focus", now);
-  return stop;
 }
 
 export function query(values) {
@@ -92,6 +88,7 @@ class LiveSource {
   constructor(path, access) {
     this.live = true;
     this.access = access;
+    this.follower = new Follower(access);
     this.home = { href: "/", text: "All runs" };
     this.place = placeOf(path);
     this.base = baseOf(this.place.id ?? "");
@@ -106,16 +103,55 @@ class LiveSource {
     return ask(this.access, path, options);
   }
 
-  config() {
-    return this.ask("/api/config");
+  async config() {
+    const config = await this.ask("/api/config");
+    return { ...config, control: config.control && Boolean(this.access.keys?.control) };
   }
 
-  /** Keep the store up to date. `tell(state, text)` gets a state such as connected, over, reconnecting, gone or missing. */
+  /** Keep the store up to date. `tell(state, text)` gets the states of connection.js, and refused or missing at the beginning. */
   watch(store, tell) {
-    if (this.place.page === "run") return new RunStream(this.access, this.base, store, tell).open();
+    if (this.place.page === "run") return this.watchRun(store, tell);
     if (this.place.page === "compare") return this.watchMany(store, tell);
     const paths = { runs: ["/api/runs", "/api/campaigns"], campaign: [`/api/campaign/${encodeURIComponent(this.place.id)}`] };
     return poll((path) => this.ask(path), paths[this.place.page], store, tell);
+  }
+
+  async watchRun(store, tell, failures = 0) {
+    let first;
+    try {
+      first = await this.ask(`${this.base}/entities`);
+    } catch (error) {
+      if (error.kind === "refused" || error.kind === "missing") return tell(error.kind, error.message);
+      tell(failures > 3 ? "gone" : "reconnecting", error.message);
+      return again(failures, () => this.watchRun(store, tell, failures + 1));
+    }
+    this.named(first.entities.run?.id);
+    store.apply(first.entities, first.now, true);
+    tell("connected");
+    const end = this.follower.start({ run: this.place.id, from: String(first.offset) }, ({ state, event, data }) => {
+      if (state) this.became(state, tell);
+      else if (event === "data") store.apply(data.set, data.now);
+      else if (event === "refused") {
+        end(); // nothing more is to be known of the run
+        tell("removed");
+      }
+    });
+    return end;
+  }
+
+  /** Go on with the whole id of a run whose id was shortened in the address. */
+  named(id) {
+    if (!id || id === this.place.id) return;
+    this.place.id = id;
+    this.base = baseOf(id);
+    history.replaceState(history.state, "", this.hrefOf(id) + location.search);
+  }
+
+  /** Pass on the state of the connection; the token is in the browser's storage only while there is one. */
+  became(state, tell) {
+    if (state === "connected") this.access.proved().catch(() => null);
+    else if (state !== "lagging") this.access.lost();
+    tell(state);
   }
 
   /** Keep all compared runs up to date, until each of them is over or does not exist. */
@@ -152,68 +188,16 @@ class LiveSource {
 
   /** Follow the log from a cursor. `over` is called when the log is complete. Returns a function that stops following. */
   followLog(asked, cursor, take, over) {
-    let end = null;
-    let stop = () => null;
-    let failures = 0;
-    let from = cursor;
-    const heard = (data) => {
-      failures = 0;
-      from = data.next ?? from;
-      take(data);
-    };
-    const open = () => {
-      const lost = () => (stop = again((failures += 1), open));
-      end = follow(this.access, `${this.base}/log/stream?${query({ ...asked, from })}`, { heard, over, lost });
-    };
-    open();
-    return () => {
-      stop();
-      end();
-    };
+    return this.follower.start({ run: this.place.id, log: query(asked), from: cursor }, ({ event, data }) => {
+      if (event === "data") take(data);
+      else if (event) over();
+    });
   }
 
   /** Request an action on the page's run, or on the run that is named. */
   act(body, run) {
     const headers = { "Content-Type": "application/json" };
     return this.ask(`${run ? baseOf(run) : this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
-  }
-}
-
-/** Receives the changes of a run, and reconnects when the connection is lost. */
-class RunStream {
-  constructor(access, base, store, tell) {
-    Object.assign(this, { access, base, store, tell });
-    this.failures = 0;
-  }
-
-  open() {
-    follow(this.access, `${this.base}/stream${this.offset ? `?from=${this.offset}` : ""}`, {
-      opened: () => {
-        this.failures = 0;
-        this.tell("connected");
-      },
-      heard: ({ set, now }, id) => {
-        this.store.apply(set, now, !this.offset); // the first message has all entities
-        this.offset = id || "0";
-      },
-      over: () => this.tell("over"),
-      lost: (answer) => this.again(answer),
-    });
-    return this;
-  }
-
-  /** Show what is wrong, and reconnect if that can help. */
-  async again(answer) {
-    this.failures += 1;
-    const { kind, message } = answer ? await refusal(answer) : {};
-    if (kind === "missing" && this.offset) {
-      Object.assign(this.store, { clock: { now: this.store.now() }, frozen: true });
-      return this.tell("removed");
-    }
-    if (kind === "missing" || (kind === "refused" && !this.offset)) return this.tell(kind, message);
-    this.tell(kind === "refused" ? "renewed" : this.failures > 3 ? "gone" : "reconnecting");
-    again(this.failures, () => this.open());
-    return undefined;
   }
 }
 
@@ -225,17 +209,19 @@ function orNothing(error) {
 /** Request the paths every 2 seconds until `isOver()`. */
 function poll(ask, paths, store, tell, isOver = () => false) {
   let failures = 0;
+  let known = false;
   const once = async () => {
     try {
       const answers = await Promise.all(paths.map((path, i) => (i ? ask(path).catch(orNothing) : ask(path))));
       store.apply(Object.assign({}, ...answers.map((answer) => answer.entities)), null, true);
       failures = 0;
+      known = true;
       tell("connected");
       if (isOver()) return tell("over");
     } catch (error) {
       failures += 1;
-      if (error.kind === "refused" || error.kind === "missing") return tell(error.kind, error.message);
-      tell(error.kind === "wrong" ? "wrong" : failures > 3 ? "gone" : "reconnecting", error.message);
+      if (!known && (error.kind === "refused" || error.kind === "missing")) return tell(error.kind, error.message);
+      tell({ refused: "unknown", missing: "removed", wrong: "wrong" }[error.kind] ?? (failures > 3 ? "gone" : "reconnecting"), error.message);
     }
     if (failures) again(failures, once);
     else setTimeout(once, 2000);

@@ -1,13 +1,16 @@
 // The entities that the page has received: a map from keys to entities, with subscriptions to changes of certain kinds.
 
+import { Connection } from "./connection.js";
+
 export class Store {
+  connection = new Connection();
+
   constructor() {
     this.kinds = new Map();
     this.wants = [];
     this.changed = new Set();
     this.scheduled = false;
     this.clock = null;
-    this.frozen = false; // true if nothing changes any more, so time must stand still, too
     this.filled = new Promise((resolve) => (this.noteFilled = resolve)); // resolved when the store gets its first entities
   }
 
@@ -63,9 +66,23 @@ export class Store {
     return this.all("task").map((row) => `${row.task} ${row.color}`).join();
   }
 
-  /** Return whether the run can still change. */
+  /** Set the state of the connection, on which all parts of the page depend. Time stands still while it is not known. */
+  become(state, text) {
+    const now = this.now();
+    if (!this.connection.become(state, text)) return;
+    if (this.clock) this.clock = { now, at: performance.now() };
+    this.changed.add("run");
+    this.schedule();
+  }
+
+  /** Return whether the run is over, so that nothing of it changes any more. */
+  isOver() {
+    return this.get("run")?.phase === "over";
+  }
+
+  /** Return whether the run goes on, as far as is known now. */
   isLive() {
-    return this.get("run")?.phase !== "over";
+    return !this.isOver() && this.connection.known;
   }
 
   /** Return the number of seconds since the run began; of an ended run, its duration. */
@@ -73,7 +90,7 @@ export class Store {
     const run = this.get("run");
     if (run?.ended != null) return run.ended;
     if (!this.clock) return 0;
-    const live = !this.frozen && run && run.phase !== "over";
+    const live = run && this.isLive() && this.connection.state !== "embedded";
     return this.clock.now + (live ? Math.min(performance.now() - this.clock.at, 5000) / 1000 : 0);
   }
 

@@ -7,6 +7,11 @@ import { lazily } from "./store.js";
 const BEFORE = 1; // seconds; moments up to this long before or after a story still belong to it
 const AROUND = 30; // seconds; for a moment without a story, marks within this time of it are shown
 
+/** Say of a run that is not over that nothing has failed, as far as is known. */
+function soFar(store) {
+  return store.connection.known ? "Nothing has failed so far" : "Nothing had failed when the connection was lost";
+}
+
 /** Return the story that a moment belongs to, or undefined. */
 export function storyAt(stories, t) {
   const within = stories.filter((s) => t >= s.at - BEFORE && t <= lastOf(s) + BEFORE);
@@ -58,7 +63,7 @@ export class Story {
     this.back.hidden = !this.chosen;
     const stall = this.chosen ? null : this.stall();
     const story = this.chosen ? storyAt(stories, this.chosen.t) : stories.at(-1);
-    const key = JSON.stringify([story, stall, this.chosen, story ? null : this.waits()]);
+    const key = JSON.stringify([story, stall, this.chosen, story ? null : this.waits(), this.store.connection.known]);
     if (key === this.shown) return;
     this.shown = key;
     this.log.hidden = !story && !stall && !this.chosen;
@@ -75,7 +80,7 @@ export class Story {
   }
 
   tellStall(stall) {
-    say(this.title, `${clock(stall.since)} · Stalled since then`);
+    say(this.title, `${clock(stall.since)} · ${this.store.connection.known ? "Stalled since then" : "Stalled when the connection was lost"}`);
     this.target = { t: stall.at };
     const verdicts = stall.tasks.map(([task, verdict]) => lineOf({ text: `${task} ${verdict}`, kind: "" }, ""));
     const noticed = lineOf({ text: verdicts.length ? "The stall was noticed" : stall.text, kind: "warning" }, after(stall.at - stall.since));
@@ -84,13 +89,13 @@ export class Story {
   }
 
   tell(story) {
-    const recovered = story.planned != null && story.seconds != null;
+    const recovered = story.kind === "recovery" && story.seconds != null;
     say(this.title, `${clock(story.at)} · ${recovered ? "Recovered: " : ""}${story.title}`);
     this.target = { t: this.chosen?.t ?? story.at, task: story.log?.[0], attempt: story.log?.[1] };
     const lines = story.lines.filter((line, at) => at > 0 || story.lines.length === 1 || line.text !== story.title);
     fill(this.list, lines.map((line) => lineOf(line, line.at === story.at ? clock(line.at) : after(line.at - story.at))));
     const said = [];
-    if (story.seconds != null) said.push(`first new step after ${seconds(story.seconds)}`);
+    if (story.seconds != null && story.kind !== "failure") said.push(`${story.went_on ? "all tasks up again" : "first new step"} after ${seconds(story.seconds)}`);
     if (story.lost) said.push(`${plural(story.lost, "step")} lost`);
     if (story.checkpoint) said.push(`from ${nameOf(story.checkpoint)}`);
     say(this.numbers, said.join(" · "));
@@ -120,8 +125,8 @@ export class Story {
 
   tellNothing() {
     const run = this.store.get("run");
-    const starting = run?.phase === "starting";
-    say(this.title, starting ? "Starting" : run?.phase === "over" ? (run.state === "lost" ? "No task failed" : "Nothing failed") : "Nothing has failed so far");
+    const starting = run?.phase === "starting" && this.store.isLive();
+    say(this.title, starting ? "Starting" : run?.phase === "over" ? (run.state === "lost" ? "No task failed" : "Nothing failed") : soFar(this.store));
     this.target = null;
     const waits = starting ? this.waits() : [];
     fill(
@@ -141,7 +146,7 @@ function lineOf(line, time) {
   return h("li", { class: line.kind || null }, at, h("span", null, line.text));
 }
 
-/** The table of recoveries: a row for each story, the longest recovery first. */
+/** The table of incidents: a row for each story, the costliest first. */
 export class Recoveries {
   constructor(store, choose) {
     this.store = store;
@@ -153,7 +158,7 @@ export class Recoveries {
     this.root = h(
       "section",
       { class: "recoveries", "aria-labelledby": "h-recoveries" },
-      h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Recoveries")),
+      h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Incidents, the longest first")),
       h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-labelledby": "h-recoveries" }, this.table, this.empty),
     );
     const update = lazily(() => this.update());
@@ -162,14 +167,14 @@ export class Recoveries {
   }
 
   update() {
-    const cost = (story) => story.seconds ?? Infinity; // a recovery without a new step counts as the longest
+    const cost = (story) => story.seconds ?? (story.kind === "fault" ? 0 : Infinity); // a failure without a new step counts as the longest
     const stories = this.store.all("story").sort((a, b) => cost(b) - cost(a) || a.at - b.at);
     const key = JSON.stringify(stories);
     this.table.hidden = !stories.length;
     this.empty.hidden = stories.length > 0;
     const { phase, state } = this.store.get("run") ?? {};
     const none = state === "lost" ? "No task failed" : "Nothing failed";
-    say(this.empty, phase === "over" ? `${none}, and nothing was broken on purpose.` : "Nothing has failed so far.");
+    say(this.empty, phase === "over" ? `${none}, and nothing was broken on purpose.` : soFar(this.store));
     if (key === this.shown) return;
     this.shown = key;
     fill(this.body, stories.map((story) => this.row(story)));

@@ -26,7 +26,7 @@ export class Tasks {
 
   update() {
     const run = this.store.get("run");
-    const live = Boolean(run) && run.phase !== "over";
+    const live = Boolean(run) && this.store.isLive();
     const rows = this.store.all("task").sort((a, b) => byTask(a.task, b.task));
     this.empty.hidden = rows.length > 0;
     const [head] = this.table.children;
@@ -36,7 +36,7 @@ export class Tasks {
     this.shownLive = live;
     this.root.classList.toggle("over", !live);
     fill(this.tools, live ? this.actions.forRun() : null);
-    tell(this.note, live ? this.actions.absent : "");
+    tell(this.note, live ? this.actions.absent : this.store.isOver() ? "" : "These are the last known states.");
     this.note.hidden = !this.note.textContent;
   }
 
