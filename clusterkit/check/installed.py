@@ -67,6 +67,8 @@ def is_in(module: str, places: Iterable[Path]) -> bool:
 
 def is_installed(module: str) -> bool:
     """Return whether a top-level module can be imported from this environment."""
+    if module in sys.stdlib_module_names or module == "clusterkit":
+        return True
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError, AttributeError, OSError):  # a module in a state that nobody expects
