@@ -132,9 +132,10 @@ def _directory(name: str) -> Path | None:
     top, *parts = name.split(".")
     with suppress(ImportError, ValueError, AttributeError, OSError):
         spec = importlib.util.find_spec(top) if top else None
-        locations = list(spec.submodule_search_locations or ()) if spec is not None else []
-        place = Path(locations[0], *parts) if len(locations) == 1 else None
-        if place is not None and (place / "__init__.py").is_file():
+        # A package that has been imported, as in a notebook, may have added to the places of its modules.
+        file = Path(spec.origin) if spec is not None and spec.origin is not None else Path()
+        place = file.parent.joinpath(*parts)
+        if file.name == "__init__.py" and (place / "__init__.py").is_file():
             return place
     return None
 

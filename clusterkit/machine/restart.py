@@ -26,7 +26,8 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
     if job.shape is Shape.MULTI_WORKER:
         return job.cluster  # peers refuse a task that restarts alone: TensorFlow's "incarnation" error
     if task.type is TaskType.PS:
-        return frozenset({task, job.leader})  # the coordinator has to restore the variables that a ps held
+        # The coordinator has to restore the variables that a ps held. A damaged job may have no training task.
+        return frozenset({task, *job.training[:1]})
     return frozenset({task})
 
 

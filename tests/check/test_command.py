@@ -63,16 +63,19 @@ def test_what_fails_in_every_run_makes_it_1(ck: Clusterkit, program: Callable[[s
     assert said.startswith(f"{program('prnt(1)')}:1: error: The name prnt is not defined anywhere")
 
 
-def test_up_starts_a_program_with_such_an_error(clusterkit: Start, program: Callable[[str], Path]) -> None:
+def test_up_starts_a_program_with_such_an_error_if_it_is_told_to(
+    clusterkit: Start, program: Callable[[str], Path]
+) -> None:
     """The check may be mistaken about packages that it does not read; the failure is the program's own."""
-    command = clusterkit("up", "--start", "cold", "--restart", "never", program("print('begins')\nprnt(1)\n"))
+    options = ("--no-check", "--start", "cold", "--restart", "never")
+    command = clusterkit("up", *options, program("print('begins')\nprnt(1)\n"))
     assert command.wait(40) == 1
     assert "begins" in command.output
     assert "NameError: name 'prnt' is not defined" in command.output
 
 
 def test_invalid_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
-    """It is the only error with which `up` starts nothing."""
+    """It is the only error with which `up` starts nothing, whatever it is told."""
     said = ck("check", program(BROKEN), code=1).out
     assert said.startswith(f"{program(BROKEN)}:1: error: This is not valid Python: invalid syntax.")
     assert said.endswith(" [syntax-error]\n1 error.\n")

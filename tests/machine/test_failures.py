@@ -120,12 +120,12 @@ def test_a_program_that_fails_in_the_same_way_is_started_twice(
 def test_a_usage_error_is_not_restarted(up: Start, tmp_path: Path, program: str, arguments: list[str]) -> None:
     """One attempt, one traceback, and how to try again nevertheless; with a budget of the user's it is tried."""
     (tmp_path / "train.py").write_text(program + "\n")
-    run = up("--workers", "2", tmp_path / "train.py", *arguments)
+    run = up("--workers", "2", "--no-check", tmp_path / "train.py", *arguments)
     assert run.wait(30) == 1
     assert attempts(run) == {"worker:0": 1, "worker:1": 1}
     assert run.result["usage_error"]
     assert "A restart would read the same. To try anyway: --restart-budget 1" in run.output
-    again = ("--workers", "2", "--restart-backoff", "0.05", "--restart-budget", "1", "--run-id", "again")
+    again = ("--workers", "2", "--no-check", "--restart-backoff", "0.05", "--restart-budget", "1", "--run-id", "again")
     insists = up(*again, tmp_path / "train.py", *arguments)
     assert insists.wait(30) == 1
     assert attempts(insists) == {"worker:0": 2, "worker:1": 2}

@@ -152,7 +152,7 @@ def test_runs_are_grouped_and_compared(home: Path, serve: Callable[..., Served],
         assert [row.text.split("4")[0] for row in browser.all("table.list tr.group")] == ["train.py"]
         browser.run(choose, "part_of")
         browser.click("tr.group a", "Compare")
-        browser.wait_text("table", r"exam-\d\texam-\d")
+        browser.wait_text("table", r"exam-\d baseline\texam-\d")
         browser.open(f"http://127.0.0.1:{browser.driver.current_url.split(':')[2].split('/')[0]}/run/chaos-1")
         browser.wait_text(".brief", r"(?s)Campaign\s+chaos failed this run: The job failed: so\.\s+clusterkit up x\.py")
         note_cells(RunStore(home).run("exam-1"), CELLS)
