@@ -17,9 +17,10 @@ import pytest
 from clusterkit.backends.local import watcher
 from clusterkit.backends.local.reports import Report, parse_report
 from clusterkit.backends.local.watcher import Watcher
+from clusterkit.text.durations import seconds
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
-from clusterkit.words.model import Task
-from tests.histories import task
+from clusterkit.words.model import ProgramKind, Task
+from tests.histories import build_job, task
 from tests.support import wait_until
 
 WORKER = task("worker:0")
@@ -264,3 +265,22 @@ def test_what_is_read_in_one_turn_is_posted_at_its_end(tmp_path: Path) -> None:
 def waiting(pipe: int) -> int:
     """How many bytes nobody has read yet."""
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_short"),
+    [
+        ({}, False),
+        ({"stall_timeout": "1s"}, True),
+        ({"stall_warning": "0.5s"}, True),
+        ({"stall_warning": "0", "stall_timeout": "0"}, False),  # no limit
+        ({"stall_timeout": "5s", "stall_warning": "5s"}, False),
+    ],
+)
+def test_a_short_limit_for_stalls_needs_every_step(options: dict[str, str], is_short: bool) -> None:
+    """Otherwise steps would be told later than such a limit, and healthy training would be a stall."""
+    limits = {name: seconds(text) for name, text in options.items()}
+    job = build_job({"program": "x.py", "workers": 2, **limits}, ProgramKind.SCRIPT)
+    assert watcher.has_short_stall_limit(job) == is_short
+    steps_apart = watcher.EVERY + watcher.LONGEST_REST
+    assert 2 * steps_apart < watcher.SHORT_LIMIT

@@ -99,9 +99,7 @@ def test_the_data_is_requested_while_the_scripts_are_loaded(run: Held, serve: Ca
     finally:
         browser.end()
     for path in (f"/api{place}/entities", "/api/config"):
-        assert [by for asked, by in made if asked == path] == ["/static/first.js"], [
-            one for one in made if "api" in one[0]
-        ]
+        assert [by for asked, by in made if asked == path] == ["/static/first.js"], made
 
 
 @pytest.mark.browser
