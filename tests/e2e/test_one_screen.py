@@ -113,7 +113,7 @@ def test_a_failing_test_fits_one_screen(pytester: pytest.Pytester, monkeypatch: 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     case = CASES[name]
     (pytester.path / "fit.py").write_text(case.program)
-    options = dict(case.options) | ({} if case.exit_code else {"restart": "never"})
+    options = {**case.options, "check": False, **({} if case.exit_code else {"restart": "never"})}
     body = f"    cluster({str(pytester.path / 'fit.py')!r}, **{options!r}).wait()\n"
     outcome = run(pytester, f"def test_it(cluster):\n{body}", "-q")
     outcome.assert_outcomes(failed=1)

@@ -148,10 +148,10 @@ export function valueAt(curve, u) {
   return low ? curve.v[low - 1] : null;
 }
 
-/** Return the newest value, as the task's row shows it; of the speed, the curve's own. It is null while no steps are reported. */
+/** Return the newest value, as the task's row shows it; of the speed, the curve's own, if it has one yet. It is null while no steps are reported. */
 export function newest(metric, curve, row, run) {
   const last = curve.v.at(-1);
-  if (metric === SPEED) return run?.speed === null ? null : last;
+  if (metric === SPEED) return run?.speed === null ? null : (last ?? row?.speed);
   if (row && ["step", "cpu", "memory"].includes(metric)) return row[metric];
   return row && metric in row.metrics ? row.metrics[metric] : curve.v.findLast((v) => v != null);
 }
