@@ -55,7 +55,7 @@ def needs_disk(faults: Collection[Fault]) -> bool:
 
 
 def waits_for_steps(job: JobSpec) -> bool:
-    return job.every_step or any(
+    return job.tells_every_step or any(
         fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults
     )
 

@@ -76,7 +76,7 @@ class FaultSchedule:
 
         In a continued run, skip the faults that were injected in an earlier allocation, unless their trigger recurs.
         """
-        if self.state.job.every_step:
+        if self.state.job.tells_every_step:
             self.state.actions.append(HurrySteps())
         for fault in self.state.job.faults:
             if str(fault) in self.state.history.fault_texts and not (fault.trigger and fault.trigger.every):

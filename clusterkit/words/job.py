@@ -174,6 +174,11 @@ class RestartRules:
     min_workers: int | None = None  # the smallest number of workers with which the job continues; None: all
 
 
+# Seconds. The steps of a task are told in batches that come a second or more apart, and later on a busy machine. With a
+# limit for stalls that is not much longer, healthy training would count as a stall.
+SHORT_STALL = 4.0
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Time limits in seconds. 0 means no limit for `startup`, `stall_warning`, `stall` and `job`."""
@@ -239,6 +244,12 @@ class JobSpec:
     def every_setup(self) -> dict[str, Setup]:
         """Return each setup by the prefix of its options in job files: "" for the job, `task.worker.` for workers."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
+
+    @property
+    def tells_every_step(self) -> bool:
+        """Return whether tasks report each step at once from the beginning, and not in batches."""
+        stalls = (self.limits.stall, self.limits.stall_warning)
+        return self.every_step or any(0 < limit < SHORT_STALL for limit in stalls)
 
     @property
     def watches(self) -> bool:

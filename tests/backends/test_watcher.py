@@ -19,6 +19,7 @@ from clusterkit.backends.local.reports import Report, parse_report
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.text.durations import seconds
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
+from clusterkit.words.job import SHORT_STALL
 from clusterkit.words.model import ProgramKind, Task
 from tests.histories import build_job, task
 from tests.support import wait_until
@@ -281,6 +282,6 @@ def test_a_short_limit_for_stalls_needs_every_step(options: dict[str, str], is_s
     """Otherwise steps would be told later than such a limit, and healthy training would be a stall."""
     limits = {name: seconds(text) for name, text in options.items()}
     job = build_job({"program": "x.py", "workers": 2, **limits}, ProgramKind.SCRIPT)
-    assert watcher.has_short_stall_limit(job) == is_short
+    assert job.tells_every_step == is_short
     steps_apart = watcher.EVERY + watcher.LONGEST_REST
-    assert 2 * steps_apart < watcher.SHORT_LIMIT
+    assert 2 * steps_apart < SHORT_STALL

@@ -18,7 +18,7 @@ from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network
 from clusterkit.backends.local.spawner import Spawner, StartResources, plans_for
 from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
 from clusterkit.backends.local.sweeper import Sweeper
-from clusterkit.backends.local.watcher import EVERY, Watcher, has_short_stall_limit
+from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.throttle import Throttle
 from clusterkit.job.keras import patches_of
@@ -89,8 +89,6 @@ class LocalBackend:
         self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
         on_shut(self._watcher.stop)
-        if has_short_stall_limit(job):
-            self._watcher.read_often()
         self._sweeper = Sweeper(self._family, post)
         on_shut(self._sweeper.stop)
         on_shut(on_child_end(self._sweeper.child_ended.ring))
@@ -179,8 +177,7 @@ class LocalBackend:
     def _step_reader(self, regex: str) -> StepReader:
         from clusterkit.backends.local.step_reader import StepReader
 
-        hurries = waits_for_steps(self._job) or has_short_stall_limit(self._job)
-        reader = StepReader(regex, self._post, every=0.0 if hurries else EVERY)
+        reader = StepReader(regex, self._post, every=0.0 if waits_for_steps(self._job) else EVERY)
         reader.start()
         return reader
 

@@ -18,7 +18,6 @@ from clusterkit.system import procfs
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, PhaseChanged, Progressed
-from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
 # A pipe "rests" (is not read) between reads, so that reports are read in batches. The first rest takes REST
@@ -31,9 +30,6 @@ CHUNK = 1 << 16
 MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
 MOST_SENDERS = 100_000  # the maximum number of programs whose reports are noted, since a task may write anything
 SHORT_REST = 0.0078125  # seconds; a pipe's rest while a fault is waiting for a step
-# Seconds. Steps of a task are posted up to EVERY + LONGEST_REST apart, and later on a busy machine. With a limit for
-# stalls that is not much longer, healthy training would count as a stall.
-SHORT_LIMIT = 4.0
 Post = Callable[[Happened], None]
 
 
@@ -51,12 +47,6 @@ class Channel:
     rest: float = REST
     phases: OpenPhases = field(default_factory=OpenPhases)
     programs: Programs = field(default_factory=lambda: Programs(is_alive=lambda pid: not procfs.is_zombie(pid)))
-
-
-def has_short_stall_limit(job: JobSpec) -> bool:
-    """Return whether a limit for stalls is so short that every step has to be known soon."""
-    limits = (job.limits.stall, job.limits.stall_warning)
-    return any(0 < limit < SHORT_LIMIT for limit in limits)
 
 
 class Watcher:
