@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from clusterkit.system.files import end_of
+from clusterkit.system.ownership import user_name
 
 UTMP, SESSIONS = Path("/run/utmp"), Path("/run/systemd/users")  # logins, and users with sessions: a file for each uid
 USER_PROCESS = 7  # the type of a record about a login
@@ -23,7 +24,7 @@ def others(utmp: Path = UTMP, sessions: Path = SESSIONS) -> list[str]:
     found = set[str]()
     for uid in {*_in_sessions(sessions), *_in_utmp(utmp)} - {0, os.geteuid()}:
         if uid >= FIRST_PERSON:
-            found.add(_name(uid))
+            found.add(user_name(uid))
     return sorted(found)
 
 
@@ -43,10 +44,3 @@ def _in_utmp(path: Path) -> Iterator[int]:
         if kind == USER_PROCESS and name:
             with suppress(KeyError):
                 yield pwd.getpwnam(name).pw_uid
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"

@@ -27,7 +27,8 @@ def users(monkeypatch: pytest.MonkeyPatch) -> None:
         getpwnam=lambda name: SimpleNamespace(pw_uid=USERS[name]),
         getpwuid=lambda uid: SimpleNamespace(pw_name=numbers[uid]),
     )
-    monkeypatch.setattr("clusterkit.system.logins.pwd", known)
+    for module in ("logins", "ownership"):
+        monkeypatch.setattr(f"clusterkit.system.{module}.pwd", known)
     monkeypatch.setattr(os, "geteuid", lambda: USERS["me"])
 
 

@@ -8,7 +8,6 @@ that by themselves; a checkpoint that is saved too early lacks all of them.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -189,7 +188,7 @@ _coordination: list[Coordination] = []
 def watch(module: Any, load: Any, recorder: Any) -> None:
     """Patch the queue of TensorFlow's coordinator, and record the saves of this process."""
     hook, kind = load("task/patches/hook"), module._CoordinatedClosureQueue
-    is_deferred = WORD in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(",")
+    is_deferred = WORD in recorder.words
     held = HeldFunctions(kind.put, is_deferred=is_deferred)
     coordination = recorder.coordination = Coordination(held, recorder)
     _coordination.append(coordination)

@@ -35,7 +35,8 @@ class Recorder:
         self.held = self.output_file.held_of(steps, self.output.task)
         self.stop = self.output_file.stop_of(steps)
         self.last = self.output_file.last_of(steps)
-        self.nudges = NUDGE in steps.split(",")
+        self.words = frozenset(steps.split(","))
+        self.nudges = NUDGE in self.words
         following = load("task/patches/recorder/following")
         self.followed = self.output.guarded(
             "The other run is not followed", lambda: following.followed_of(steps, self.output.directory)
