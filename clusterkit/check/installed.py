@@ -10,13 +10,14 @@ import ast
 import functools
 import importlib.util
 import sys
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
+
+from clusterkit.check.parsing import tree_of
 
 MOST_BYTES = 1 << 20  # larger files are not read
 # TensorFlow's directories that are no part of its API. Their modules define names in many ways.
@@ -50,9 +51,7 @@ class Installed:
         return missing_part(name, keras)
 
     def version(self, package: str) -> str:
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(package)
-        return ""
+        return version_of(package)
 
 
 Names = Mapping[str, str]  # maps each name to the module from which it is imported; "" if it is defined here
@@ -73,6 +72,13 @@ def is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError, AttributeError, OSError):  # a module in a state that nobody expects
         return True
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package; "" if it is unknown."""
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return ""
 
 
 def missing_part(name: str, keras: int = 3) -> str:
@@ -107,7 +113,7 @@ def _missing_in_numpy(parts: list[str]) -> str:
     place = _directory("numpy")
     if place is None or not parts:
         return ""
-    removed = set(_FORMER_ALIASES) if Installed(()).version("numpy").partition(".")[0] == "2" else set()
+    removed = set(_FORMER_ALIASES) if version_of("numpy").partition(".")[0] == "2" else set()
     for file in (place / "__init__.py", place / _REMOVED_FILE):
         removed |= _keys_of_removed(file)
     names = _names(place, may_be_dynamic=True) or {}
@@ -179,9 +185,6 @@ def _names(place: Path, may_be_dynamic: bool = False) -> Names | None:
 def _parsed(file: Path) -> ast.Module | None:
     """Parse a file of a package; None if it can't be parsed."""
     try:
-        if file.stat().st_size > MOST_BYTES:
-            return None
-        with warnings.catch_warnings(action="ignore"):
-            return ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return tree_of(file.read_bytes()) if file.stat().st_size <= MOST_BYTES else None
+    except OSError:
         return None

@@ -11,14 +11,13 @@ import os
 import shutil
 import sys
 import sysconfig
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit.check.imports import ProgramFile, files_of, follow, import_roots, module_file, packages_of, program_of
-from clusterkit.check.parsing import has_own_python, is_text, syntax_error
+from clusterkit.check.parsing import has_own_python, is_text, syntax_error, tree_of
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
@@ -117,10 +116,8 @@ def _missing(now: OwnFiles, before: OwnFiles) -> str:
 
 def _required_names(text: bytes) -> Iterator[str]:
     """Yield the names that a file imports. Skip imports inside `try`, since the file may handle a missing module."""
-    tree: ast.AST | None = None
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
-        tree = ast.parse(text)
-    todo = [] if tree is None else [tree]
+    tree = tree_of(text)
+    todo: list[ast.AST] = [] if tree is None else [tree]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Import):

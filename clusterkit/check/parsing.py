@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,15 @@ def syntax_error(text: bytes) -> SyntaxError | None:
     except (RecursionError, MemoryError):  # the tasks' interpreter may have higher limits
         pass
     return None
+
+
+def tree_of(text: bytes) -> ast.Module | None:
+    """Parse a text, which may be anything; return None if it can't be parsed."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def has_own_python(job: JobSpec) -> bool:

@@ -274,6 +274,16 @@ def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
     return call.args[index] if index < len(call.args) else next(named, None)
 
 
+def handles(node: ast.AST, errors: re.Pattern[str]) -> bool:
+    """Return whether a `try` or `with` statement handles an error whose name, as `ast.dump` writes it, matches."""
+    match node:
+        case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
+            return any(each.type is None or errors.search(ast.dump(each.type)) for each in handlers)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return any(errors.search(ast.dump(item.context_expr)) for item in items)
+    return False
+
+
 def _is_endless(node: ast.AST) -> bool:
     """Return whether a node is a loop such as `while True:`."""
     return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)

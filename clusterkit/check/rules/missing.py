@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Environment, Hit
 from clusterkit.check.findings import Severity
-from clusterkit.check.source import Source
+from clusterkit.check.source import Source, handles
 
 _PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras 2", "numpy": "NumPy"}
 # Code that tests what is installed, or which version, and errors that show it.
@@ -120,13 +120,9 @@ def _set_names(source: Source) -> Iterator[str]:
 def _is_guarded(source: Source, node: ast.AST) -> bool:
     """Return whether the program expects that the name may be missing: it handles the error, or tests a version."""
     for outer in source.enclosing(node):
+        if handles(outer, _HANDLERS):
+            return True
         match outer:
-            case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
-                if any(each.type is None or _HANDLERS.search(ast.dump(each.type)) for each in handlers):
-                    return True
-            case ast.With(items=items) | ast.AsyncWith(items=items):
-                if any(_HANDLERS.search(ast.dump(item.context_expr)) for item in items):
-                    return True
             case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
                 if _TESTS.search(ast.dump(test)):
                     return True

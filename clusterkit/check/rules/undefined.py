@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from clusterkit.check.case import Case, Hit
 from clusterkit.check.findings import Severity
-from clusterkit.check.source import Source
+from clusterkit.check.source import Source, handles
 from clusterkit.text.spelling import closest
 
 _KNOWN = {*dir(builtins), "_", "display", "get_ipython", "reveal_type", "WindowsError"}  # defined by Python or by tools
@@ -66,11 +66,8 @@ def _unchecked_parts(node: ast.AST) -> Iterator[ast.AST]:
             yield part
         case ast.FunctionDef(returns=ast.expr() as part) | ast.AsyncFunctionDef(returns=ast.expr() as part):
             yield part
-        case ast.Try(body=body, handlers=handlers) | ast.TryStar(body=body, handlers=handlers):
-            if any(each.type is None or _HANDLERS.search(ast.dump(each.type)) for each in handlers):
-                yield from body
-        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-            if any(_HANDLERS.search(ast.dump(item.context_expr)) for item in items):
+        case ast.Try(body=body) | ast.TryStar(body=body) | ast.With(body=body) | ast.AsyncWith(body=body):
+            if handles(node, _HANDLERS):
                 yield from body
         case ast.If(test=test) | ast.IfExp(test=test):
             if _VERSION_TESTS.search(ast.dump(test)):
